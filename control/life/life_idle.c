@@ -1,6 +1,7 @@
 /* Agents whose time has come: they are found by an index, the others cost nothing. */
 #define LOG_SUBSYS "life"
 #include "base/clock.h"
+#include "base/list.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "control/life/life_state.h"
@@ -181,7 +182,7 @@ static bool add_active(void *arg, const struct life_row *r)
 {
 	struct kept *k = arg;
 	struct life_activity act = {0};
-	struct life_row *rows;
+	struct life_row row = *r;
 	int64_t at;
 
 	if (r->state != LIFE_RUNNING || !k->l->host.activity)
@@ -190,13 +191,8 @@ static bool add_active(void *arg, const struct life_row *r)
 	at = act.holding ? k->clock.life_ns : act.last_boot_ns ? life_clock_of_boot(&k->clock, act.last_boot_ns) : 0;
 	if (at <= r->active_ns)
 		return true;
-	rows = realloc(k->rows, (k->n + 1) * sizeof(*rows));
-	if (!rows)
-		return false;
-	k->rows = rows;
-	rows[k->n] = *r;
-	rows[k->n++].active_ns = at;
-	return true;
+	row.active_ns = at;
+	return list_append(&k->rows, &k->n, &row, sizeof(row)) == 0;
 }
 
 static int find_active(struct sqlite3 *db, void *job, struct err *e)

@@ -1,6 +1,7 @@
 /* The provider that the hub sees: sandboxes that were restored, started and are watched. Pods of others go through. */
 #define LOG_SUBSYS "life"
 #include "base/clock.h"
+#include "base/list.h"
 #include "base/text.h"
 #include "control/life/life_state.h"
 #include "control/store/store.h"
@@ -149,7 +150,7 @@ static int by_agent(const void *a, const void *b)
 static bool add_row(void *arg, const struct life_row *r)
 {
 	struct merge *m = arg;
-	struct sandbox_info *list, *i;
+	struct sandbox_info i = {0};
 
 	while (m->at < m->listed && strcmp(m->list[m->at].agent, r->agent) < 0)
 		m->at++;
@@ -157,16 +158,10 @@ static bool add_row(void *arg, const struct life_row *r)
 		life_provider_shown(m->l, r, &m->list[m->at]);
 		return true;
 	}
-	list = realloc(m->list, (m->n + 1) * sizeof(*list));
-	m->no_memory = !list;
-	if (!list)
-		return false;
-	m->list = list;
-	i = &list[m->n++];
-	memset(i, 0, sizeof(*i));
-	memcpy(i->agent, r->agent, sizeof(i->agent));
-	life_provider_shown(m->l, r, i);
-	return true;
+	memcpy(i.agent, r->agent, sizeof(i.agent));
+	life_provider_shown(m->l, r, &i);
+	m->no_memory = list_append(&m->list, &m->n, &i, sizeof(i)) != 0;
+	return !m->no_memory;
 }
 
 static int add_rows(struct sqlite3 *db, void *job, struct err *e)
@@ -177,19 +172,29 @@ static int add_rows(struct sqlite3 *db, void *job, struct err *e)
 	return rc || !m->no_memory ? rc : err_set(e, ERR_NOMEM, "no memory");
 }
 
+static int merge_begin(struct merge *m, const struct sandbox_answer *a)
+{
+	for (size_t i = 0; i < a->n; i++) {
+		if (list_append(&m->list, &m->n, &a->info[i], sizeof(a->info[i]))) {
+			free(m->list);
+			m->list = NULL;
+			return ERR_NOMEM;
+		}
+	}
+	m->listed = m->n;
+	if (m->n)
+		qsort(m->list, m->n, sizeof(*m->list), by_agent);
+	return 0;
+}
+
 /* What cannot be merged is said beside what the provider has. */
 static int merge_rows(struct merge *m, const struct sandbox_answer *a, struct err *e)
 {
 	struct err why = {0};
 	int rc;
 
-	m->n = m->listed = a->n;
-	m->list = malloc((a->n + 1) * sizeof(*m->list));
-	if (!m->list)
+	if (merge_begin(m, a))
 		return err_set(e, ERR_NOMEM, "no memory for a list of sandboxes");
-	if (a->n)
-		memcpy(m->list, a->info, a->n * sizeof(*m->list));
-	qsort(m->list, m->n, sizeof(*m->list), by_agent);
 	rc = store_read(m->l->store, add_rows, m, &why);
 	return rc ? err_set(e, rc, "agents that sleep may be missing: %.300s", why.message) : 0;
 }

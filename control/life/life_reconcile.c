@@ -5,6 +5,7 @@
  */
 #define LOG_SUBSYS "life"
 #include "base/clock.h"
+#include "base/list.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "control/life/life_state.h"
@@ -44,13 +45,10 @@ struct names {
 
 static bool life_reconcile_names_add(struct names *s, const char *name)
 {
-	void *list = realloc(s->list, (s->n + 1) * sizeof(*s->list));
+	char entry[sizeof(*s->list)];
 
-	if (!list)
-		return false;
-	s->list = list;
-	text_put(s->list[s->n++], sizeof(*s->list), name);
-	return true;
+	text_put(entry, sizeof(entry), name);
+	return list_append(&s->list, &s->n, entry, sizeof(entry)) == 0;
 }
 
 static bool add_awake(void *arg, const struct life_row *r)

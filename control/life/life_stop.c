@@ -5,6 +5,7 @@
  */
 #define LOG_SUBSYS "life"
 #include "base/clock.h"
+#include "base/list.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "control/life/life_state.h"
@@ -230,12 +231,7 @@ static int life_stop_on_noted(struct life_agent *a, int rc, const struct err *e)
 /* A whole copy comes after it, with what it lacks. Without memory for that it is retention's. */
 static void outdate(struct life_run *r)
 {
-	struct id *list = realloc(r->list, (r->nlist + 1) * sizeof(*list));
-
-	if (!list)
-		return;
-	r->list = list;
-	r->list[r->nlist++] = r->snap.id;
+	(void)list_append(&r->list, &r->nlist, &r->snap.id, sizeof(r->snap.id));
 }
 
 /*

@@ -5,6 +5,7 @@
  */
 #define LOG_SUBSYS "life"
 #include "base/clock.h"
+#include "base/list.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "control/life/life_state.h"
@@ -57,17 +58,11 @@ static void note_left(struct life_run *r, int rc, const struct err *e)
 
 static bool add_one(struct life_run *r, const struct id *id)
 {
-	struct id *list;
-
 	for (size_t i = 0; i < r->nlist; i++)
 		if (id_equal(&r->list[i], id))
 			return true;
-	list = realloc(r->list, (r->nlist + 1) * sizeof(*list));
-	if (!list)
-		return false; /* what is left goes with the next try */
-	r->list = list;
-	r->list[r->nlist++] = *id;
-	return true;
+	/* Without memory the rest goes with the next try. */
+	return list_append(&r->list, &r->nlist, id, sizeof(*id)) == 0;
 }
 
 static bool add_kept(void *arg, const struct life_snap *s)
