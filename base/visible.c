@@ -133,9 +133,8 @@ char *visible_dup(const void *p, size_t n, size_t max, unsigned flags)
 		room = n;
 	room = room < ELLIPSIS_LEN ? ELLIPSIS_LEN : room;
 	char *out = malloc(room + 1);
-	if (out)
-		visible_put(out, room + 1, p, n, flags);
-	return out;
+	char *fit = out ? realloc(out, visible_put(out, room + 1, p, n, flags) + 1) : NULL;
+	return fit ? fit : out; /* sessions keep such a text for as long as they live */
 }
 
 bool visible_check(const void *p, size_t n, size_t *out_at)

@@ -2,6 +2,7 @@
 #define LOG_SUBSYS "session"
 #include "muxd/hub/session.h"
 
+#include "base/list.h"
 #include "base/log.h"
 #include "base/visible.h"
 #include "muxd/hub/attachment_state.h"
@@ -154,7 +155,8 @@ void session_note_size(struct session *s)
 		if (s->screen && s->screen->size_at > 1)
 			s->screen->size_at--;
 	}
-	s->sizes[s->nsizes++] = size;
+	if (list_append(&s->sizes, &s->nsizes, &size, sizeof(size)) && s->nsizes)
+		s->sizes[s->nsizes - 1] = size; /* without memory the newest takes the place of the one before it */
 }
 
 bool session_shown(const struct session *s)

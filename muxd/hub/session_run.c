@@ -142,6 +142,7 @@ void session_free(struct session *s)
 	buf_finish(&s->in_flight);
 	launch_finish(&s->launch);
 	session_forget_begun(s);
+	free(s->sizes);
 	free(s);
 }
 

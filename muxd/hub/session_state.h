@@ -114,7 +114,7 @@ struct session {
 	struct session_result result;
 	uint64_t kept_bytes; /* counted in hub->ended_bytes */
 
-	struct session_size sizes[SESSION_SIZES]; /* of a terminal; the first is where it began */
+	struct session_size *sizes; /* of a terminal, SESSION_SIZES at most; the first is where it began */
 	size_t nsizes;
 	bool size_due;         /* a size that the sandbox has not heard: the link was down */
 	bool size_unsure;      /* after a restart: the terminal may have another one than launch says */

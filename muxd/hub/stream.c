@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define STREAM_RING_MIN 4096
+#define STREAM_RING_MIN 512 /* a prompt and a few keys: most sessions are idle */
 
 void stream_init(struct stream *s, uint64_t offset)
 {
@@ -16,8 +16,10 @@ void stream_init(struct stream *s, uint64_t offset)
 void stream_finish(struct stream *s)
 {
 	free(s->data);
+	free(s->marks);
 	s->data = NULL;
-	s->cap = 0;
+	s->marks = NULL;
+	s->cap = s->nmarks = 0;
 }
 
 static void copy_out(const struct stream *s, uint64_t offset, uint8_t *to, size_t n)
@@ -74,6 +76,8 @@ int stream_append(struct stream *s, const uint8_t *p, size_t n, uint64_t positio
 	size_t at, first, keep = n < STREAM_RING_MAX ? n : STREAM_RING_MAX;
 	int rc = stream_make_room(s, keep);
 
+	if (!rc && hold && !s->marks && !(s->marks = malloc(STREAM_MARKS * sizeof(*s->marks))))
+		rc = ERR_NOMEM;
 	if (rc)
 		return rc;
 	s->end += n;
@@ -110,7 +114,8 @@ bool stream_release(struct stream *s, uint64_t durable)
 
 	while (i < s->nmarks && s->marks[i].position <= durable)
 		s->visible = s->marks[i++].offset;
-	memmove(s->marks, s->marks + i, (s->nmarks - i) * sizeof(s->marks[0]));
+	if (i)
+		memmove(s->marks, s->marks + i, (s->nmarks - i) * sizeof(s->marks[0]));
 	s->nmarks -= i;
 	return s->visible != before;
 }

@@ -2,7 +2,7 @@
  * stream.h - the recent bytes of one output stream: one buffer, one offset per viewer.
  *
  * Owned by its session. Offsets are absolute and never wrap. Memory is taken as
- * output comes (doubling from 4 KiB) up to STREAM_RING_MAX; past that the oldest
+ * output comes (doubling from 512 bytes) up to STREAM_RING_MAX; past that the oldest
  * bytes go. The session's window keeps a driver's cursor inside.
  *
  * With `release: durable` bytes may be shown only once they are synced: each
@@ -27,10 +27,10 @@ struct stream_mark {
 struct stream {
 	uint8_t *data;
 	size_t cap;
-	uint64_t start;   /* oldest offset held */
-	uint64_t end;     /* bytes journaled so far */
-	uint64_t visible; /* bytes that may be shown: <= end */
-	struct stream_mark marks[STREAM_MARKS];
+	uint64_t start;            /* oldest offset held */
+	uint64_t end;              /* bytes journaled so far */
+	uint64_t visible;          /* bytes that may be shown: <= end */
+	struct stream_mark *marks; /* STREAM_MARKS; NULL: nothing was ever held */
 	unsigned nmarks;
 };
 

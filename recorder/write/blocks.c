@@ -46,11 +46,41 @@ void blocks_finish(struct blocks *b)
 	b->coder = NULL;
 	free(b->raw);
 	b->raw = NULL;
+	free(b->path);
+	b->path = NULL;
+}
+
+static int blocks_set_path(struct blocks *b, const char *path, struct err *e)
+{
+	char *own = strdup(path);
+
+	if (!own)
+		return err_set(e, ERR_NOMEM, "no memory for the path %s", path);
+	free(b->path);
+	b->path = own;
+	return 0;
+}
+
+int blocks_rename(struct blocks *b, const char *to, struct err *e)
+{
+	char *own = strdup(to);
+
+	if (!own)
+		return err_set(e, ERR_NOMEM, "no memory for the path %s", to);
+	if (rename(b->path, to) != 0) {
+		int rc = err_sys(e, errno, "cannot move %s to %s", b->path, to);
+
+		free(own);
+		return rc;
+	}
+	free(b->path);
+	b->path = own;
+	return 0;
 }
 
 static int blocks_open_file(struct blocks *b, const char *path, int flags, struct err *e)
 {
-	int rc = file_path(b->path, e, "%s", path);
+	int rc = blocks_set_path(b, path, e);
 
 	if (rc)
 		return rc;

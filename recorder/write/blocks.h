@@ -17,7 +17,7 @@
 struct blocks {
 	struct open_files *files; /* NULL: it stays open */
 	struct open_file file;
-	char path[4096];
+	char *path; /* NULL: none yet */
 	int codec;
 	struct block_coder *coder;
 	uint64_t pos;             /* where the next block goes */
@@ -49,6 +49,8 @@ int blocks_create(struct blocks *b, const char *path, const struct format_header
 int blocks_add(struct blocks *b, const struct ring_record *rec, struct err *e);
 /* End the block in the making; nothing in it: nothing to do. */
 int blocks_end(struct blocks *b, struct err *e);
+/* Renames the file, which goes on under its new path. */
+int blocks_rename(struct blocks *b, const char *to, struct err *e);
 /* n bytes behind the last block: the footer. */
 int blocks_put(struct blocks *b, const void *p, size_t n, struct err *e);
 int blocks_sync(struct blocks *b, struct err *e);

@@ -356,12 +356,9 @@ int builder_publish(struct builder *b, struct err *e)
 	rc = open_path(b, to, e);
 	if (!rc)
 		rc = file_path(folder, e, "%s/open", b->dir);
-	if (!rc && rename(b->blocks.path, to) != 0)
-		rc = err_sys(e, errno, "cannot rename %s", b->blocks.path);
-	if (rc)
-		return rc;
-	memcpy(b->blocks.path, to, sizeof b->blocks.path);
-	return file_sync_folder(folder, e);
+	if (!rc)
+		rc = blocks_rename(&b->blocks, to, e);
+	return rc ? rc : file_sync_folder(folder, e);
 }
 
 int builder_read_back(struct builder *b, bool whole, struct err *e)
@@ -587,7 +584,7 @@ void builder_destroy(struct builder *b)
 
 void builder_abort(struct builder *b)
 {
-	if (b && !b->sealed && b->blocks.path[0])
+	if (b && !b->sealed && b->blocks.path)
 		(void)unlink(b->blocks.path); /* what stays is begun anew by the next builder_create() */
 	builder_destroy(b);
 }

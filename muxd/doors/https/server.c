@@ -26,7 +26,7 @@
 static const struct lws_protocols protocols[] = {
     {"muxd", conn_callback, 0, 0, 0, NULL, 0},
     /* received in small pieces, which every connection has memory for; sent in large ones */
-    {WIRE_SUBPROTOCOL, conn_callback, 0, 2048, 0, NULL, FRAME_MAX},
+    {WIRE_SUBPROTOCOL, conn_callback, 0, 1024, 0, NULL, FRAME_MAX},
     {NULL, NULL, 0, 0, 0, NULL, 0},
 };
 
