@@ -431,35 +431,52 @@ static int chunk_byte(struct http1_body *b, uint8_t c)
 	}
 }
 
-static ssize_t feed_chunks(struct http1_body *b, const uint8_t *p, size_t n)
+/* Framing, then content, up to where that ends. */
+static ssize_t chunk_next(struct http1_body *b, const uint8_t *p, size_t n, struct http1_text *out)
 {
-	size_t i = 0;
+	size_t i = 0, take;
 
-	while (i < n && !b->done) {
-		if (b->state == AT_DATA) {
-			size_t take = n - i < b->left ? n - i : (size_t)b->left;
-
-			i += take;
-			b->left -= take;
-			if (!b->left)
-				b->state = AT_DATA_CR;
-		} else if (chunk_byte(b, p[i++])) {
+	*out = (struct http1_text){0};
+	while (i < n && !b->done && b->state != AT_DATA)
+		if (chunk_byte(b, p[i++]))
 			return ERR_INVAL;
-		}
-	}
-	return (ssize_t)i;
+	if (i == n || b->done)
+		return (ssize_t)i;
+	take = n - i < b->left ? n - i : (size_t)b->left;
+	*out = (struct http1_text){(const char *)p + i, take};
+	b->left -= take;
+	if (!b->left)
+		b->state = AT_DATA_CR;
+	return (ssize_t)(i + take);
 }
 
-ssize_t http1_body_feed(struct http1_body *b, const uint8_t *p, size_t n)
+ssize_t http1_body_next(struct http1_body *b, const uint8_t *p, size_t n, struct http1_text *out)
 {
+	*out = (struct http1_text){0};
 	if (b->done)
 		return 0;
 	if (b->kind == HTTP1_CHUNKED)
-		return feed_chunks(b, p, n);
+		return chunk_next(b, p, n, out);
 	if (b->kind == HTTP1_LENGTH) {
 		n = n < b->left ? n : (size_t)b->left;
 		b->left -= n;
 		b->done = !b->left;
 	}
+	*out = (struct http1_text){(const char *)p, n};
 	return (ssize_t)n;
+}
+
+ssize_t http1_body_feed(struct http1_body *b, const uint8_t *p, size_t n)
+{
+	struct http1_text content;
+	size_t i = 0;
+
+	while (i < n && !b->done) {
+		ssize_t took = http1_body_next(b, p + i, n - i, &content);
+
+		if (took < 0)
+			return took;
+		i += (size_t)took;
+	}
+	return (ssize_t)i;
 }

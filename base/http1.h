@@ -75,5 +75,7 @@ int http1_request_body(const struct http1_head *h, struct http1_body *out, struc
 int http1_answer_body(const struct http1_head *h, bool head_request, struct http1_body *out, struct err *e);
 /* How many of the n bytes are the body's, framing included; all of them unless it ends. ERR_INVAL: broken chunks. */
 ssize_t http1_body_feed(struct http1_body *b, const uint8_t *p, size_t n);
+/* As far as one run of content reaches, which is *out, in p; without a byte where there was framing alone. */
+ssize_t http1_body_next(struct http1_body *b, const uint8_t *p, size_t n, struct http1_text *out);
 
 #endif

@@ -1,6 +1,5 @@
 #include "muxd/ctl/api.h"
 
-#include "base/http1.h"
 #include "base/ids.h"
 #include "policy/grant.h"
 
@@ -140,7 +139,7 @@ static void call_free(const struct api_call *call)
 
 /* ---- a question */
 
-static int put_request(struct buf *b, const struct api_call *call, const char *token)
+static int put_request(struct buf *b, const struct api_call *call, const char *token, const struct api_bytes *bytes)
 {
 	char *body = call->body ? json_dumps(call->body, JSON_COMPACT) : strdup("");
 	int rc = body ? buf_printf(b, "%s ", call->method) : ERR_NOMEM;
@@ -150,39 +149,101 @@ static int put_request(struct buf *b, const struct api_call *call, const char *t
 	if (rc == 0)
 		rc = buf_printf(b,
 				" HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\n"
-				"Content-Type: application/json\r\nContent-Length: %zu\r\n\r\n",
+				"Content-Type: application/json\r\nContent-Length: %zu\r\n",
 				token, strlen(body));
+	if (rc == 0 && bytes)
+		rc = buf_append_str(b, "Accept: application/octet-stream\r\n");
+	if (rc == 0 && bytes && bytes->range)
+		rc = buf_printf(b, "Range: %s\r\n", bytes->range);
+	if (rc == 0)
+		rc = buf_append_str(b, "\r\n");
 	if (rc == 0)
 		rc = buf_append_str(b, body);
 	grant_token_free(body); /* it may hold a token, too */
 	return rc;
 }
 
-int api_ask(struct ctl *c, const struct ctl_wish *w, const struct api_call *call, json_t **out, struct err *e)
+/* As they come; of what came with the head first. */
+static int receive_bytes(int fd, struct buf *in, struct http1_body *body, const struct api_bytes *b, struct err *e)
+{
+	int rc = 0;
+
+	while (rc == 0 && !body->done) {
+		struct http1_text content;
+		ssize_t took;
+
+		if (!buf_len(in)) {
+			struct err why = {0};
+
+			if (receive(fd, in, &why))
+				return err_set(e, ERR_UNAVAILABLE, "the answer was cut short: %s", why.message);
+		}
+		took = http1_body_next(body, buf_ptr(in), buf_len(in), &content);
+		if (took < 0)
+			return err_set(e, ERR_PROTOCOL, "the daemon's answer has broken chunks");
+		rc = content.n ? b->take(b->arg, content.p, content.n, e) : 0;
+		buf_consume(in, (size_t)took);
+	}
+	return rc;
+}
+
+static int receive_answer(struct ctl *c, int fd, struct buf *in, const struct api_bytes *b, json_t **out, struct err *e)
 {
 	struct http1_head head;
+	struct http1_body body;
+	int rc = receive_head(fd, in, &head, e);
+
+	if (rc)
+		return rc;
+	if (!b || head.status < 200 || head.status >= 300)
+		return receive_body(c, fd, in, &head, out, e);
+	rc = http1_answer_body(&head, false, &body, e);
+	if (rc == 0 && body.kind == HTTP1_TO_THE_END)
+		rc = err_set(e, ERR_PROTOCOL, "the daemon's answer has no length");
+	if (rc == 0 && b->head)
+		b->head(b->arg, &head);
+	return rc ? rc : receive_bytes(fd, in, &body, b, e);
+}
+
+/* *out or b: what the answer is. */
+static int ask(struct ctl *c, const struct ctl_wish *w, const struct api_call *call, const struct api_bytes *b,
+	       json_t **out, struct err *e)
+{
 	struct buf request, in;
 	char *token = NULL;
 	int fd = -1, rc = ctl_token(c, w, &token, e);
 
 	buf_init(&request, REQUEST_MAX);
 	buf_init(&in, ANSWER_MAX);
-	if (rc == 0 && (rc = put_request(&request, call, token)))
+	if (rc == 0 && (rc = put_request(&request, call, token, b)))
 		err_set(e, rc, "the question is longer than %u MiB", REQUEST_MAX >> 20);
 	if (rc == 0)
 		rc = ctl_connect(c, "api.sock", SOCK_STREAM, &fd, e);
 	if (rc == 0)
 		rc = send_all(fd, &request, e);
 	if (rc == 0)
-		rc = receive_head(fd, &in, &head, e);
-	if (rc == 0)
-		rc = receive_body(c, fd, &in, &head, out, e);
+		rc = receive_answer(c, fd, &in, b, out, e);
 	if (fd >= 0)
 		close(fd);
 	grant_token_free(token);
 	buf_finish_secret(&request);
 	buf_finish_secret(&in);
 	call_free(call);
+	return rc;
+}
+
+int api_ask(struct ctl *c, const struct ctl_wish *w, const struct api_call *call, json_t **out, struct err *e)
+{
+	return ask(c, w, call, NULL, out, e);
+}
+
+int api_read(struct ctl *c, const struct ctl_wish *w, const struct api_call *call, const struct api_bytes *b,
+	     struct err *e)
+{
+	json_t *none = NULL;
+	int rc = ask(c, w, call, b, &none, e);
+
+	json_decref(none);
 	return rc;
 }
 

@@ -10,6 +10,7 @@
 #ifndef MUXD_CTL_API_H
 #define MUXD_CTL_API_H
 
+#include "base/http1.h"
 #include "base/wire.h"
 #include "base/wsframe.h"
 #include "muxd/ctl/ctl.h"
@@ -27,6 +28,17 @@ struct api_call {
  * hint in c.
  */
 int api_ask(struct ctl *c, const struct ctl_wish *w, const struct api_call *call, json_t **out, struct err *e);
+
+/* An answer in bytes. range: of a Range, "bytes=0-9"; NULL. */
+struct api_bytes {
+	const char *range;
+	void (*head)(void *arg, const struct http1_head *head); /* of a good answer, before its first byte; NULL */
+	int (*take)(void *arg, const void *p, size_t n, struct err *e); /* below 0: no more is wanted */
+	void *arg;
+};
+/* The same, as the bytes come. ERR_UNAVAILABLE also where the answer was cut short. */
+int api_read(struct ctl *c, const struct ctl_wish *w, const struct api_call *call, const struct api_bytes *b,
+	     struct err *e);
 
 #define API_OUT_MAX (2 * 1024 * 1024) /* of messages that wait for the daemon */
 

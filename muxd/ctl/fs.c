@@ -238,21 +238,6 @@ static int glob_run(struct ctl *c, const struct ctl_args *a)
 
 /* ---- cat */
 
-static int print_data(const json_t *o, struct err *e)
-{
-	const char *data = json_string_value(json_object_get(o, "data"));
-	const char *encoding = json_string_value(json_object_get(o, "encoding"));
-	uint8_t *bytes = NULL;
-	size_t n = data ? strlen(data) : 0;
-
-	if (!data || (encoding && strcmp(encoding, "base64") == 0 && base64_decode(data, n, false, &bytes, &n)))
-		return err_set(e, ERR_PROTOCOL, "the daemon's answer has no data");
-	if (fwrite(bytes ? (const char *)bytes : data, 1, n, stdout) != n || fflush(stdout))
-		err_set(e, ERR_SYS, "the content could not be written");
-	free(bytes);
-	return e->code;
-}
-
 /* Without bounds all of it, piece by piece. */
 static int cat_run(struct ctl *c, const struct ctl_args *a)
 {
@@ -273,7 +258,7 @@ static int cat_run(struct ctl *c, const struct ctl_args *a)
 		if (rc == 0)
 			rc = fs_ask(c, a, "read", body, &o, &e);
 		if (rc == 0)
-			rc = c->json ? ctl_print_json(c, o) : print_data(o, &e);
+			rc = c->json ? ctl_print_json(c, o) : ctl_print_data(o, &e);
 		more = whole && !c->json && json_is_true(json_object_get(o, "truncated"));
 		at += json_integer_value(json_object_get(o, "length"));
 		json_decref(o);

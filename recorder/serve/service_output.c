@@ -9,6 +9,7 @@
 #define OUTPUT_MAX ((uint64_t)1024 * 1024)
 #define PIECE_MAX  ((size_t)64 * 1024)
 #define GAPS_MAX   1000
+#define HOLES_MAX  64
 
 /* One page of a stream: leading gaps, then bytes without a hole. */
 struct page {
@@ -21,6 +22,8 @@ struct page {
 	bool screen, live; /* of a session that runs, the hub says who may see it */
 	bool house;        /* for the hub itself, of a session that runs: it had these bytes before it was restarted */
 	bool full;
+	bool missing;  /* asked for: what the recording does not have of the whole stream */
+	json_t *holes; /* that, [{offset, bytes}]; NULL when nobody asked */
 };
 
 static int page_gap(struct page *p, uint64_t offset, uint64_t n)
@@ -108,6 +111,66 @@ static enum ledger_op page_op(const struct page *p)
 	return p->screen ? READ_SCREEN : READ_OUTPUT;
 }
 
+/* ---- what is missing of the whole */
+
+/* Bytes [from, until), which may go on from the last one. */
+static int hole_add(json_t *holes, uint64_t from, uint64_t until)
+{
+	json_t *last = json_array_get(holes, json_array_size(holes) - 1);
+	uint64_t begin = (uint64_t)json_integer_value(json_object_get(last, "offset"));
+
+	if (last && begin + (uint64_t)json_integer_value(json_object_get(last, "bytes")) == from)
+		return json_object_set_new(last, "bytes", json_integer((json_int_t)(until - begin)));
+	if (json_array_size(holes) == HOLES_MAX)
+		return 0; /* who reads finds one that was not announced, and stops */
+	return json_array_append_new(
+	    holes, json_pack("{s:I, s:I}", "offset", (json_int_t)from, "bytes", (json_int_t)(until - from)));
+}
+
+static int holes_look(struct source *s, unsigned stream, json_t *holes, struct err *e)
+{
+	struct ring_record rec;
+	uint64_t at = 0;
+	int rc;
+
+	while ((rc = source_next(s, &rec, e)) == 1) {
+		uint64_t extent = event_extent(&rec), end = rec.offset + extent;
+
+		if (rec.stream != stream || !extent || end <= at)
+			continue;
+		if (rec.offset > at && hole_add(holes, at, rec.offset))
+			return err_set(e, ERR_NOMEM, "out of memory");
+		if (rec.type != RING_DATA && hole_add(holes, rec.offset > at ? rec.offset : at, end))
+			return err_set(e, ERR_NOMEM, "out of memory");
+		at = end;
+	}
+	return rc;
+}
+
+/* A recording that left nothing out is not read for this. */
+static bool has_all(const struct source *s, unsigned stream)
+{
+	struct recording *r = source_info(s)->sealed ? source_recording(s) : NULL;
+	const struct trunc_totals *t = r ? &recording_info(r)->streams[stream] : NULL;
+
+	return t && !t->omitted && !t->missing;
+}
+
+static int page_missing(struct conn *c, const struct id *session, struct page *p, struct err *e)
+{
+	struct source *s = NULL;
+	int rc = 0;
+
+	if (!p->missing)
+		return 0;
+	if (!(p->holes = json_array()))
+		return err_set(e, ERR_NOMEM, "out of memory");
+	if (!has_all(c->paged, p->stream) && (rc = read_open(c, session, &s, e)) == 0)
+		rc = holes_look(s, p->stream, p->holes, e);
+	source_destroy(s);
+	return rc;
+}
+
 static int see_allowed(struct conn *c, const struct page *p, struct err *e)
 {
 	const struct source_info *info = source_info(c->paged);
@@ -168,6 +231,10 @@ static int page_send(struct conn *c, struct page *p)
 		json_decref(head);
 		head = NULL;
 	}
+	if (head && p->holes && json_object_set(head, "missing", p->holes)) {
+		json_decref(head);
+		head = NULL;
+	}
 	int rc = conn_send(c, head);
 	const uint8_t *at = buf_ptr(&p->bytes);
 	for (size_t left = buf_len(&p->bytes), n; rc == 0 && left; left -= n, at += n) {
@@ -220,6 +287,8 @@ int service_output(struct conn *c, const json_t *request, struct err *e)
 		rc = json_opt_bool(request, "screen", &p.screen, e);
 	if (rc == 0)
 		rc = json_opt_bool(request, "live", &p.live, e);
+	if (rc == 0)
+		rc = json_opt_bool(request, "missing", &p.missing, e);
 	if (rc == 0 && !p.screen && !p.house)
 		rc = kept_output(c, request, &session, &kept, e);
 	if (rc == 0 && !kept)
@@ -231,7 +300,9 @@ int service_output(struct conn *c, const json_t *request, struct err *e)
 	p.gaps = json_array();
 	p.sizes = p.screen ? json_array() : NULL;
 	buf_init(&p.bytes, OUTPUT_MAX);
-	rc = p.gaps ? page_fill(c, &p, e) : err_set(e, ERR_NOMEM, "out of memory");
+	rc = p.gaps ? page_missing(c, &session, &p, e) : err_set(e, ERR_NOMEM, "out of memory");
+	if (rc == 0)
+		rc = page_fill(c, &p, e);
 	if (rc == 0)
 		rc = page_audit(c, &p, e);
 	if (rc == 0)
@@ -240,6 +311,7 @@ int service_output(struct conn *c, const json_t *request, struct err *e)
 		conn_forget_page(c);
 	json_decref(p.gaps);
 	json_decref(p.sizes);
+	json_decref(p.holes);
 	buf_finish(&p.bytes);
 	return rc;
 }

@@ -7,9 +7,11 @@
 
 chmod 0711 "$tmp"
 state=$tmp/state
-cat >"$tmp/conf.yaml" <<'END'
+# On the disk what seq prints is a twelfth of it: the cap is far enough above that, and noise is put past it below.
+cap=$((${MIB:-16} / 8 > 4 ? ${MIB:-16} / 8 : 4))
+cat >"$tmp/conf.yaml" <<END
 rounds:
-  output_keep_stream: 4MiB
+  output_keep_stream: ${cap}MiB
 record:
   rules:
     - {kind: "*", rule: truncated, head: 4KiB, tail: 4KiB}
@@ -136,17 +138,17 @@ dd if=/dev/urandom of="$tmp/noise" bs=1M count=1 status=none
 files=$(new_token $agent agent files)
 curl -sS --cacert "$MUXD_STATE/keys/tls.crt" -H "Authorization: Bearer $files" -T "$tmp/noise" \
 	"https://$(ready https)/v1/agents/$agent/files?path=noise" >/dev/null
-big=$(round '{"command":"for i in $(seq 16); do cat noise; done","wait_ms":60000}' | jq -r .round_id)
+big=$(round "{\"command\":\"for i in \$(seq $((4 * cap))); do cat noise; done\",\"wait_ms\":60000}" | jq -r .round_id)
 api "$token" GET "/v1/rounds/$big?wait_ms=60000" >/dev/null
 bytes "/v1/rounds/$big/output" -D "$tmp/head" >"$tmp/rest"
 missing=$(field muxd-missing)
 equal "past the cap the answer says what is missing" 1 "$(grep -c '^bytes [0-9]*-[0-9]*$' <<<"$missing")"
 from=${missing#bytes } until=${from#*-} from=${from%-*}
-for _ in $(seq 16); do cat "$tmp/noise"; done >"$tmp/followed"
+for _ in $(seq $((4 * cap))); do cat "$tmp/noise"; done >"$tmp/followed"
 equal "its beginning is there" "$(head -c "$from" "$tmp/followed" | sum)" "$(head -c "$from" "$tmp/rest" | sum)"
 equal "and its end" "$(tail -c "+$((until + 2))" "$tmp/followed" | sum)" "$(tail -c "+$((from + 1))" "$tmp/rest" | sum)"
-printed=$((16 * 1024 * 1024))
-[ "$from" -ge $((512 * 1024)) ] && [ $((printed - until)) -ge $((3 * 1024 * 1024 - 512 * 1024)) ] || fail "too little is kept: $missing"
+printed=$((4 * cap * 1024 * 1024))
+[ "$from" -ge $((cap * 128 * 1024)) ] && [ $((printed - until)) -ge $((cap * 640 * 1024)) ] || fail "too little is kept: $missing"
 ok "an eighth at the beginning, the rest at the end"
 equal "JSON has the gap" "$((until + 1 - from))" "$(api "$token" GET "/v1/rounds/$big/output?offset=$from&limit=10" | jq .gaps[0].bytes)"
 equal "a range over the hole is what there is before it" "206 bytes $((from - 10))-$((from - 1))/$printed" \
@@ -165,5 +167,46 @@ PRINCIPAL=auditor.1
 token=$(new_token $agent auditor replay)
 equal "an auditor sees what the recording has" 8192 \
 	"$(( $(api "$token" GET "/v1/rounds/$id/output?limit=1048576" | jq -j .data | wc -c) + $(api "$token" GET "/v1/rounds/$id/output?offset=4096&limit=1048576" | jq -j .data | wc -c) ))"
+equal "as bytes with the name of what it lacks" "8192 bytes 4096-$((size - 4097))" \
+	"$(bytes "/v1/rounds/$id/output" -D "$tmp/head" | wc -c) $(field muxd-missing)"
 token=$mine
+
+# ---- by hand
+
+theirs=$id
+id=$(muxctl exec -o json $agent -c 'seq 100000; echo fine >&2' | jq -r .session)
+equal "muxctl round output has all of it" "$(seq 100000 | sum)" "$(muxctl round output "$id" | sum)"
+equal "as one who follows" "$(seq 100000 | sum)" "$(muxctl round output --follow "$id" | sum)"
+equal "of stderr" fine "$(muxctl round output "$id" --stream stderr)"
+equal "its last lines" "$(seq 99998 100000)" "$(muxctl round output -n 3 "$id")"
+equal "a range" "$(seq 100000 | head -c 20 | tail -c 10)" "$(muxctl round output --range 10-19 "$id")"
+equal "from an offset" "$(seq 99999 100000)" "$(muxctl round output --offset 588882 "$id")"
+equal "lines with some text" "$(seq 100000 | grep 77)" "$(muxctl round output --grep 77 "$id")"
+equal "with an expression" "$(seq 100000 | grep -E '^12*3$')" "$(muxctl round output -E --grep '^12*3$' "$id")"
+equal "none is status 1" 1 "$(muxctl round output --grep nothing "$id"; echo $?)"
+equal "a page as JSON" "588895 true 100000" \
+	"$(muxctl round output -o json --tail 1 "$id" | jq -r '"\(.total_bytes) \(.eof) \(.data | rtrimstr("\n"))"')"
+equal "lines as JSON" 99999 "$(muxctl round output -o json --grep 99999 "$id" | jq '.matches[0].line')"
+# refused STATUS MESSAGE ARGUMENTS...
+refused() {
+	local status=$1 message=$2
+	shift 2
+	muxctl round output "$@" >"$tmp/out" 2>"$tmp/err"
+	equal "muxctl round output $*" "$status 0" "$? $(stat -c %s "$tmp/out")"
+	grep -qF "$message" "$tmp/err" || fail "$(cat "$tmp/err")"
+}
+refused 64 '"x" is not a round id' x
+refused 66 'round not found' 01936f0e-0000-7000-8000-000000000000
+refused 64 'exclude each other' --tail 1 --offset 1 "$id"
+refused 64 'Range must be' --range 5-1 "$id"
+refused 64 'the range is past the end' --range 999999- "$id"
+refused 64 'stream must be' --stream stdin "$id"
+refused 64 '( without its )' -E --grep '(' "$id"
+refused 64 'go with --grep' -i "$id"
+muxctl round output "$id" >/dev/full 2>"$tmp/err"
+equal "what cannot be written is told" "69 1" "$? $(grep -c 'No space left' "$tmp/err")"
+muxctl round output "$theirs" >"$tmp/out" 2>"$tmp/err" || fail "another's round, as the recording has it: $?"
+equal "of another's round what the recording has" "8192 muxctl: not kept, and left out: bytes 4096-$((size - 4097))" \
+	"$(stat -c %s "$tmp/out") $(cat "$tmp/err")"
+
 equal "the record is whole beside it" 0 "$(muxctl verify --all >/dev/null 2>&1; echo $?)"

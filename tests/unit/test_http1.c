@@ -172,6 +172,35 @@ static int feed(const char *text, size_t piece, size_t *out_len, bool *out_done)
 	return 0;
 }
 
+/* What is the body's own, fed in pieces. */
+static void content_is_told_from_framing(void **state)
+{
+	static const char whole[] = "3\r\nabc\r\nA;x=y\r\n0123456789\r\n0\r\nT: v\r\n\r\nGET /";
+
+	(void)state;
+	for (size_t piece = 1; piece < sizeof(whole); piece++) {
+		char got[32] = "";
+		size_t at = 0, n = 0;
+		struct http1_body b;
+
+		assert_int_equal(request_body("Transfer-Encoding: chunked\r\n", &b), 0);
+		while (at < sizeof(whole) - 1 && !b.done) {
+			size_t k = sizeof(whole) - 1 - at < piece ? sizeof(whole) - 1 - at : piece;
+			struct http1_text content;
+			ssize_t took = http1_body_next(&b, (const uint8_t *)whole + at, k, &content);
+
+			assert_true(took > 0 && (size_t)took <= k && n + content.n < sizeof(got));
+			if (content.n)
+				memcpy(got + n, content.p, content.n);
+			n += content.n;
+			at += (size_t)took;
+		}
+		assert_true(b.done);
+		assert_string_equal(got, "abc0123456789");
+		assert_string_equal(whole + at, "GET /");
+	}
+}
+
 static void chunks_end_where_they_say(void **state)
 {
 	static const char whole[] = "3\r\nabc\r\nA;x=y\r\n0123456789\r\n0\r\nT: v\r\nU: w\r\n\r\nGET /";
@@ -233,6 +262,7 @@ int main(void)
 	    cmocka_unit_test(answers_are_read),
 	    cmocka_unit_test(lists_are_searched),
 	    cmocka_unit_test(a_body_has_one_length),
+	    cmocka_unit_test(content_is_told_from_framing),
 	    cmocka_unit_test(chunks_end_where_they_say),
 	    cmocka_unit_test(answers_may_have_no_body),
 	};

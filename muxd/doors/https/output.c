@@ -297,6 +297,8 @@ static void begin(struct reading *r, const struct round_page *page)
 	take_missing(r, page->missing);
 	if (r->how.tail || r->how.lines)
 		r->how.offset = page->offset;
+	if (r->how.tail && !r->follow && r->until - page->offset > r->how.tail)
+		r->until = page->offset + r->how.tail; /* it may have grown since */
 	r->how.tail = r->how.lines = 0;
 	r->how.missing = false;
 	if (!r->follow && r->until > page->total)
