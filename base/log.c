@@ -40,6 +40,25 @@ struct log_sink {
 static struct log_sink log_sinks[2] = {{.ident = "muxd", .fd = 2, .level = LOG_INFO}};
 static _Atomic(struct log_sink *) log_active = &log_sinks[0];
 
+static _Atomic(const struct log_context *) log_asks;
+
+void log_about(const struct log_context *c)
+{
+	atomic_store_explicit(&log_asks, c, memory_order_release);
+}
+
+/* Of an agent; *out is where they stand then. */
+static const struct log_ids *completed(const struct log_ids *ids, struct log_ids *out)
+{
+	const struct log_context *c = atomic_load_explicit(&log_asks, memory_order_acquire);
+
+	if (!c || !ids || !ids->agent || ids->lease || !pthread_equal(c->thread, pthread_self()))
+		return ids;
+	*out = *ids;
+	c->complete(c->arg, out);
+	return out;
+}
+
 static int log_level_parse(const char *s, size_t len, enum log_level *out)
 {
 	for (int i = 0; i <= LOG_TRACE; i++)
@@ -190,6 +209,7 @@ static void line_ids(struct line *l, const struct log_ids *ids, bool json)
 	line_field(l, "peer", ids->peer, json);
 	line_field(l, "lease", ids->lease, json);
 	line_field(l, "run", ids->run, json);
+	line_field(l, "client_request", ids->client_request, json);
 }
 
 static void line_text(struct line *l, const struct log_sink *sink, const char *subsys, enum log_level level,
@@ -251,6 +271,7 @@ void log_write(const char *subsys, enum log_level level, const struct log_ids *i
 	const struct log_sink *sink = atomic_load_explicit(&log_active, memory_order_acquire);
 	struct line l = {.len = 0};
 	char message[LOG_LINE_MAX];
+	struct log_ids whole;
 	int saved = errno;
 	va_list ap;
 
@@ -261,6 +282,7 @@ void log_write(const char *subsys, enum log_level level, const struct log_ids *i
 	va_end(ap);
 	if (n < 0)
 		snprintf(message, sizeof(message), "a message that could not be formatted");
+	ids = completed(ids, &whole);
 	if (sink->format == LOG_JSON)
 		line_json(&l, sink, subsys, level, ids, message);
 	else

@@ -2,13 +2,14 @@
  * log.h - leveled log, one line per event, text or JSON.
  *
  * One sink per process, set up once by main() before threads start (the only
- * process-wide state of base; nothing reads it back). What cannot be seen of peers'
+ * process-wide state of base; nothing reads it back), and whom it asks about agents. What cannot be seen of peers'
  * text is escaped (visible.h). Library parts return errors; doors and mains log, once.
  * Every .c file that logs defines LOG_SUBSYS before including this header.
  */
 #ifndef BASE_LOG_H
 #define BASE_LOG_H
 
+#include <pthread.h>
 #include <stdbool.h>
 
 struct err;
@@ -25,7 +26,20 @@ struct log_ids {
 	const char *peer;
 	const char *lease;
 	const char *run;
+	const char *client_request; /* as the client named it; request: the daemon's own id of a call */
 };
+
+/*
+ * Completes what is known of a line by its agent, so that nobody who logs has to: asked of lines with an agent and
+ * without a lease, on the thread that made it known alone. What it points to has to stay for the call. Borrowed until
+ * another, or NULL, takes its place.
+ */
+struct log_context {
+	void (*complete)(void *arg, struct log_ids *ids);
+	void *arg;
+	pthread_t thread;
+};
+void log_about(const struct log_context *c);
 
 /*
  * ident: process name in each line ("monitor", "net"); spec: "info" or

@@ -263,6 +263,11 @@ int grant_task(const struct grant *g, const char *call_task, const char **out_ta
 	return 0;
 }
 
+bool grant_owns(const struct grant *g, const char *principal, bool of_run, const char *task)
+{
+	return strcmp(g->principal, principal) == 0 && (!of_run || !g->task[0] || strcmp(g->task, task) == 0);
+}
+
 int grant_key_id(const uint8_t key[GRANT_KEY_LEN], char out[17])
 {
 	uint8_t digest[EVP_MAX_MD_SIZE];

@@ -78,6 +78,12 @@ int grant_allows(const struct grant *g, const char *agent, uint32_t scopes, stru
 /* The task of a call: the grant's and the call's (NULL or "" = none). ERR_TASK_REQUIRED, ERR_TASK_MISMATCH. */
 int grant_task(const struct grant *g, const char *call_task, const char **out_task, struct err *e);
 
+/*
+ * Is what that principal did under that task this grant's own? of_run: a run's rounds belong to its task as well, so a
+ * grant of another task is another's. A grant without a task is of each.
+ */
+bool grant_owns(const struct grant *g, const char *principal, bool of_run, const char *task);
+
 const char *grant_kind_name(enum grant_kind k);
 int grant_kind_parse(const char *s, enum grant_kind *out, struct err *e);
 /* "terminal,rounds" both ways; out holds every name at 128 bytes. */

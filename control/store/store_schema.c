@@ -14,6 +14,8 @@ static const char *const steps[] = {
     store_schema_life_3,   /* 5: digests of snapshots */
     store_schema_life_4,   /* 6: ... those that have none yet */
     store_schema_life_5,   /* 7: pod templates of agents' own */
+    store_schema_outbox_2, /* 8: every event of a lease by its three ids */
+    store_schema_work_2,   /* 9: logs of runs */
 };
 #define VERSION ((int)(sizeof(steps) / sizeof(steps[0])))
 

@@ -23,4 +23,14 @@ const char store_schema_outbox_1[] =
     TELL "'run.start', " SANDBOX ", 'ok', json_object(" RUN ")); END;"
     "CREATE TRIGGER run_ended AFTER UPDATE OF state ON runs WHEN old.state = 'RUNNING' AND new.state <> 'RUNNING' BEGIN "
     TELL "'run.end', " SANDBOX ", new.state, json_object(" RUN ", 'reason', new.reason)); END;";
+#define CLIENT ", 'client_request_id', (SELECT request FROM leases WHERE id = new.lease)"
+#define RUN_OF "(SELECT run FROM runs WHERE lease = new.id)"
+const char store_schema_outbox_2[] =
+    "DROP TRIGGER lease_ended; DROP TRIGGER run_made; DROP TRIGGER run_ended;"
+    "CREATE TRIGGER lease_ended AFTER UPDATE OF state ON leases WHEN old.state = 'ACTIVE' AND new.state <> 'ACTIVE' BEGIN "
+    TELL "'lease.end', new.sandbox, new.state, json_object(" LEASE ", 'run_id', " RUN_OF ", 'cause', new.cause)); END;"
+    "CREATE TRIGGER run_made AFTER INSERT ON runs BEGIN "
+    TELL "'run.start', " SANDBOX ", 'ok', json_object(" RUN CLIENT ")); END;"
+    "CREATE TRIGGER run_ended AFTER UPDATE OF state ON runs WHEN old.state = 'RUNNING' AND new.state <> 'RUNNING' BEGIN "
+    TELL "'run.end', " SANDBOX ", new.state, json_object(" RUN CLIENT ", 'reason', new.reason)); END;";
 /* clang-format on */

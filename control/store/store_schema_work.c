@@ -27,4 +27,6 @@ const char store_schema_work_1[] =
     " created_ns INTEGER NOT NULL, ended_ns INTEGER, UNIQUE(lease, run)) WITHOUT ROWID;"
     "CREATE INDEX runs_run ON runs(run);"
     "CREATE INDEX runs_live ON runs(lease) WHERE state = 'RUNNING';";
+/* The end of the sandbox's own log, as JSON; NULL: it is not wiped yet. */
+const char store_schema_work_2[] = "ALTER TABLE runs ADD COLUMN log TEXT;";
 /* clang-format on */

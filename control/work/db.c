@@ -150,6 +150,11 @@ int db_run_by_key(struct sqlite3 *db, const char *lease, const char *run, struct
 	return rc;
 }
 
+int db_run_log(struct sqlite3 *db, const char *lease, const char *log, struct err *e)
+{
+	return store_run(db, NULL, e, "UPDATE runs SET log = ? WHERE lease = ? AND log IS NULL", "tt", log, lease);
+}
+
 /* Only on a lease that is ACTIVE and has no run. */
 int db_run_insert(struct sqlite3 *db, const struct run_row *r, struct err *e)
 {
@@ -269,18 +274,24 @@ struct each_pool {
 static int pass_pool(void *arg, sqlite3_stmt *st)
 {
 	struct each_pool *each = arg;
-	char sandbox[WORK_SANDBOX_MAX], state[12], lease[ID_STR_LEN];
+	char sandbox[WORK_SANDBOX_MAX], state[12];
+	struct work_ids ids;
 
 	db_text(st, 0, sandbox, sizeof(sandbox));
 	db_text(st, 1, state, sizeof(state));
-	db_text(st, 2, lease, sizeof(lease));
-	return each->fn(each->arg, sandbox, state, lease);
+	db_text(st, 2, ids.lease, sizeof(ids.lease));
+	db_text(st, 3, ids.request, sizeof(ids.request));
+	db_text(st, 4, ids.run, sizeof(ids.run));
+	return each->fn(each->arg, sandbox, state, &ids);
 }
 
 int db_pool_all(struct sqlite3 *db, db_pool_fn *fn, void *arg, struct err *e)
 {
-	return store_each(db, NULL, pass_pool, &(struct each_pool){fn, arg}, e,
-			  "SELECT sandbox, state, lease FROM pool ORDER BY created_ns", "");
+	return store_each(
+	    db, NULL, pass_pool, &(struct each_pool){fn, arg}, e,
+	    "SELECT p.sandbox, p.state, p.lease, l.request, r.run FROM pool p LEFT JOIN leases l ON l.id ="
+	    " p.lease LEFT JOIN runs r ON r.lease = p.lease ORDER BY p.created_ns",
+	    "");
 }
 
 int db_purge(struct sqlite3 *db, int64_t before_ns, bool *out_more, struct err *e)
@@ -393,26 +404,37 @@ static json_t *column(sqlite3_stmt *st, int col)
 	return word(store_text(st, col));
 }
 
+struct runs_out {
+	json_t *list;
+	bool log;
+};
+
 static int add_run(void *arg, sqlite3_stmt *st)
 {
-	json_t *o = json_pack("{s:o,s:o,s:o,s:o,s:o,s:I,s:o,s:o,s:o,s:I,s:o,s:o,s:o,s:o,s:o}", "runId", column(st, 2),
-			      "leaseId", column(st, 1), "userId", column(st, 4), "principal", column(st, 3),
-			      "workflowId", column(st, 5), "version", (json_int_t)sqlite3_column_int64(st, 6), "state",
-			      column(st, 8), "reason", column(st, 9), "message", column(st, 10), "timeoutSeconds",
-			      (json_int_t)sqlite3_column_int64(st, 7), "steps", parsed(st, 11), "artifacts",
-			      parsed(st, 12), "createdAt", when(sqlite3_column_int64(st, 13)), "endedAt",
-			      when(sqlite3_column_int64(st, 14)), "requestId", column(st, 15));
+	const struct runs_out *out = arg;
+	json_t *o = json_pack(
+	    "{s:o,s:o,s:o,s:o,s:o,s:I,s:o,s:o,s:o,s:I,s:o,s:o,s:o,s:o,s:o,s:o}", "runId", column(st, 2), "leaseId",
+	    column(st, 1), "userId", column(st, 4), "principal", column(st, 3), "workflowId", column(st, 5), "version",
+	    (json_int_t)sqlite3_column_int64(st, 6), "state", column(st, 8), "reason", column(st, 9), "message",
+	    column(st, 10), "timeoutSeconds", (json_int_t)sqlite3_column_int64(st, 7), "steps", parsed(st, 11),
+	    "artifacts", parsed(st, 12), "createdAt", when(sqlite3_column_int64(st, 13)), "endedAt",
+	    when(sqlite3_column_int64(st, 14)), "requestId", column(st, 15), "clientRequestId", column(st, 16));
 
-	return db_append(arg, o);
+	if (o && out->log)
+		json_object_set_new(o, "log",
+				    *store_text(st, 17) ? json_loads(store_text(st, 17), 0, NULL) : json_null());
+	return db_append(out->list, o);
 }
 
-int db_runs_json(struct sqlite3 *db, const char *principal, const char *run, const char *lease, size_t limit,
+int db_runs_json(struct sqlite3 *db, const char *principal, const char *run, const char *lease, size_t limit, bool log,
 		 json_t *list, struct err *e)
 {
 	return store_each(
-	    db, NULL, add_run, list, e,
+	    db, NULL, add_run, &(struct runs_out){list, log}, e,
 	    "SELECT id, lease, run, principal, user, workflow, version, timeout_s, state, reason, message,"
-	    " steps, artifacts, created_ns, ended_ns, call FROM runs WHERE (?1 IS NULL OR principal = ?1)"
+	    " steps, artifacts, created_ns, ended_ns, call, (SELECT request FROM leases WHERE id = lease), log FROM "
+	    "runs "
+	    "WHERE (?1 IS NULL OR principal = ?1)"
 	    " AND (?2 IS NULL OR run = ?2) AND (?3 IS NULL OR lease = ?3) ORDER BY id DESC LIMIT ?4",
 	    "ttti", principal, run, lease, (int64_t)limit);
 }

@@ -37,6 +37,8 @@ struct run_row {
 int db_run_insert(struct sqlite3 *db, const struct run_row *r, struct err *e);
 int db_run_by_key(struct sqlite3 *db, const char *lease, const char *run, struct run_row *out, bool *out_found,
 		  struct err *e);
+/* JSON text; the first one stays. NULL: none could be made. */
+int db_run_log(struct sqlite3 *db, const char *lease, const char *log, struct err *e);
 int db_run_steps(struct sqlite3 *db, const char *id, const char *steps, struct err *e); /* JSON text */
 
 /* The end of a lease, of its run and of its sandbox: ERR_BAD_STATE when the lease is not ACTIVE. */
@@ -60,7 +62,7 @@ struct db_mended {
 };
 int db_mend(struct sqlite3 *db, int64_t now_ns, struct db_mended *out, struct err *e);
 typedef int db_lease_fn(void *arg, const struct lease_row *l);
-typedef int db_pool_fn(void *arg, const char *sandbox, const char *state, const char *lease);
+typedef int db_pool_fn(void *arg, const char *sandbox, const char *state, const struct work_ids *ids);
 int db_leases_active(struct sqlite3 *db, db_lease_fn *fn, void *arg, struct err *e);
 int db_pool_all(struct sqlite3 *db, db_pool_fn *fn, void *arg, struct err *e);
 /* Ended leases and their runs that ended before that; bounded, *out_more: there may be more of them. */
@@ -80,7 +82,8 @@ int db_workflow_insert(struct sqlite3 *db, const struct workflow_row *r, struct 
 /* Lists for people: newest first, `limit` at most; principal NULL: everybody's. As GET shows them. */
 int db_leases_json(struct sqlite3 *db, const char *principal, const char *state, size_t limit, json_t *list,
 		   struct err *e);
-int db_runs_json(struct sqlite3 *db, const char *principal, const char *run, const char *lease, size_t limit,
+/* log: with that of the sandbox, null until that is wiped. */
+int db_runs_json(struct sqlite3 *db, const char *principal, const char *run, const char *lease, size_t limit, bool log,
 		 json_t *list, struct err *e);
 int db_workflows_json(struct sqlite3 *db, const char *principal, size_t limit, json_t *list, struct err *e);
 json_t *lease_row_json(const struct lease_row *l);

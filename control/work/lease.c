@@ -19,9 +19,17 @@ struct lease *lease_find(const struct work *w, const char *id)
 	return l;
 }
 
+const struct work_ids *work_ids_of_lease(const struct work *w, const char *lease)
+{
+	const struct lease *l = w ? lease_find(w, lease) : NULL;
+
+	return l ? work_ids_of(w, l->row.sandbox) : NULL;
+}
+
 struct log_ids lease_ids(const struct lease_row *l)
 {
-	return (struct log_ids){.request = l->call, .agent = l->sandbox, .lease = l->id};
+	return (struct log_ids){
+	    .request = l->call, .agent = l->sandbox, .lease = l->id, .run = l->run, .client_request = l->request};
 }
 
 /* Into memory, with the time that is left of it on the boot clock. */
@@ -37,7 +45,9 @@ int lease_add(struct work *w, const struct lease_row *row)
 	l->deadline = clock_boot_ns() + (uint64_t)(left > 0 ? left : 0);
 	HASH_ADD(hh, w->leases, row.id[0], strlen(l->row.id), l);
 	if (p) {
-		text_put(p->lease, sizeof(p->lease), row->id);
+		text_put(p->ids.lease, sizeof(p->ids.lease), row->id);
+		text_put(p->ids.run, sizeof(p->ids.run), row->run);
+		text_put(p->ids.request, sizeof(p->ids.request), row->request);
 		text_put(p->principal, sizeof(p->principal), row->principal);
 	}
 	return 0;
@@ -205,6 +215,7 @@ static void lease_on_ended(struct job *j, int rc, const struct err *e)
 {
 	struct ending *x = (struct ending *)j;
 	struct lease *l = lease_find(j->w, x->row.id);
+	struct log_ids ids = lease_ids(l ? &l->row : &x->row);
 	struct err here = {0};
 
 	if (!rc && x->ended)
@@ -212,8 +223,7 @@ static void lease_on_ended(struct job *j, int rc, const struct err *e)
 	else if (rc && l)
 		l->ending = false; /* the next tick, or call, tries again */
 	if (rc && !x->released)
-		log_error(&(struct log_ids){.lease = x->row.id}, "its end could not be stored: %s",
-			  e ? e->message : err_name(rc));
+		log_error(&ids, "its end could not be stored: %s", e ? e->message : err_name(rc));
 	if (!rc && !x->ended && strcmp(x->row.state, "EXPIRED") == 0)
 		rc = must_live(&x->row, &here), e = &here;
 	job_answer(j, rc, e, rc ? NULL : lease_row_json(&x->row));
@@ -291,7 +301,7 @@ void work_sandbox_gone(struct work *w, const char *agent, const char *why)
 	text_format(cause, sizeof(cause), "lost: its sandbox ended: %.160s", why);
 	if (p->state == POOL_READY)
 		pool_give_up(p, cause);
-	else if (p->state == POOL_LEASED && (l = lease_find(w, p->lease)) && !l->ending)
+	else if (p->state == POOL_LEASED && (l = lease_find(w, p->ids.lease)) && !l->ending)
 		lease_end(w, l, &end);
 }
 

@@ -26,19 +26,36 @@ struct page {
 	bool refused;
 };
 
+/* By these a run is looked for: they stand where other events have them. */
+static void lift_ids(json_t *o, const json_t *detail)
+{
+	static const char *const keys[] = {"lease_id", "run_id", "client_request_id", "request_id", "principal"};
+
+	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+		if (json_is_string(json_object_get(detail, keys[i])))
+			json_object_set(o, keys[i], json_object_get(detail, keys[i]));
+}
+
 static json_t *record_of(sqlite3_stmt *st)
 {
 	const char *detail = store_text(st, 5), *sandbox = store_text(st, 3);
-	json_t *d = NULL, *o;
+	json_t *d = NULL, *o, *v;
+	const char *key;
+	void *next;
 
 	if (json_parse(detail, strlen(detail), 64 * 1024, &d, NULL))
 		d = json_object();
 	json_object_set_new(d, "event_id", json_string(store_text(st, 1)));
-	if (json_is_null(json_object_get(d, "reason")))
-		json_object_del(d, "reason");
+	json_object_foreach_safe(d, next, key, v)
+	{
+		if (json_is_null(v))
+			json_object_del(d, key);
+	}
 	o = json_pack("{s:s,s:s,s:o}", "event", store_text(st, 2), "outcome", store_text(st, 4), "detail", d);
 	if (o && *sandbox)
 		json_object_set_new(o, "agent", json_string(sandbox));
+	if (o)
+		lift_ids(o, d);
 	return o;
 }
 

@@ -20,9 +20,28 @@ uint64_t pool_back_off(uint64_t ns)
 	return backoff_after(ns, BACKOFF_MIN, BACKOFF_MAX);
 }
 
+void work_log_ids(const struct work_ids *i, struct log_ids *out)
+{
+	if (!i || !i->lease[0])
+		return;
+	out->lease = i->lease;
+	out->run = i->run;
+	out->client_request = i->request;
+}
+
+const struct work_ids *work_ids_of(const struct work *w, const char *agent)
+{
+	const struct pool_entry *p = w && work_is_pool_name(agent) ? pool_find(w, agent) : NULL;
+
+	return p && p->ids.lease[0] ? &p->ids : NULL;
+}
+
 static struct log_ids ids_of(const struct pool_entry *p)
 {
-	return (struct log_ids){.agent = p->name, .lease = p->lease[0] ? p->lease : NULL};
+	struct log_ids ids = {.agent = p->name};
+
+	work_log_ids(&p->ids, &ids);
+	return ids;
 }
 
 void pool_set_state(struct pool_entry *p, enum pool_state s)
@@ -89,7 +108,7 @@ json_t *pool_json(struct work *w)
 
 	HASH_ITER(hh, w->pool, p, next)
 	json_array_append_new(list, json_pack("{s:s,s:s,s:s?}", "sandboxId", p->name, "state", state_names[p->state],
-					      "leaseId", p->lease[0] ? p->lease : NULL));
+					      "leaseId", p->ids.lease[0] ? p->ids.lease : NULL));
 	return json_pack("{s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:o}", "size", (int)w->conf.pool_size, "max",
 			 (int)w->conf.pool_max, "target", (int)w->n.pool_target, "ready",
 			 (int)pool_count(w, POOL_READY), "filling", (int)pool_count(w, POOL_FILLING), "leased",
@@ -164,11 +183,88 @@ static void keep_why(struct pool_entry *p, const char *why)
 		text_put(p->why, sizeof(p->why), why);
 }
 
+static void pool_end(struct pool_entry *p)
+{
+	p->w->host.discard(p->w->host.ctx, p->name, p->why, pool_on_discarded, p);
+}
+
+/* ---- its log stays with its run */
+
+struct log_job {
+	struct job j;
+	char name[WORK_SANDBOX_MAX], lease[ID_STR_LEN];
+	char *text;
+};
+
+static int log_in_db(struct sqlite3 *db, struct job *j, struct err *e)
+{
+	struct log_job *k = (struct log_job *)j;
+
+	return db_run_log(db, k->lease, k->text, e);
+}
+
+static void drop_log(struct job *j)
+{
+	free(((struct log_job *)j)->text);
+}
+
+static void pool_on_log_stored(struct job *j, int rc, const struct err *e)
+{
+	struct pool_entry *p = pool_find(j->w, ((struct log_job *)j)->name);
+
+	if (!p)
+		return;
+	if (rc) {
+		struct log_ids ids = ids_of(p);
+
+		log_warn(&ids, "the log of its sandbox is not kept: %s", e ? e->message : err_name(rc));
+	}
+	pool_end(p);
+}
+
+static char *log_text(int rc, const struct err *e, const uint8_t *data, size_t n)
+{
+	json_t *o = json_pack("{s:I}", "bytes", (json_int_t)(rc ? 0 : n));
+	char *text = NULL;
+
+	if (o && json_set_bytes(o, "data", "encoding", rc || !n ? (const uint8_t *)"" : data, rc ? 0 : n) == 0) {
+		if (rc)
+			json_object_set_new(o, "missing", json_string(e && e->message[0] ? e->message : err_name(rc)));
+		text = json_dumps(o, JSON_COMPACT);
+	}
+	json_decref(o);
+	return text;
+}
+
+/* Whatever came of it: the sandbox goes. */
+static void pool_on_log(void *arg, int rc, const struct err *e, const uint8_t *data, size_t n)
+{
+	struct pool_entry *p = arg;
+	struct log_job *k;
+
+	if (p->w->stopped)
+		return;
+	p->logged = true;
+	k = job_create(p->w, sizeof(*k), NULL, NULL);
+	if (!k) {
+		pool_end(p);
+		return;
+	}
+	k->j.drop = drop_log;
+	memcpy(k->name, p->name, sizeof(k->name));
+	memcpy(k->lease, p->ids.lease, sizeof(k->lease));
+	k->text = log_text(rc, e, data, n);
+	job_write(&k->j, log_in_db, pool_on_log_stored);
+}
+
 static void pool_wipe(struct pool_entry *p)
 {
 	p->out = true;
 	p->retry_at = 0;
-	p->w->host.discard(p->w->host.ctx, p->name, p->why, pool_on_discarded, p);
+	if (p->ids.run[0] && !p->logged)
+		p->w->host.log(p->w->host.ctx, p->name, pool_on_log, p);
+	else
+		pool_end(p);
 }
 
 void pool_discard(struct pool_entry *p, const char *why)

@@ -33,10 +33,11 @@ static void adopt_orphan(struct work *w, const char *name)
 static void recover_on_reached(void *arg, int rc, const struct err *e)
 {
 	struct pool_entry *p = arg;
-	struct log_ids ids = {.agent = p->name, .lease = p->lease[0] ? p->lease : NULL};
+	struct log_ids ids = {.agent = p->name};
 
 	if (p->w->stopped)
 		return;
+	work_log_ids(&p->ids, &ids);
 	p->out = false;
 	if (p->state == POOL_DISCARDING) /* its lease has ended meanwhile */
 		pool_discard(p, p->why);
@@ -106,7 +107,7 @@ static int load_lease(void *arg, const struct lease_row *l)
 	return lease_add(arg, l);
 }
 
-static int load_pool(void *arg, const char *sandbox, const char *state, const char *lease)
+static int load_pool(void *arg, const char *sandbox, const char *state, const struct work_ids *ids)
 {
 	enum pool_state s = strcmp(state, "ready") == 0    ? POOL_FILLING /* until it is reached again */
 			    : strcmp(state, "leased") == 0 ? POOL_LEASED
@@ -115,7 +116,7 @@ static int load_pool(void *arg, const char *sandbox, const char *state, const ch
 
 	if (!p)
 		return ERR_NOMEM;
-	text_put(p->lease, sizeof(p->lease), lease);
+	p->ids = *ids;
 	return 0;
 }
 

@@ -34,7 +34,13 @@ void run_free(struct run *r)
 
 static struct log_ids ids_of(const struct run *r)
 {
-	return (struct log_ids){.request = r->row.call, .agent = r->sandbox, .lease = r->row.lease, .run = r->row.run};
+	const struct work_ids *i = work_ids_of(r->w, r->sandbox);
+
+	return (struct log_ids){.request = r->row.call,
+				.agent = r->sandbox,
+				.lease = r->row.lease,
+				.run = r->row.run,
+				.client_request = i ? i->request : NULL};
 }
 
 void run_over(struct run *r, const char *state, const char *reason)

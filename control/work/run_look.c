@@ -8,7 +8,7 @@ static int list_in_db(struct sqlite3 *db, void *arg, struct err *e)
 {
 	struct listing *k = arg;
 
-	return db_runs_json(db, k->principal, NULL, k->by, (size_t)k->limit, k->list, e);
+	return db_runs_json(db, k->principal, NULL, k->by, (size_t)k->limit, false, k->list, e);
 }
 
 int run_list(struct work *w, const struct work_caller *c, const json_t *body, json_t **out, struct err *e)
@@ -25,7 +25,7 @@ static int show_in_db(struct sqlite3 *db, void *arg, struct err *e)
 {
 	struct showing *k = arg;
 
-	return db_runs_json(db, k->principal, k->run, k->lease, 1, k->list, e);
+	return db_runs_json(db, k->principal, k->run, k->lease, 1, true, k->list, e);
 }
 
 /* By the caller's own id of it; leaseId says which where it was used for several leases, else the newest. */

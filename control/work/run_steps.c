@@ -56,6 +56,12 @@ static void next_step(struct run *r);
 
 static void store_progress(struct run *r);
 
+static json_t *stream_json(const struct work_stream *s)
+{
+	return json_pack("{s:I,s:s?}", "bytes", (json_int_t)s->bytes, "sha256", *s->sha256 ? s->sha256 : NULL);
+}
+
+/* What it printed is read by its round's id, as any round's output. */
 static json_t *result_json(const struct workflow_step *s, const struct work_result *x, const char *refused)
 {
 	json_t *o = json_pack(
@@ -63,6 +69,10 @@ static json_t *result_json(const struct workflow_step *s, const struct work_resu
 	    "cause", x->cause, "code", x->code >= 0 ? json_integer(x->code) : json_null(), "signal",
 	    x->signal ? json_integer(x->signal) : json_null(), "durationMs", (json_int_t)(x->duration_ns / NS_PER_MS));
 
+	if (o && *x->round) {
+		json_object_set_new(o, "stdout", stream_json(&x->out));
+		json_object_set_new(o, "stderr", stream_json(&x->err));
+	}
 	if (o && (*x->message || refused))
 		json_object_set_new(o, "message", json_string(refused ? refused : x->message));
 	return o;
@@ -152,12 +162,8 @@ static int words_make(const struct workflow_step *s, struct words *out)
 
 static void start_step(struct run *r, const struct workflow_step *s, const struct words *v, uint64_t left)
 {
-	char exec_id[ID_STR_LEN + 32];
 	struct work_exec x = {.sandbox = r->sandbox,
-			      .lease = r->row.lease,
 			      .run = r->row.run,
-			      .request = r->row.call,
-			      .exec_id = exec_id,
 			      .argv = s->source ? workflow_runner(s->language)
 				      : s->argv ? v->argv
 						: NULL,
@@ -172,7 +178,6 @@ static void start_step(struct run *r, const struct workflow_step *s, const struc
 
 	if (s->timeout_s && s->timeout_s * NS_PER_SEC < left)
 		x.timeout_ns = s->timeout_s * NS_PER_SEC;
-	text_format(exec_id, sizeof(exec_id), "run:%s:%zu", r->row.id, r->step + 1);
 	r->out = true;
 	r->w->host.exec(r->w->host.ctx, r->auth, &x, run_steps_on_step, r);
 }
@@ -201,7 +206,7 @@ static void next_step(struct run *r)
 
 struct progress {
 	struct job j;
-	char id[ID_STR_LEN];
+	char id[ID_STR_LEN], sandbox[WORK_SANDBOX_MAX];
 	char *steps;
 };
 
@@ -220,8 +225,8 @@ static void drop_progress(struct job *j)
 static void run_steps_on_progress(struct job *j, int rc, const struct err *e)
 {
 	if (rc)
-		log_warn(NULL, "the progress of a run was not stored: %s", e ? e->message : err_name(rc));
-	(void)j;
+		log_warn(&(struct log_ids){.agent = ((struct progress *)j)->sandbox},
+			 "the progress of a run was not stored: %s", e ? e->message : err_name(rc));
 }
 
 static void store_progress(struct run *r)
@@ -232,6 +237,7 @@ static void store_progress(struct run *r)
 		return;
 	k->j.drop = drop_progress;
 	memcpy(k->id, r->row.id, sizeof(k->id));
+	memcpy(k->sandbox, r->sandbox, sizeof(k->sandbox));
 	k->steps = json_dumps(r->results, JSON_COMPACT);
 	job_write(&k->j, progress_in_db, run_steps_on_progress);
 }
@@ -267,6 +273,7 @@ static void run_steps_on_inserted(struct job *j, int rc, const struct err *e)
 	struct run_job *k = (struct run_job *)j;
 	struct run *r = k->run;
 	struct lease *l = lease_find(j->w, r->row.lease);
+	struct pool_entry *p;
 	struct err here = {0};
 
 	k->run = NULL;
@@ -283,6 +290,8 @@ static void run_steps_on_inserted(struct job *j, int rc, const struct err *e)
 	r->deadline = r->begun + (uint64_t)r->row.timeout_s * NS_PER_SEC;
 	j->w->n.runs_live++;
 	memcpy(l->row.run, r->row.run, sizeof(l->row.run));
+	if ((p = pool_find(j->w, l->row.sandbox)) != NULL)
+		memcpy(p->ids.run, r->row.run, sizeof(p->ids.run));
 	job_answer(j, 0, NULL, json_pack("{s:b}", "accepted", 1));
 	next_step(r);
 }

@@ -30,10 +30,11 @@ struct pool_entry {
 	struct work *w;
 	char name[WORK_SANDBOX_MAX];
 	enum pool_state state;
-	char lease[ID_STR_LEN];
+	struct work_ids ids;
 	char principal[WORK_NAME_MAX + 1]; /* of the lease */
 	char why[200];                     /* discarding */
 	bool out;                          /* the host works on it */
+	bool logged;                       /* its log is with its run, or cannot be had */
 	uint64_t retry_at, backoff_ns;     /* discarding: boot ns */
 };
 
@@ -164,7 +165,7 @@ void lease_release(struct work *w, const struct work_caller *c, const char *id, 
 int lease_show(struct work *w, const struct work_caller *c, const char *id, json_t **out, struct err *e);
 int lease_list(struct work *w, const struct work_caller *c, const json_t *body, json_t **out, struct err *e);
 int lease_add(struct work *w, const struct lease_row *row); /* one that is stored, into memory; ERR_NOMEM */
-struct log_ids lease_ids(const struct lease_row *l);
+struct log_ids lease_ids(const struct lease_row *l);        /* also of one that is not in memory */
 void lease_tick(struct work *w, uint64_t now);
 struct lease_end {
 	const char *state, *cause;

@@ -102,10 +102,10 @@ static void claim_granted(struct claim *k)
 	struct log_ids ids = lease_ids(&k->row);
 	uint64_t took = clock_boot_ns() - k->wish->asked;
 
-	pool_set_state(p, POOL_LEASED);
 	snprintf(k->row.state, sizeof(k->row.state), "ACTIVE");
 	if (lease_add(w, &k->row))
 		log_error(&ids, "granted, and not watched for want of memory: it ends at the next start");
+	pool_set_state(p, POOL_LEASED);
 	w->n.leases_granted++;
 	w->n.claim_duration_ns += took;
 	count_time(w->n.claim_buckets, work_claim_bucket_ms, took);

@@ -29,20 +29,26 @@
 struct buf;
 struct conf;
 struct err;
+struct log_ids;
 struct store;
 struct uv_loop_s;
 struct work;
 
 #define WORK_TOKEN_MAX   (16 * 1024)
 #define WORK_NAME_MAX    128
+#define WORK_LOG_MAX     ((size_t)64 * 1024) /* of a sandbox's log, kept with its run */
 #define WORK_SANDBOX_MAX (sizeof("pool-") + ID_STR_LEN)
 #define WORK_POOL_PREFIX "pool-"
 
+/* For which lease something is done, and which run and request of its client's: in each log line and event of it. "":
+ * none. */
+struct work_ids {
+	char lease[ID_STR_LEN], run[WORK_NAME_MAX + 1], request[WORK_NAME_MAX + 1];
+};
+
 /* One step of a run, as a round. Borrowed for the call. */
 struct work_exec {
-	const char *sandbox;
-	const char *lease, *run, *request; /* correlation ids */
-	const char *exec_id;
+	const char *sandbox, *run;
 	const char *const *argv; /* or */
 	const char *command;
 	const char *const *env; /* "K=V", NULL-ended; NULL */
@@ -60,6 +66,10 @@ struct work_result {
 	int code, signal;       /* -1, 0: none */
 	char message[200];
 	uint64_t duration_ns;
+	struct work_stream {
+		uint64_t bytes;  /* all that it printed */
+		char sha256[65]; /* of them; "": not known */
+	} out, err;
 };
 
 typedef void work_host_done(void *arg, int rc, const struct err *e);
@@ -69,6 +79,8 @@ struct work_seen {
 	bool running;
 };
 typedef void work_list_done(void *arg, int rc, const struct err *e, const struct work_seen *list, size_t n);
+
+typedef void work_log_done(void *arg, int rc, const struct err *e, const uint8_t *p, size_t n);
 
 /* What the hub does for it. done: once each, from the loop, also when the hub is destroyed. */
 struct work_host {
@@ -80,6 +92,8 @@ struct work_host {
 	void (*discard)(void *ctx, const char *sandbox, const char *why, work_host_done *done, void *arg);
 	/* What there is of sandboxes of the pool, running or not, whoever made them. */
 	void (*list)(void *ctx, work_list_done *done, void *arg);
+	/* The last WORK_LOG_MAX bytes of what the sandbox's own process wrote. */
+	void (*log)(void *ctx, const char *sandbox, work_log_done *done, void *arg);
 	/* auth: what came with the call that began the run. */
 	void (*exec)(void *ctx, void *auth, const struct work_exec *x, work_exec_done *done, void *arg);
 	void (*release)(void *ctx, void *auth);
@@ -143,6 +157,11 @@ void work_ask(struct work *w, enum work_call call, const struct work_caller *c, 
 bool work_is_pool_name(const char *agent);
 /* ERR_UNAVAILABLE until what is stored has been read. */
 int work_may_enter(const struct work *w, const char *agent, const char *principal, bool only_looks, struct err *e);
+/* Of the lease that has the sandbox, until it is wiped; NULL: none has, or w is NULL. Valid until the loop goes on. */
+const struct work_ids *work_ids_of(const struct work *w, const char *agent);
+/* The same by the lease's own id, as long as it is in force. */
+const struct work_ids *work_ids_of_lease(const struct work *w, const char *lease);
+void work_log_ids(const struct work_ids *i, struct log_ids *out); /* i NULL: they stay */
 /* The sandbox ended by itself, or by somebody else's hand. */
 void work_sandbox_gone(struct work *w, const char *agent, const char *why);
 

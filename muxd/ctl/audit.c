@@ -17,9 +17,17 @@ static const struct ctl_option audit_options[] = {
     {"agent", 0, "AGENT", "Only of this agent."},
     {"principal", 0, "NAME", "Only of this principal."},
     {"event", 0, "NAME", "Only events of this name, as grant.create."},
+    {"lease", 0, "ID", "Only of this lease."},
+    {"run", 0, "ID", "Only of this run."},
+    {"request", 0, "ID", "Only of the lease that was asked for with this request id."},
     {"reason", 0, "TEXT", "Reason in the audit log (default: muxctl audit)."},
     {NULL, 0, NULL, NULL},
 };
+
+static const struct {
+	const char *option, *asked, *field;
+} of_lease[] = {
+    {"lease", "lease", "lease_id"}, {"run", "run", "run_id"}, {"request", "client_request", "client_request_id"}};
 
 static void print_field(const json_t *record, const char *key, bool named)
 {
@@ -33,8 +41,9 @@ static void print_field(const json_t *record, const char *key, bool named)
 /* One line: sequence, time, event, who, on what, outcome; then what else is worth a look. */
 static void print_event(const json_t *row)
 {
-	static const char *const named[] = {"agent", "outcome", "session", "scopes", "door",
-					    "peer",  "task",    "by",      "detail", "reason"};
+	static const char *const named[] = {"agent",  "outcome", "session", "lease_id", "run_id", "client_request_id",
+					    "scopes", "door",    "peer",    "task",     "by",     "detail",
+					    "reason"};
 	const json_t *record = json_object_get(row, "record");
 	char *seq = ctl_text(json_object_get(row, "seq")), *at = ctl_text(json_object_get(row, "at"));
 	char *event = ctl_text(json_object_get(record, "event"));
@@ -94,16 +103,31 @@ static json_t *audit_question(const struct ctl_args *a, long long limit, struct 
 	q = json_pack("{s:s,s:I,s:b,s:s*,s:s*,s:s*}", "op", "audit", "limit", (json_int_t)limit, "follow",
 		      (int)args_has(a, "follow"), "agent", args_get(a, "agent"), "principal", args_get(a, "principal"),
 		      "event", args_get(a, "event"));
+	for (size_t i = 0; q && i < sizeof(of_lease) / sizeof(of_lease[0]); i++)
+		if (args_has(a, of_lease[i].option))
+			json_object_set_new(q, of_lease[i].asked, json_string(args_get(a, of_lease[i].option)));
 	if (q && args_has(a, "since"))
 		json_object_set_new(q, "since_seq", json_integer(since));
 	return q;
 }
 
-static bool matches(const struct ctl_args *a, const json_t *record, const char *key)
+static bool has(const struct ctl_args *a, const char *option, const json_t *record, const char *key)
 {
-	const char *want = args_get(a, key), *have = json_string_value(json_object_get(record, key));
+	const char *want = args_get(a, option), *have = json_string_value(json_object_get(record, key));
 
 	return !want || (have && strcmp(want, have) == 0);
+}
+
+static bool matches(const struct ctl_args *a, const json_t *record)
+{
+	static const char *const keys[] = {"agent", "principal", "event"};
+	bool all = true;
+
+	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+		all = all && has(a, keys[i], record, keys[i]);
+	for (size_t i = 0; i < sizeof(of_lease) / sizeof(of_lease[0]); i++)
+		all = all && has(a, of_lease[i].option, record, of_lease[i].field);
+	return all;
 }
 
 /* What cannot be read is named, each time; what stands behind it is still told. */
@@ -143,8 +167,7 @@ static int audit_offline(struct ctl *c, const struct ctl_args *a, long long limi
 			continue;
 		clock_format_utc(en.wall_ns, at, sizeof(at));
 		json_t *row = json_pack("{s:I,s:s,s:o}", "seq", (json_int_t)en.journal_seq, "at", at, "record", record);
-		if (row && (long long)en.journal_seq > since && matches(a, record, "agent") &&
-		    matches(a, record, "principal") && matches(a, record, "event"))
+		if (row && (long long)en.journal_seq > since && matches(a, record))
 			json_array_append(rows, row);
 		json_decref(row);
 		if ((long long)json_array_size(rows) > limit)

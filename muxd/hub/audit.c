@@ -10,6 +10,39 @@
 
 #include <unistd.h>
 
+void audit_set_lease(json_t *o, const struct work_ids *i)
+{
+	const char *const ids[][2] = {{"lease_id", i->lease}, {"run_id", i->run}, {"client_request_id", i->request}};
+
+	for (size_t k = 0; k < sizeof(ids) / sizeof(ids[0]); k++)
+		if (*ids[k][1])
+			json_object_set_new(o, ids[k][0], json_string(ids[k][1]));
+}
+
+/* By the session that it tells of, else by the sandbox, while that is leased. */
+static void set_lease_of(struct hub *h, json_t *record)
+{
+	const char *agent = json_string_value(json_object_get(record, "agent")),
+		   *text = json_string_value(json_object_get(json_object_get(record, "detail"), "session"));
+	const struct work_ids *i = agent ? work_ids_of(h->p.work, agent) : NULL;
+	const struct session *s = NULL;
+	struct id id;
+
+	if (text && id_parse(text, &id) == 0)
+		s = hub_session_find(h, &id);
+	if (s)
+		i = &s->launch.work;
+	if (i)
+		audit_set_lease(record, i);
+}
+
+int audit_journal(struct hub *h, json_t *record)
+{
+	if (!json_object_get(record, "lease_id"))
+		set_lease_of(h, record);
+	return journal_json(h->journal, RING_AUDIT, NULL, record);
+}
+
 static void set_request(json_t *o, const struct request *rq)
 {
 	char text[ID_STR_LEN];
@@ -20,10 +53,7 @@ static void set_request(json_t *o, const struct request *rq)
 		json_object_set_new(o, "endpoint", json_string(rq->endpoint));
 	id_format(&rq->id, text);
 	json_object_set_new(o, "request_id", json_string(text));
-	if (rq->lease[0])
-		json_object_set_new(o, "lease_id", json_string(rq->lease));
-	if (rq->run[0])
-		json_object_set_new(o, "run_id", json_string(rq->run));
+	audit_set_lease(o, &rq->work);
 	if (id_is_nil(&rq->grant.id))
 		return;
 	id_format(&rq->grant.id, text);
@@ -50,7 +80,7 @@ int audit_event(struct hub *h, const char *event, const struct request *rq, cons
 		set_request(o, rq);
 	if (detail)
 		json_object_set(o, "detail", detail);
-	rc = journal_json(h->journal, RING_AUDIT, NULL, o);
+	rc = audit_journal(h, o);
 	if (rc)
 		log_error(NULL, "audit event %s not journaled: %s", event, err_name(rc));
 out:
@@ -61,7 +91,11 @@ out:
 
 int hub_audit(struct hub *h, const json_t *record)
 {
-	return journal_json(h->journal, RING_AUDIT, NULL, record);
+	json_t *o = json_copy((json_t *)(uintptr_t)record);
+	int rc = o ? audit_journal(h, o) : ERR_NOMEM;
+
+	json_decref(o);
+	return rc;
 }
 
 /* ---- failed log-ins and verdicts */

@@ -11,6 +11,11 @@
 int audit_event(struct hub *h, const char *event, const struct request *rq, const char *agent, const char *outcome,
 		json_t *detail);
 
+/* The record of an event as it is, with the lease of its agent where it names none. */
+int audit_journal(struct hub *h, json_t *record);
+/* Fields of an event, or of OPEN: lease_id, run_id, client_request_id; those that are there. */
+void audit_set_lease(json_t *o, const struct work_ids *i);
+
 void audit_failure(struct hub *h, const struct request *rq, const char *what, const struct err *e);
 /* A valid grant was refused; detail (stolen): what, message and more. The same again is counted for a minute. */
 void audit_verdict(struct hub *h, const struct request *rq, const char *agent, const char *outcome, json_t *detail);

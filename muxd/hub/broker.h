@@ -10,6 +10,7 @@
 #ifndef MUXD_HUB_BROKER_H
 #define MUXD_HUB_BROKER_H
 
+#include "control/work/work.h"
 #include "muxd/hub/attachment.h"
 #include "muxd/hub/session.h"
 #include "policy/grant.h"
@@ -36,7 +37,7 @@ struct request {
 	const char *door;
 	char peer[64];
 	char endpoint[ENDPOINT_MAX + 1];
-	char lease[ID_STR_LEN], run[GRANT_NAME_MAX + 1]; /* "", or what of a lease it is done for; in every event */
+	struct work_ids work;            /* the lease that it is done for, where the caller knows; in every event */
 	char token[GRANT_TOKEN_MAX + 1]; /* as presented: what the recorder is asked with; wipe with request_finish() */
 };
 void request_finish(struct request *rq);
@@ -313,7 +314,7 @@ void broker_recording_page(struct hub *h, const struct request *rq, const struct
 			   uint64_t after_seq, uint64_t limit, broker_page_done *done, void *arg);
 /* The audit log from behind a sequence on, for scope replay: {events, after, more}, 1 MiB at once. */
 struct audit_filter {
-	const char *agent, *principal, *event, *session; /* NULL: any */
+	const char *agent, *principal, *event, *session, *lease, *run, *client_request; /* NULL: any */
 	uint64_t after;
 	size_t limit;
 };
@@ -329,6 +330,12 @@ void broker_witness_heads(struct hub *h, const char *log_id, size_t limit, broke
 int broker_round_stdin(struct hub *h, const struct request *rq, const struct id *round, uint64_t offset, const void *p,
 		       size_t n, bool eof, size_t *out_taken, struct err *e);
 int broker_round_signal(struct hub *h, const struct request *rq, const struct id *round, int signum, struct err *e);
+
+/*
+ * The lease that a call is about, for its line in the log: by an agent (NULL), by a session at hand (nil: none), or by
+ * what of the lease out has already. What is not known stays.
+ */
+void broker_about(struct hub *h, const char *agent, const struct id *session, struct work_ids *out);
 
 /*
  * Leases, runs, workflows, the pool (control/work/work.h). call: "lease.create", ... (work_call_name); id: of a

@@ -5,6 +5,8 @@
 #include "muxd/hub/audit.h"
 #include "muxd/hub/broker.h"
 #include "muxd/hub/hub_state.h"
+#include "muxd/hub/launch.h"
+#include "muxd/hub/session_state.h"
 
 #include <string.h>
 
@@ -157,22 +159,35 @@ void broker_hide(struct hub *h, const struct request *rq, const struct session *
 				"a session that this grant may not know of"));
 }
 
+static bool owns(const struct request *rq, const struct session *s)
+{
+	return grant_owns(&rq->grant, s->grant.principal, s->launch.work.run[0], s->launch.task);
+}
+
 bool broker_may_see(const struct request *rq, const struct session *s)
 {
 	const struct grant *g = &rq->grant;
 
 	if (grant_allows(g, s->agent->name, 0, NULL))
 		return false;
-	return g->scopes & (SCOPE_OBSERVE | SCOPE_REPLAY | SCOPE_DRIVE | SCOPE_ADMIN) ||
-	       strcmp(g->principal, s->grant.principal) == 0;
+	return g->scopes & (SCOPE_OBSERVE | SCOPE_REPLAY | SCOPE_DRIVE | SCOPE_ADMIN) || owns(rq, s);
 }
 
-/* Another's: while it runs with observe or replay, once it has ended with replay, as the recorder has it. */
-static int check_look(struct hub *h, const struct request *rq, const struct session *s, const char *what, struct err *e)
+/*
+ * Another's: while it runs with observe or replay, once it has ended with replay, as the recorder has it. What a round
+ * did is looked at whether its sandbox is still there or not: nobody enters that.
+ */
+static int check_look(struct hub *h, const struct request *rq, const struct session *s, bool owner, const char *what,
+		      struct err *e)
 {
 	uint32_t any = s->state == SESSION_ENDED ? SCOPE_REPLAY : SCOPE_OBSERVE | SCOPE_REPLAY;
+	struct err own = {0};
 
-	return broker_check_any(h, rq, s->agent->name, any, what, e);
+	e = e ? e : &own;
+	if (in_force(h, rq, e) == 0 &&
+	    (owner || rq->grant.scopes & any || grant_allows(&rq->grant, s->agent->name, any & (~any + 1), e) == 0))
+		return 0;
+	return broker_refused(h, rq, s->agent->name, what, e);
 }
 
 /* scope: what its own principal needs to act on it, 0: to look at it. Another's is acted on with drive. */
@@ -189,9 +204,9 @@ int broker_find_round(struct hub *h, const struct request *rq, const struct id *
 		broker_hide(h, rq, s, what);
 		return ERR_NOT_FOUND;
 	}
-	owner = strcmp(rq->grant.principal, s->grant.principal) == 0;
+	owner = owns(rq, s);
 	*out = s;
-	if (!owner && !scope)
-		return check_look(h, rq, s, what, e);
+	if (!scope)
+		return check_look(h, rq, s, owner, what, e);
 	return broker_check(h, rq, s->agent->name, owner ? scope : SCOPE_DRIVE, what, e);
 }

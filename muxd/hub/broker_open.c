@@ -258,6 +258,7 @@ static void broker_open_on_ready(void *arg, int rc, const struct err *e)
 static int broker_open_prepare(struct open_job *j, const struct exec_spec *spec, struct err *e)
 {
 	struct hub *h = j->hub;
+	const struct work_ids *work;
 	int rc = broker_check(h, &j->rq, spec->agent, scope_of(spec->kind), session_kind_name(spec->kind), e);
 
 	if (rc)
@@ -266,8 +267,9 @@ static int broker_open_prepare(struct open_job *j, const struct exec_spec *spec,
 		return err_set(e, ERR_UNAVAILABLE, "the daemon is stopping");
 	text_put(j->name, sizeof(j->name), spec->agent);
 	rc = launch_from_spec(h, &j->rq.grant, spec, &j->launch, e);
-	memcpy(j->launch.lease, j->rq.lease, sizeof(j->launch.lease));
-	memcpy(j->launch.run, j->rq.run, sizeof(j->launch.run));
+	work = work_ids_of(h->p.work, spec->agent);
+	if (work)
+		j->launch.work = *work;
 	if (rc) {
 		audit_verdict(h, &j->rq, spec->agent, err_name(rc),
 			      json_pack("{s:s,s:s}", "what", session_kind_name(spec->kind), "message", e->message));

@@ -184,6 +184,37 @@ static void list(void *ctx, work_list_done *done, void *arg)
 	sandbox_ask(p, &(struct sandbox_ask){.op = SANDBOX_LIST}, broker_work_on_list, j);
 }
 
+struct own_log {
+	work_log_done *done;
+	void *arg;
+};
+
+static void broker_work_on_log(void *arg, const struct sandbox_answer *r)
+{
+	struct own_log *j = arg;
+
+	j->done(j->arg, r->rc, r->e, r->text, r->n);
+	free(j);
+}
+
+static void own_log(void *ctx, const char *sandbox, work_log_done *done, void *arg)
+{
+	struct hub *h = ctx;
+	struct own_log *j = malloc(sizeof(*j));
+	struct err e = {0};
+
+	if (!j || !sandbox_can(h->p.provider, SANDBOX_LOG)) {
+		err_set(&e, j ? ERR_UNSUPPORTED : ERR_NOMEM,
+			j ? "this backend keeps no logs of sandboxes" : "no memory");
+		free(j);
+		done(arg, e.code, &e, NULL, 0);
+		return;
+	}
+	*j = (struct own_log){done, arg};
+	sandbox_ask(h->p.provider, &(struct sandbox_ask){.op = SANDBOX_LOG, .agent = sandbox, .max = WORK_LOG_MAX},
+		    broker_work_on_log, j);
+}
+
 /* ---- steps of a run, as rounds */
 
 struct exec_job {
@@ -191,6 +222,12 @@ struct exec_job {
 	work_exec_done *done;
 	void *arg;
 };
+
+static void set_stream(struct work_stream *out, const struct session_result *r, int stream)
+{
+	out->bytes = r->total[stream];
+	text_put(out->sha256, sizeof(out->sha256), r->sha256[stream]);
+}
 
 static void broker_work_on_round_end(void *arg, struct session *s)
 {
@@ -205,6 +242,8 @@ static void broker_work_on_round_end(void *arg, struct session *s)
 		out.code = r->code;
 		out.signal = r->signal;
 		out.duration_ns = r->duration_ns;
+		set_stream(&out.out, r, STREAM_OUTPUT);
+		set_stream(&out.err, r, STREAM_STDERR);
 	}
 	j->done(j->arg, 0, NULL, &out);
 	free(j);
@@ -214,11 +253,7 @@ static void broker_work_on_round(void *arg, int rc, const struct err *e, struct 
 				 const struct id *seen)
 {
 	struct exec_job *j = arg;
-	struct err here = {0};
-
-	(void)a, (void)seen;
-	if (!rc && !s)
-		rc = err_set(&here, ERR_CONFLICT, "the step was begun before"), e = &here;
+	(void)a, (void)seen; /* it has no exec_id: a run begins each of its steps once */
 	if (rc) {
 		j->done(j->arg, rc, e, NULL);
 		free(j);
@@ -235,7 +270,6 @@ static void exec(void *ctx, void *auth, const struct work_exec *x, work_exec_don
 	struct exec_spec spec = {.kind = SESSION_ROUND,
 				 .agent = x->sandbox,
 				 .task = rq.grant.task[0] ? NULL : x->run,
-				 .exec_id = x->exec_id,
 				 .argv = x->argv,
 				 .command = x->command,
 				 .env = x->env,
@@ -259,8 +293,6 @@ static void exec(void *ctx, void *auth, const struct work_exec *x, work_exec_don
 	j->arg = arg;
 	if (spec.timeout_ns > h->conf->round_timeout_max_ns)
 		spec.timeout_ns = h->conf->round_timeout_max_ns;
-	text_put(rq.lease, sizeof(rq.lease), x->lease);
-	text_put(rq.run, sizeof(rq.run), x->run);
 	broker_open(h, &rq, &spec, NULL, NULL, broker_work_on_round, j);
 }
 
@@ -277,7 +309,7 @@ static int broker_work_audit(void *ctx, json_t *o)
 	int rc;
 
 	json_object_set_new(o, "wall_ns", json_integer((json_int_t)hub_now_wall(h)));
-	rc = journal_json(h->journal, RING_AUDIT, NULL, o);
+	rc = audit_journal(h, o);
 	if (rc)
 		log_error(NULL, "audit event %s not journaled: %s", json_string_value(json_object_get(o, "event")),
 			  err_name(rc));
@@ -297,6 +329,7 @@ void hub_begin_work(struct hub *h)
 				 .prepare = broker_work_prepare,
 				 .discard = discard,
 				 .list = list,
+				 .log = own_log,
 				 .exec = exec,
 				 .release = broker_work_release,
 				 .audit = broker_work_audit};
@@ -307,6 +340,17 @@ void hub_begin_work(struct hub *h)
 int hub_work_metrics(struct hub *h, struct buf *out)
 {
 	return work_metrics(h->p.work, out);
+}
+
+void broker_about(struct hub *h, const char *agent, const struct id *session, struct work_ids *out)
+{
+	const struct session *s = id_is_nil(session) ? NULL : hub_session_find(h, session);
+	const struct work_ids *i = s ? &s->launch.work : agent ? work_ids_of(h->p.work, agent) : NULL;
+
+	if (!i)
+		i = work_ids_of_lease(h->p.work, out->lease);
+	if (i && i->lease[0])
+		*out = *i;
 }
 
 /* ---- who may ask */

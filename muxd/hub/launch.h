@@ -31,7 +31,7 @@ struct launch {
 	size_t stdin_len;
 	uint8_t *secret; /* until OPEN is sent; wiped */
 	size_t secret_len;
-	char lease[ID_STR_LEN], run[GRANT_NAME_MAX + 1]; /* of the request */
+	struct work_ids work; /* of the sandbox, when it was opened */
 	uint64_t timeout_ns, head, tail;
 };
 

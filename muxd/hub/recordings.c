@@ -201,7 +201,13 @@ void broker_audit(struct hub *h, const struct request *rq, const struct audit_fi
 {
 	const struct {
 		const char *key, *value;
-	} texts[] = {{"agent", f->agent}, {"principal", f->principal}, {"event", f->event}, {"session", f->session}};
+	} texts[] = {{"agent", f->agent},
+		     {"principal", f->principal},
+		     {"event", f->event},
+		     {"session", f->session},
+		     {"lease", f->lease},
+		     {"run", f->run},
+		     {"client_request", f->client_request}};
 	json_t *q = json_pack("{s:s,s:I,s:I,s:I}", "op", "audit", "since_seq", (json_int_t)f->after, "limit",
 			      (json_int_t)f->limit, "bytes", (json_int_t)AUDIT_BYTES);
 

@@ -60,7 +60,7 @@ static void restore_grant(struct grant *g, const json_t *open)
 static int restore_launch(struct launch *l, const json_t *open)
 {
 	const json_t *argv = json_object_get(open, "argv");
-	const char *task = "", *digest = "", *lease = "", *run = "", *cwd = NULL, *exec_id = NULL;
+	const char *task = "", *digest = "", *lease = "", *run = "", *client = "", *cwd = NULL, *exec_id = NULL;
 	int64_t cols = 0, rows = 0, timeout = 0, head = 0, tail = 0;
 	size_t n = json_array_size(argv);
 
@@ -68,6 +68,7 @@ static int restore_launch(struct launch *l, const json_t *open)
 	(void)json_opt_str(open, "digest", &digest, NULL);
 	(void)json_opt_str(open, "lease_id", &lease, NULL);
 	(void)json_opt_str(open, "run_id", &run, NULL);
+	(void)json_opt_str(open, "client_request_id", &client, NULL);
 	(void)json_opt_str(open, "cwd", &cwd, NULL);
 	(void)json_opt_str(open, "exec_id", &exec_id, NULL);
 	(void)json_opt_bool(open, "pty", &l->pty, NULL);
@@ -82,8 +83,9 @@ static int restore_launch(struct launch *l, const json_t *open)
 	l->head = (uint64_t)head, l->tail = (uint64_t)tail;
 	text_put(l->task, sizeof(l->task), task);
 	text_put(l->digest, sizeof(l->digest), digest);
-	text_put(l->lease, sizeof(l->lease), lease);
-	text_put(l->run, sizeof(l->run), run);
+	text_put(l->work.lease, sizeof(l->work.lease), lease);
+	text_put(l->work.run, sizeof(l->work.run), run);
+	text_put(l->work.request, sizeof(l->work.request), client);
 	l->argv = calloc(n + 1, sizeof(*l->argv));
 	if (!l->argv || (cwd && !(l->cwd = strdup(cwd))) || (exec_id && !(l->exec_id = strdup(exec_id))))
 		return ERR_NOMEM;

@@ -38,7 +38,7 @@ static void screen_fill(struct screen *sc);
 static void screen_set_state(struct screen *sc, enum screen_state state)
 {
 	static const char *const names[] = {"starting", "filling", "live", "closed"};
-	struct log_ids ids = {.session = sc->session ? sc->session->id_text : NULL};
+	struct log_ids ids = sc->session ? session_ids(sc->session) : (struct log_ids){0};
 
 	if (sc->state != state)
 		log_debug(&ids, "screen: %s -> %s", names[sc->state], names[state]);
@@ -301,7 +301,7 @@ static void page_end(struct page *p, int rc, const struct err *e)
 	free(p);
 	sc->asking = false;
 	if (sc->state == SCREEN_FILLING) {
-		struct log_ids ids = {.session = sc->session->id_text};
+		struct log_ids ids = session_ids(sc->session);
 
 		if (rc)
 			log_info(&ids, "the record gives no screen: %s", e ? e->message : err_name(rc));
@@ -373,7 +373,8 @@ static void screen_fill(struct screen *sc)
 	if (sc->asking || screen_clogged(sc))
 		return;
 	if (loses_ground(sc)) {
-		log_debug(&(struct log_ids){.session = s->id_text}, "screen: the record does not catch up");
+		log_debug(&(struct log_ids){.session = s->id_text, .agent = s->agent->name},
+			  "screen: the record does not catch up");
 		go_on_from_stream(sc);
 		return;
 	}
@@ -625,7 +626,7 @@ void screen_close(struct session *s)
 static void screen_fail(struct screen *sc, const char *why)
 {
 	struct session *s = sc->session;
-	struct log_ids ids = {.session = s->id_text, .agent = s->agent->name};
+	struct log_ids ids = session_ids(s);
 
 	log_warn(&ids, "no screen: %s", why);
 	s->screen_failures++;

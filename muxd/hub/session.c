@@ -15,13 +15,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+struct log_ids session_ids(const struct session *s)
+{
+	struct log_ids ids = {.session = s->id_text, .agent = s->agent->name};
+
+	work_log_ids(&s->launch.work, &ids);
+	return ids;
+}
+
 void session_set_state(struct session *s, enum session_state state)
 {
-	struct log_ids ids = {.session = s->id_text,
-			      .agent = s->agent->name,
-			      .lease = s->launch.lease[0] ? s->launch.lease : NULL,
-			      .run = s->launch.run[0] ? s->launch.run : NULL};
-
+	struct log_ids ids = session_ids(s);
 	log_debug(&ids, "%s: %s -> %s", session_kind_name(s->kind), session_state_name(s->state),
 		  session_state_name(state));
 	s->state = state;
@@ -54,12 +58,12 @@ void session_wait(struct session *s, struct session_waiter *w, session_waiter_fn
 void session_event(struct session *s, const char *event, json_t *detail)
 {
 	json_t *o = detail ? detail : json_object();
+	struct log_ids ids = session_ids(s);
 
 	if (o && s->end < END_RECORDED) {
 		json_object_set_new(o, "event", json_string(event));
 		if (journal_json(s->hub->journal, RING_EVENT, &s->id, o))
-			log_warn(&(struct log_ids){.session = s->id_text}, "event %s not journaled: the ring is full",
-				 event);
+			log_warn(&ids, "event %s not journaled: the ring is full", event);
 	}
 	json_decref(o);
 }
@@ -68,8 +72,7 @@ void session_request(const struct session *s, struct request *out)
 {
 	*out = (struct request){.grant = s->grant, .id = s->id, .door = s->door};
 	memcpy(out->peer, s->peer, sizeof(out->peer));
-	memcpy(out->lease, s->launch.lease, sizeof(out->lease));
-	memcpy(out->run, s->launch.run, sizeof(out->run));
+	out->work = s->launch.work;
 }
 
 /* ---- what its program really is

@@ -502,7 +502,7 @@ void session_on_exit(struct session *s, const struct link_exit *x)
 void session_sweep(struct session *s, uint64_t now)
 {
 	if (s->end == END_ASKED && now - s->end_asked >= EXIT_ASK_NS) {
-		struct log_ids ids = {.session = s->id_text, .agent = s->agent->name};
+		struct log_ids ids = session_ids(s);
 
 		log_warn(&ids,
 			 "it ended by signal 9, and whether memory ran out was not answered: it ends without that");

@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "base/text.h"
 #include "muxd/hub/attachment_state.h"
+#include "muxd/hub/audit.h"
 #include "muxd/hub/hub_state.h"
 #include "muxd/hub/launch.h"
 #include "muxd/hub/port.h"
@@ -93,8 +94,7 @@ json_t *session_open_json(const struct session *s)
 	if (l->port)
 		json_object_set_new(o, "port", port_json(l));
 	set_str(o, "cwd", l->cwd);
-	set_str(o, "lease_id", l->lease);
-	set_str(o, "run_id", l->run);
+	audit_set_lease(o, &l->work);
 	if (l->secret_len)
 		json_object_set_new(o, "secret_bytes", json_integer((json_int_t)l->secret_len));
 	if (l->stdin_open)

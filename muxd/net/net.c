@@ -75,6 +75,7 @@ struct net {
 	struct store *store;
 	struct life *life;
 	struct work *work;
+	struct log_context about;
 	struct recorder_client *recorder;
 	struct hub *hub;
 	struct ssh_door *ssh;
@@ -405,6 +406,14 @@ static int control_path(const json_t *start, const char *name, char out[PATH_MAX
 	return rc;
 }
 
+/* A line about a sandbox of the pool is one about its lease. */
+static void net_on_line(void *arg, struct log_ids *ids)
+{
+	const struct net *n = arg;
+
+	work_log_ids(work_ids_of(n->work, ids->agent), ids);
+}
+
 /* control.db, and lifecycle over the provider; from here on that one is lifecycle's. */
 static int make_life(struct net *n, const json_t *start, const struct conf *c, struct err *e)
 {
@@ -421,6 +430,10 @@ static int make_life(struct net *n, const json_t *start, const struct conf *c, s
 		n->provider = life_provider(n->life);
 	if (!rc)
 		rc = work_create(&(struct work_params){.loop = &n->loop, .store = n->store, .conf = c}, &n->work, e);
+	if (!rc) {
+		n->about = (struct log_context){.complete = net_on_line, .arg = n, .thread = pthread_self()};
+		log_about(&n->about);
+	}
 	return rc;
 }
 
@@ -503,6 +516,7 @@ static void tear_down(struct net *n)
 		n->provider->ops->destroy(n->provider);
 	ipc_destroy(n->ipc);
 	store_close(n->store);
+	log_about(NULL);
 	work_destroy(n->work);
 	cluster_client_destroy(n->cluster);
 	for (int i = 0; i < FD_COUNT; i++)

@@ -13,6 +13,10 @@
 #include <string.h>
 
 /* A pod's name (one slash in it) stands for its containers too; an agent's name has no slash and stands for itself. */
+/* What a run of a lease did: few events have such a field, so it is looked for and has no index. */
+#define OF_FIELD(name, field)                                                                                          \
+	" AND (:" name " IS NULL OR (json_valid(json) AND json_extract(json, '$." field "') = :" name "))"
+#define OF_LEASE OF_FIELD("lease", "lease_id") OF_FIELD("run", "run_id") OF_FIELD("client_request", "client_request_id")
 #define OF_AGENT                                                                                                       \
 	"(:agent IS NULL OR agent = :agent OR (instr(:agent, '/') > 0 AND agent > :agent || '/'"                       \
 	" AND agent < :agent || '0'))"
@@ -69,11 +73,11 @@ static const char *const texts[INDEX_SQL_COUNT] = {
 		     " AND (:before IS NULL OR id < :before) ORDER BY id DESC LIMIT :limit",
     [SQL_AUDIT] = "SELECT " ROW_AUDIT_COLUMNS ", code FROM audit WHERE lsn > :since"
 		  " AND " OF_AGENT " AND (:principal IS NULL OR principal = :principal)"
-		  " AND (:event IS NULL OR event = :event) AND (:session IS NULL OR session = :session)"
+		  " AND (:event IS NULL OR event = :event) AND (:session IS NULL OR session = :session)" OF_LEASE
 		  " ORDER BY lsn LIMIT :limit",
     [SQL_AUDIT_START] = "SELECT coalesce(min(lsn), 1) - 1 FROM (SELECT lsn FROM audit"
 			" WHERE " OF_AGENT " AND (:principal IS NULL OR principal = :principal)"
-			" AND (:event IS NULL OR event = :event) AND (:session IS NULL OR session = :session)"
+			" AND (:event IS NULL OR event = :event) AND (:session IS NULL OR session = :session)" OF_LEASE
 			" ORDER BY lsn DESC LIMIT :limit)",
     [SQL_RECENT] = "SELECT " ROW_SESSION_COLUMNS ", code FROM sessions WHERE exec_id IS NOT NULL AND ended_ns >= :since"
 		   " ORDER BY id",

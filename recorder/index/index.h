@@ -47,6 +47,7 @@ struct index_recording {
 
 struct index_filter {
 	const char *agent, *principal, *kind, *state, *event, *session; /* NULL = any */
+	const char *lease, *run, *client_request;                       /* audit: of that lease alone */
 	const char *before;                                             /* sessions: ids below this one */
 	uint64_t since;                                                 /* audit: lsn above this one */
 	int64_t limit;

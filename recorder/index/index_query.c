@@ -494,6 +494,14 @@ static void bind_filter(sqlite3_stmt *s, const struct index_filter *f)
 	index_bind_u64(s, ":limit", f->limit > 0 && f->limit < LIMIT_MAX ? (uint64_t)f->limit : LIMIT_MAX);
 }
 
+static void bind_event(sqlite3_stmt *s, const struct index_filter *f)
+{
+	index_bind(s, ":event", f->event);
+	index_bind(s, ":lease", f->lease);
+	index_bind(s, ":run", f->run);
+	index_bind(s, ":client_request", f->client_request);
+}
+
 int index_sessions(struct index *ix, const struct index_filter *f, index_row *row, void *arg, struct err *e)
 {
 	sqlite3_stmt *s;
@@ -514,7 +522,7 @@ int index_audit(struct index *ix, const struct index_filter *f, index_row *row, 
 	if (rc)
 		return rc;
 	bind_filter(s, f);
-	index_bind(s, ":event", f->event);
+	bind_event(s, f);
 	index_bind_u64(s, ":since", f->since);
 	return each_row(ix, s, ROW_AUDIT, f, row, arg, e);
 }
@@ -526,7 +534,7 @@ int index_audit_start(struct index *ix, const struct index_filter *f, uint64_t *
 	if (rc)
 		return rc;
 	bind_filter(s, f);
-	index_bind(s, ":event", f->event);
+	bind_event(s, f);
 	return numbers(ix, s, out_since, 1, e);
 }
 

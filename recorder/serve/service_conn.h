@@ -98,7 +98,9 @@ int read_open(struct conn *c, const struct id *session, struct source **out, str
 int read_check(struct conn *c, enum ledger_op op, struct source *s, bool own_will_do, struct err *e); /* audited */
 /* A session that the grant of the request may not read: ERR_FORBIDDEN where it may know of the session, else
  * ERR_NOT_FOUND. */
-int read_denied(struct conn *c, const char *session, const char *agent, const char *principal, struct err *e);
+int read_denied(struct conn *c, const char *session, const char *agent, bool own, struct err *e);
+/* open: its OPEN record. */
+bool read_owns(const struct conn *c, const char *principal, const json_t *open);
 int read_session_id(const json_t *request, struct id *out, struct err *e);
 json_t *read_head(const struct source_info *info);
 /* One's own session, with whatever opened it. */

@@ -105,10 +105,16 @@ static int read_filter(struct conn *c, const json_t *request, struct index_filte
 		const char *key;
 		size_t at;
 	} texts[] = {
-	    {"agent", offsetof(struct index_filter, agent)},   {"principal", offsetof(struct index_filter, principal)},
-	    {"kind", offsetof(struct index_filter, kind)},     {"state", offsetof(struct index_filter, state)},
-	    {"event", offsetof(struct index_filter, event)},   {"session", offsetof(struct index_filter, session)},
+	    {"agent", offsetof(struct index_filter, agent)},
+	    {"principal", offsetof(struct index_filter, principal)},
+	    {"kind", offsetof(struct index_filter, kind)},
+	    {"state", offsetof(struct index_filter, state)},
+	    {"event", offsetof(struct index_filter, event)},
+	    {"session", offsetof(struct index_filter, session)},
 	    {"before", offsetof(struct index_filter, before)},
+	    {"lease", offsetof(struct index_filter, lease)},
+	    {"run", offsetof(struct index_filter, run)},
+	    {"client_request", offsetof(struct index_filter, client_request)},
 	};
 	struct index_filter f = {.limit = PAGE};
 	int64_t since = 0;
@@ -283,9 +289,10 @@ int service_session(struct conn *c, const json_t *request, struct err *e)
 		return err_set(e, ERR_NOT_FOUND, "there is no session %s in the record", text);
 	(void)json_opt_str(l.one, "agent", &agent, NULL);
 	(void)json_opt_str(l.one, "principal", &principal, NULL);
-	if ((strcmp(principal, c->grant.principal) != 0 || grant_allows(&c->grant, agent, 0, NULL)) &&
-	    grant_allows(&c->grant, agent, SCOPE_REPLAY, NULL))
-		rc = conn_refused(c, READ_SESSION, &id, agent, read_denied(c, text, agent, principal, e));
+	bool own = read_owns(c, principal, json_object_get(l.one, "open"));
+
+	if ((!own || grant_allows(&c->grant, agent, 0, NULL)) && grant_allows(&c->grant, agent, SCOPE_REPLAY, NULL))
+		rc = conn_refused(c, READ_SESSION, &id, agent, read_denied(c, text, agent, own, e));
 	else
 		rc = conn_audit(
 		    c, &(struct reading_of){.op = READ_SESSION, .session = &id, .agent = agent, .outcome = "ok"}, e);

@@ -21,11 +21,33 @@ int read_session_id(const json_t *request, struct id *out, struct err *e)
 	return rc;
 }
 
+bool read_owns(const struct conn *c, const char *principal, const json_t *open)
+{
+	const char *run = "", *task = "";
+
+	(void)json_opt_str(open, "run_id", &run, NULL);
+	(void)json_opt_str(open, "task", &task, NULL);
+	return grant_owns(&c->grant, principal, *run, task);
+}
+
+static bool owns_source(const struct conn *c, const struct source_info *info)
+{
+	json_t *open = NULL;
+	bool yes;
+
+	if (strcmp(info->principal, c->grant.principal) != 0 ||
+	    json_parse(info->open, strlen(info->open), RING_RECORD_MAX, &open, NULL))
+		return false;
+	yes = read_owns(c, info->principal, open);
+	json_decref(open);
+	return yes;
+}
+
 bool read_own(const struct conn *c, const struct source_info *info)
 {
 	const char *agent = info->agent[0] ? info->agent : "*";
 
-	return strcmp(info->principal, c->grant.principal) == 0 && grant_allows(&c->grant, agent, 0, NULL) == 0 &&
+	return owns_source(c, info) && grant_allows(&c->grant, agent, 0, NULL) == 0 &&
 	       c->grant.scopes & (SCOPE_ROUNDS | SCOPE_TERMINAL | SCOPE_OBSERVE);
 }
 
@@ -40,13 +62,11 @@ static int may_read(struct conn *c, const struct source_info *info, bool own_wil
 	if (own_will_do && read_own(c, info))
 		return 0;
 	id_format(&info->session, id);
-	return read_denied(c, id, agent, info->principal, e);
+	return read_denied(c, id, agent, owns_source(c, info), e);
 }
 
-int read_denied(struct conn *c, const char *session, const char *agent, const char *principal, struct err *e)
+int read_denied(struct conn *c, const char *session, const char *agent, bool own, struct err *e)
 {
-	bool own = strcmp(principal, c->grant.principal) == 0;
-
 	if (grant_allows(&c->grant, agent, 0, NULL) == 0 &&
 	    (own || c->grant.scopes & (SCOPE_OBSERVE | SCOPE_DRIVE | SCOPE_ADMIN)))
 		return grant_allows(&c->grant, agent, SCOPE_REPLAY, e);

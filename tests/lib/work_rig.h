@@ -105,6 +105,17 @@ static inline void host_discard(void *ctx, const char *sandbox, const char *why,
 	done(arg, 0, NULL);
 }
 
+static inline void host_log(void *ctx, const char *sandbox, work_log_done *done, void *arg)
+{
+	struct rig *r = ctx;
+	struct err e = {0};
+
+	if (fake_find(r, sandbox))
+		done(arg, 0, NULL, (const uint8_t *)sandbox, strlen(sandbox));
+	else
+		done(arg, err_set(&e, ERR_NOT_FOUND, "it is gone"), &e, NULL, 0);
+}
+
 static inline void host_list(void *ctx, work_list_done *done, void *arg)
 {
 	struct work_seen list[FAKES];
@@ -171,7 +182,8 @@ static inline void turn(struct rig *r)
 static inline void start(struct rig *r)
 {
 	struct work_params p = {.loop = &r->loop, .conf = r->conf};
-	struct work_host h = {r, host_now, host_prepare, host_discard, host_list, host_exec, host_release, host_audit};
+	struct work_host h = {r,        host_now,  host_prepare, host_discard, host_list,
+			      host_log, host_exec, host_release, host_audit};
 	struct err e = {0};
 
 	if (store_open(&r->loop, r->path, &r->store, &e))

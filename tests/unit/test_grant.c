@@ -498,6 +498,11 @@ static void whose_task_it_is(void **state)
 	assert_int_equal(grant_task(&without, NULL, &task, NULL), ERR_TASK_REQUIRED);
 	assert_int_equal(grant_task(&without, "", &task, NULL), ERR_TASK_REQUIRED);
 	assert_int_equal(grant_task(&without, "a b", &task, NULL), ERR_INVAL);
+	assert_true(grant_owns(&with, with.principal, false, "another"));
+	assert_true(grant_owns(&with, with.principal, true, "console"));
+	assert_false(grant_owns(&with, with.principal, true, "another"));
+	assert_true(grant_owns(&without, with.principal, true, "another"));
+	assert_false(grant_owns(&with, "somebody", false, "console"));
 	assert_string_equal(task, "t-1");
 }
 

@@ -436,6 +436,30 @@ static void a_row_that_comes_again_has_its_time(void **state)
 	assert_int_equal(told, 0);
 }
 
+static void events_are_found_by_their_lease(void **state)
+{
+	static const struct id nobody;
+	static const struct index_filter by[] = {
+	    {.lease = "l-1", .limit = 10}, {.run = "run 1", .limit = 10}, {.client_request = "r\"1", .limit = 10}};
+	struct place *p = *state;
+	uint64_t since;
+
+	start(p);
+	text(p, RING_AUDIT, &nobody,
+	     "{\"event\":\"a\",\"lease_id\":\"l-1\",\"run_id\":\"run 1\",\"client_request_id\":\"r\\\"1\"}");
+	text(p, RING_AUDIT, &nobody, "{\"event\":\"b\",\"lease_id\":\"l-2\",\"run_id\":\"run 12\"}");
+	text(p, RING_AUDIT, &nobody, "{\"event\":\"c\",\"detail\":{\"lease_id\":\"l-1\"}}");
+	consumed(p, NULL);
+	for (size_t i = 0; i < sizeof(by) / sizeof(by[0]); i++) {
+		unsigned n = 0;
+
+		assert_int_equal(index_audit(p->reader, &by[i], count_row, &n, NULL), 0);
+		assert_int_equal(n, 1);
+		assert_int_equal(index_audit_start(p->reader, &by[i], &since, NULL), 0);
+		assert_true(since > 0);
+	}
+}
+
 /* A table that is gone is no "none": how many recordings name a snapshot is then not known, and not 0. */
 static void what_cannot_be_read_is_no_number(void **state)
 {
@@ -471,6 +495,7 @@ int main(void)
 	    CUTTER_TEST(rows_that_go_and_come),
 	    CUTTER_TEST(changed_while_nobody_ran),
 	    CUTTER_TEST(version_1_is_taken_over),
+	    CUTTER_TEST(events_are_found_by_their_lease),
 	    CUTTER_TEST(a_row_that_comes_again_has_its_time),
 	    CUTTER_TEST(what_cannot_be_read_is_no_number),
 	};

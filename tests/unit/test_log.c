@@ -54,6 +54,54 @@ static void text_lines_carry_ids(void **state)
 	assert_string_equal(logged(), "2026-11-21T08:01:40.123Z info  net/ssh: hello 1 agent=demo peer=127.0.0.1:5\n");
 }
 
+static void complete(void *arg, struct log_ids *ids)
+{
+	unsigned *asked = arg;
+
+	++*asked;
+	if (strcmp(ids->agent, "pool-1") == 0) {
+		ids->lease = "l-1";
+		ids->run = "run 1";
+		ids->client_request = "r-1";
+	}
+}
+
+static void *log_elsewhere(void *arg)
+{
+	log_info(&(struct log_ids){.agent = "pool-1"}, "%s", (const char *)arg);
+	return NULL;
+}
+
+/* Of lines with an agent and without a lease, on its own thread. */
+static void a_line_is_completed_by_its_agent(void **state)
+{
+	unsigned asked = 0;
+	struct log_context c = {.complete = complete, .arg = &asked, .thread = pthread_self()};
+	struct log_ids ids = {.agent = "pool-1"};
+	pthread_t other;
+
+	(void)state;
+	assert_int_equal(log_setup("net", "info", LOG_TEXT, pipe_fds[1], NULL), 0);
+	log_about(&c);
+	log_info(&ids, "a");
+	assert_non_null(strstr(logged(), "a agent=pool-1 lease=l-1 run=run 1 client_request=r-1\n"));
+	assert_null(ids.lease); /* the caller's stays as it is */
+	log_info(&(struct log_ids){.agent = "demo"}, "b");
+	assert_non_null(strstr(logged(), "b agent=demo\n"));
+	assert_int_equal(asked, 2);
+	log_info(&(struct log_ids){.agent = "pool-1", .lease = "known"}, "c");
+	assert_non_null(strstr(logged(), "c agent=pool-1 lease=known\n"));
+	log_info(NULL, "d");
+	assert_non_null(strstr(logged(), "d\n"));
+	assert_int_equal(pthread_create(&other, NULL, log_elsewhere, (void *)(uintptr_t) "e"), 0);
+	assert_int_equal(pthread_join(other, NULL), 0);
+	assert_non_null(strstr(logged(), "e agent=pool-1\n"));
+	log_about(NULL);
+	log_info(&ids, "f");
+	assert_non_null(strstr(logged(), "f agent=pool-1\n"));
+	assert_int_equal(asked, 2);
+}
+
 static void control_characters_are_escaped(void **state)
 {
 	(void)state;
@@ -133,6 +181,7 @@ static void a_wrong_spec_is_refused_and_changes_nothing(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test_setup_teardown(a_line_is_completed_by_its_agent, open_pipe, close_pipe),
 	    cmocka_unit_test_setup_teardown(text_lines_carry_ids, open_pipe, close_pipe),
 	    cmocka_unit_test_setup_teardown(control_characters_are_escaped, open_pipe, close_pipe),
 	    cmocka_unit_test_setup_teardown(json_lines_parse, open_pipe, close_pipe),

@@ -128,6 +128,10 @@ static void test_runs(void **state)
 		assert_int_equal(r->execs - execs, rows[i].execs);
 		settle(r, 2);
 		gone(r, sandbox);
+		(void)run_state(r, rows[i].workflow);
+		assert_string_equal(json_string_value(json_object_get(json_object_get(r->result, "log"), "data")),
+				    sandbox); /* as the rig's host says it */
+		assert_string_equal(text(r, "clientRequestId"), rows[i].workflow);
 	}
 }
 

@@ -288,12 +288,15 @@ void conn_log(const struct conn *c, int status)
 	const struct http_exchange *x = c->x;
 	char grant[ID_STR_LEN] = "";
 	struct log_ids ids = {.request = x->id_text, .peer = c->peer};
+	struct work_ids work = x->about;
 	uint64_t took = clock_boot_ns() - x->started_ns;
 
 	if (x->authenticated) {
 		id_format(&x->rq.grant.id, grant);
 		ids.grant = grant;
 		ids.agent = x->rq.grant.agent;
+		broker_about(x->hub, x->params[0], &x->object, &work);
+		work_log_ids(&work, &ids);
 	}
 	if (x->routed)
 		rest_metrics_routed(&c->door->metrics, status);

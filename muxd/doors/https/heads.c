@@ -12,7 +12,10 @@ void rest_audit_list(struct http_exchange *x)
 	struct audit_filter f = {.agent = http_query_str(x, "agent"),
 				 .principal = http_query_str(x, "principal"),
 				 .event = http_query_str(x, "event"),
-				 .session = http_query_str(x, "session")};
+				 .session = http_query_str(x, "session"),
+				 .lease = http_query_str(x, "lease"),
+				 .run = http_query_str(x, "run"),
+				 .client_request = http_query_str(x, "client_request")};
 	int64_t after = 0, limit = EVENTS_DEFAULT;
 	struct err e = {0};
 	int rc = 0;

@@ -61,7 +61,8 @@ struct http_exchange {
 	char path[HTTP_PATH_MAX];  /* decoded, without the query */
 	const struct route *route; /* NULL: none matched */
 	char params[HTTP_PARAMS_MAX][AGENT_NAME_MAX + 1];
-	struct id object; /* {id}, where it is a UUID; route_enter() */
+	struct work_ids about; /* the lease it says it is about: for its line in the log alone */
+	struct id object;      /* {id}, where it is a UUID; route_enter() */
 	struct http_query query[HTTP_QUERY_MAX];
 	size_t nquery;
 	struct id id;

@@ -2,6 +2,7 @@
 #include "muxd/doors/https/handlers.h"
 #include "muxd/doors/https/route.h"
 
+#include "base/text.h"
 #include "muxd/hub/hub.h"
 
 #include <string.h>
@@ -38,18 +39,56 @@ static int body_object(struct http_exchange *x, json_t **out, struct err *e)
 	return rc;
 }
 
+static bool starts_run(const struct http_exchange *x)
+{
+	return strcmp(x->route->call, "run.start") == 0;
+}
+
+/* Which lease it is about, as the question or the answer says: for the call's line in the log. */
+static void note_ids(struct http_exchange *x, const json_t *o)
+{
+	struct work_ids *w = &x->about;
+	const char *request = strncmp(x->route->call, "run.", 4) == 0 ? "clientRequestId" : "requestId";
+	const struct {
+		const char *key;
+		char *to;
+		size_t size;
+	} ids[] = {{"leaseId", w->lease, sizeof(w->lease)},
+		   {"runId", w->run, sizeof(w->run)},
+		   {request, w->request, sizeof(w->request)}};
+
+	for (size_t i = 0; i < sizeof(ids) / sizeof(ids[0]); i++) {
+		const char *text = json_string_value(json_object_get(o, ids[i].key));
+
+		if (text)
+			text_put(ids[i].to, ids[i].size, text);
+	}
+}
+
+static void work_on_answer(void *arg, int rc, const struct err *e, json_t *result)
+{
+	struct http_exchange *x = arg;
+
+	note_ids(x, result);
+	if (starts_run(x))
+		http_reply_accepted(x, rc, e, result);
+	else
+		http_reply_result(x, rc, e, result);
+}
+
 /* The call of the route. */
 void rest_work(struct http_exchange *x)
 {
-	bool starts = strcmp(x->route->call, "run.start") == 0;
 	json_t *o = NULL;
 	struct err e = {0};
 	int rc = x->route->body == BODY_REQUIRED ? body_object(x, &o, &e) : query_object(x, &o, &e);
 
-	if (rc)
+	if (rc) {
 		http_reply_error(x, rc, &e);
-	else
-		broker_work(x->hub, &x->rq, x->route->call, x->params[0][0] ? x->params[0] : NULL, o,
-			    starts ? http_reply_accepted : http_reply_result, x);
+	} else {
+		note_ids(x, o);
+		broker_work(x->hub, &x->rq, x->route->call, x->params[0][0] ? x->params[0] : NULL, o, work_on_answer,
+			    x);
+	}
 	json_decref(o);
 }
