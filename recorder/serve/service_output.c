@@ -226,7 +226,7 @@ static int page_send(struct conn *c, struct page *p)
 	uint64_t total = info->totals[p->stream] > end ? info->totals[p->stream] : end;
 	json_t *head =
 	    json_pack("{s:I, s:I, s:O, s:b, s:b}", "offset", (json_int_t)p->at, "total", (json_int_t)total, "gaps",
-		      p->gaps, "eof", info->ended && !p->full && !c->paged_full, "ended", info->ended);
+		      p->gaps, "eof", info->ended && !p->full && !c->paged_full, "ended", info->sealed || info->ended);
 	if (head && p->sizes && json_object_set(head, "sizes", p->sizes)) {
 		json_decref(head);
 		head = NULL;

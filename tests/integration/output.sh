@@ -167,8 +167,10 @@ PRINCIPAL=auditor.1
 token=$(new_token $agent auditor replay)
 equal "an auditor sees what the recording has" 8192 \
 	"$(( $(api "$token" GET "/v1/rounds/$id/output?limit=1048576" | jq -j .data | wc -c) + $(api "$token" GET "/v1/rounds/$id/output?offset=4096&limit=1048576" | jq -j .data | wc -c) ))"
+before=$SECONDS
 equal "as bytes with the name of what it lacks" "8192 bytes 4096-$((size - 4097))" \
 	"$(bytes "/v1/rounds/$id/output" -D "$tmp/head" | wc -c) $(field muxd-missing)"
+[ $((SECONDS - before)) -lt 20 ] || fail "that took $((SECONDS - before)) s"
 token=$mine
 
 # ---- by hand
