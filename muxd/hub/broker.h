@@ -146,6 +146,7 @@ struct exec_spec {
 	    *port;           /* SESSION_PORT, and nothing to run then: input is what is sent, output what comes */
 	bool stdin_open;     /* more input may follow */
 	uint64_t timeout_ns; /* 0 = the configured default for rounds, none for terminals */
+	uint64_t idle_ns;    /* ended as by timeout_ns when nothing came of it for so long; 0 = never */
 	uint64_t head, tail; /* of the answer, per stream; UINT64_MAX = configured */
 	/*
 	 * Rounds: bytes that nothing keeps. The program finds them in a sealed memfd at SECRET_FD, which the variable

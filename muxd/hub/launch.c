@@ -105,6 +105,9 @@ static int check_limits(const struct hub *h, const struct exec_spec *spec, struc
 	if (spec->kind == SESSION_ROUND && spec->timeout_ns > c->round_timeout_max_ns)
 		return err_set(e, ERR_INVAL, "timeout_ms is over the limit of %llu s (rounds.timeout_max)",
 			       (unsigned long long)(c->round_timeout_max_ns / 1000000000u));
+	if (spec->idle_ns > c->round_timeout_max_ns)
+		return err_set(e, ERR_INVAL, "idle_timeout_ms is over the limit of %llu s (rounds.timeout_max)",
+			       (unsigned long long)(c->round_timeout_max_ns / 1000000000u));
 	if (spec->kind == SESSION_FILE && spec->timeout_ns > c->file_timeout_max_ns)
 		return err_set(e, ERR_INVAL, "timeout_ms is over the limit of %llu s (files.timeout_max)",
 			       (unsigned long long)(c->file_timeout_max_ns / 1000000000u));
@@ -212,6 +215,7 @@ static int copy_spec(const struct hub *h, const struct exec_spec *spec, struct l
 	out->stdin_open = spec->stdin_open;
 	out->cols = spec->cols, out->rows = spec->rows, out->xpixel = spec->xpixel, out->ypixel = spec->ypixel;
 	out->timeout_ns = spec->timeout_ns;
+	out->idle_ns = spec->idle_ns;
 	if (!out->timeout_ns && spec->kind == SESSION_ROUND && !spec->pty)
 		out->timeout_ns = c->round_timeout_ns;
 	if (!out->timeout_ns && spec->kind == SESSION_FILE)

@@ -109,6 +109,7 @@ struct session {
 	enum exit_cause doom_cause;
 	char kill_text[200];
 	struct link_exit exit;
+	uint64_t heard_ns;  /* boot: when output came last, or could begin to come */
 	uint64_t end_asked; /* boot ns: since when END_ASKED */
 	uint64_t exit_position;
 	struct session_result result;

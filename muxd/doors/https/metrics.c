@@ -215,7 +215,7 @@ static int sessions_render(const struct hub_stats *s, struct buf *out)
 			      s->sessions_live[k]);
 	if (rc == 0)
 		rc = head(out, "muxd_rounds_ended_total", "counter", "Rounds that ended, by cause.");
-	for (int c = EXIT_EXITED; rc == 0 && c <= EXIT_NOT_STARTED; c++)
+	for (int c = EXIT_EXITED; rc == 0 && c <= EXIT_IDLE_TIMEOUT; c++)
 		rc = labelled(out, "muxd_rounds_ended_total", "cause", exit_cause_name((enum exit_cause)c),
 			      s->rounds_by_cause[c]);
 	return rc ? rc : metrics_rows(out, rows, COUNT(rows));
