@@ -294,6 +294,7 @@ static bool end_tell(struct session *s)
 	s->hub->ended_bytes += s->kept_bytes;
 	TAILQ_FOREACH(a, &s->attachments, of_session)
 	attachment_check_end(a);
+	listeners_moved(s);
 	while ((w = LIST_FIRST(&s->waiters))) {
 		LIST_REMOVE(w, entry);
 		w->fn(w->arg, s);

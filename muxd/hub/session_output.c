@@ -76,6 +76,7 @@ static void accept_output(struct session *s, int stream, const uint8_t *p, size_
 	}
 	s->hub->stats.bytes_out += n;
 	session_wake_all(s, WAKE_READABLE);
+	listeners_moved(s);
 	if (s->screen)
 		screen_moved(s);
 }

@@ -48,6 +48,7 @@ static struct session *allocate(struct agent *a, const struct id *id)
 	id_format(id, s->id_text);
 	TAILQ_INIT(&s->attachments);
 	LIST_INIT(&s->waiters);
+	LIST_INIT(&s->listeners);
 	return s;
 }
 
@@ -121,6 +122,7 @@ void session_free(struct session *s)
 	if (!s)
 		return;
 	screen_close(s);
+	listeners_release(s);
 	memory_went(&s->hub->rest, clock_boot_ns());
 	if (s->state != SESSION_ENDED)
 		s->hub->stats.sessions_live[s->kind]--;

@@ -14,6 +14,7 @@
 #include "muxd/hub/journal.h"
 #include "muxd/hub/keep.h"
 #include "muxd/hub/launch.h"
+#include "muxd/hub/listener.h"
 #include "muxd/hub/session.h"
 #include "muxd/hub/stream.h"
 #include "muxd/hub/typeahead.h"
@@ -126,6 +127,7 @@ struct session {
 	struct attachment_list attachments;
 	unsigned observers; /* of them */
 	LIST_HEAD(, session_waiter) waiters;
+	struct round_listeners listeners;
 	uint64_t linger_at, forget_at, kill_deadline; /* boot ns, 0 = none */
 	session_opened_fn *on_opened;                 /* who waits for `opened`; NULL: nobody */
 	void *opened_arg;

@@ -63,6 +63,7 @@ REST = {
     "GET /v1/agents/{agent}/moment": op(about="agent"), "GET /v1/sessions/{id}": op(about="session", needs="observe replay drive admin"),
     "GET /v1/rounds/{id}": op(about="session", needs="observe replay", event="record.read"),
     "GET /v1/rounds/{id}/output": op(about="session", needs="observe replay", event="record.read"),
+    "GET /v1/rounds/{id}/events": op(about="session", needs="observe replay", event="record.read"),
     "POST /v1/rounds/{id}/stdin": op(about="session", needs="drive", body={"data": "x"}),
     "POST /v1/rounds/{id}/signal": op(about="session", needs="drive", body={"signal": "INT"}),
     "GET /v1/sessions": op(about="list"),

@@ -92,6 +92,8 @@ static const struct route routes[] = {
      "wait_ms,yield_ms", NULL},
     {HTTP_GET, "/v1/rounds/{id}/output", rest_round_output, ROUTE_GRANT, BODY_NONE, "rounds (own), observe or replay",
      "stream,offset,limit,tail,lines,raw,follow,grep,regex,ignore_case", NULL},
+    {HTTP_GET, "/v1/rounds/{id}/events", rest_round_events, ROUTE_GRANT, BODY_NONE, "rounds (own), observe or replay",
+     "last_event_id", NULL},
     {HTTP_POST, "/v1/rounds/{id}/stdin", rest_round_stdin, ROUTE_GRANT, BODY_REQUIRED, "rounds (own) or drive", NULL,
      NULL},
     {HTTP_POST, "/v1/rounds/{id}/signal", rest_round_signal, ROUTE_GRANT, BODY_REQUIRED, "rounds (own) or drive", NULL,
