@@ -329,6 +329,20 @@ void broker_witness_heads(struct hub *h, const char *log_id, size_t limit, broke
  * stdin. */
 int broker_round_stdin(struct hub *h, const struct request *rq, const struct id *round, uint64_t offset, const void *p,
 		       size_t n, bool eof, size_t *out_taken, struct err *e);
+/*
+ * Of a round with a terminal (ERR_BAD_STATE for others): its size, for who may type into it; and what it shows, for who
+ * may look at it, as ERR_ENDED once it has ended. pic (muxd/screen/picture.h) is valid during the call; exact: false
+ * where a part of the output was missing to it.
+ */
+int broker_round_resize(struct hub *h, const struct request *rq, const struct id *round, unsigned cols, unsigned rows,
+			struct err *e);
+/* May this grant type into it, and is there a terminal to type at? */
+int broker_round_typable(struct hub *h, const struct request *rq, const struct id *round, struct err *e);
+struct picture;
+typedef void broker_screen_done(void *arg, int rc, const struct err *e, uint64_t offset, bool exact,
+				const struct picture *pic);
+void broker_round_screen(struct hub *h, const struct request *rq, const struct id *round, broker_screen_done *done,
+			 void *arg);
 int broker_round_signal(struct hub *h, const struct request *rq, const struct id *round, int signum, struct err *e);
 
 /*

@@ -138,6 +138,10 @@ class Schemas:
         if isinstance(value, list) and len(value) < wanted:
             self.fail(where, f"has fewer than {wanted} items")
 
+    def rule_maxItems(self, value, wanted, _schema, where):
+        if isinstance(value, list) and len(value) > wanted:
+            self.fail(where, f"has more than {wanted} items")
+
     def rule_minLength(self, value, wanted, _schema, where):
         if isinstance(value, str) and len(value) < wanted:
             self.fail(where, f"is shorter than {wanted}")
@@ -572,6 +576,11 @@ def running_round(api, agent, task):
         if status == 200:
             break
         time.sleep(0.1)
+    # what a terminal shows and takes: tests/integration/pty.sh, where there is one
+    api.refused("GET", "/v1/rounds/{id}/screen", 409, "bad_state", id=number, query="?format=cells")
+    api.refused("POST", "/v1/rounds/{id}/keys", 409, "bad_state", id=number, body={"keys": ["Enter", "C-c"]})
+    api.refused("POST", "/v1/rounds/{id}/keys", 400, "invalid_request", id=number, body={"keys": ["nothing"]})
+    api.refused("POST", "/v1/rounds/{id}/resize", 409, "bad_state", id=number, body={"cols": 80, "rows": 24})
     api.call("POST", "/v1/rounds/{id}/stdin", {200}, body={"eof": True}, id=number)
     _, value = api.call("GET", "/v1/rounds/{id}", {200}, query="?wait_ms=20000", id=number)
     if value and (value["state"], value["stdout"]["data"]) != ("finished", "hi"):

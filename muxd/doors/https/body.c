@@ -29,6 +29,7 @@ struct fields {
 	const json_t *argv, *env, *stdin_, *data, *pty, *file, *path;
 	int64_t timeout_ms, idle_ms, wait_ms, yield_ms, head, tail, cols, rows, xpixel, ypixel, mode, size;
 	bool stdin_open, parents;
+	bool round; /* not START */
 };
 
 static int check_name(const struct schema *s, const struct schema_at *at, const json_t *v)
@@ -146,7 +147,7 @@ static int check_file(const struct schema *s, const struct schema_at *at, const 
 	return schema_object(s, at, v, SCHEMA_FIELDS(fields));
 }
 
-/* Of a round's body all but the last two, of START all but the first four. */
+/* Of a round's body all but the last, of START all but the first four. */
 static const struct schema_field fields[] = {
     {"stdin", SCHEMA_ANY, false, 0, 0, check_stdin, SCHEMA_TO(struct fields, stdin_)},
     {"wait_ms", SCHEMA_INTEGER, false, 0, MS_MAX, NULL, SCHEMA_TO(struct fields, wait_ms)},
@@ -164,7 +165,7 @@ static const struct schema_field fields[] = {
     {"pty", SCHEMA_OBJECT, false, 0, 0, check_pty, SCHEMA_TO(struct fields, pty)},
     {"file", SCHEMA_OBJECT, false, 0, 0, check_file, SCHEMA_TO(struct fields, file)},
 };
-#define ROUND_FIELDS fields, SCHEMA_COUNT(fields) - 2
+#define ROUND_FIELDS fields, SCHEMA_COUNT(fields) - 1
 #define START_FIELDS fields + 4, SCHEMA_COUNT(fields) - 4
 
 /* ---- what they become */
@@ -216,7 +217,7 @@ static int take_program(struct round_body *b, const struct fields *f, const stru
 {
 	size_t bytes = f->command ? strlen(f->command) + 1 : 0;
 
-	if (f->pty ? f->argv && f->command : !f->argv == !f->command)
+	if (f->pty && !f->round ? f->argv && f->command : !f->argv == !f->command)
 		return err_set(e, ERR_INVAL, "give one of argv (array) and command (string)");
 	if (take_argv(b, f->argv, &bytes) || take_env(b, f->env, &bytes))
 		return err_set(e, ERR_NOMEM, "out of memory");
@@ -255,6 +256,7 @@ static int take_stdin(struct round_body *b, const struct fields *f, struct err *
 	return rc;
 }
 
+/* What is typed is not all there at its start, and its end is a key. */
 static void take_pty(struct round_body *b, const struct fields *f)
 {
 	b->spec.pty = true;
@@ -263,7 +265,9 @@ static void take_pty(struct round_body *b, const struct fields *f)
 	b->spec.xpixel = (unsigned)f->xpixel;
 	b->spec.ypixel = (unsigned)f->ypixel;
 	b->spec.term = f->term;
-	b->spec.kind = f->argv || f->command ? SESSION_EXEC : SESSION_TERMINAL;
+	b->spec.stdin_open = b->spec.stdin_open || f->round;
+	if (!f->round)
+		b->spec.kind = f->argv || f->command ? SESSION_EXEC : SESSION_TERMINAL;
 }
 
 int body_path(const json_t *v, char **out)
@@ -338,8 +342,15 @@ static int body_parse(const void *p, size_t n, const struct round_limits *l, con
 		      size_t rows, struct round_body *out, struct err *e)
 {
 	struct round_body b = {.spec = {.kind = SESSION_ROUND, .head = UINT64_MAX, .tail = UINT64_MAX}};
-	struct fields f = {
-	    .wait_ms = -1, .yield_ms = -1, .head = -1, .tail = -1, .cols = 80, .rows = 24, .mode = -1, .size = -1};
+	struct fields f = {.wait_ms = -1,
+			   .yield_ms = -1,
+			   .round = table == fields,
+			   .head = -1,
+			   .tail = -1,
+			   .cols = 80,
+			   .rows = 24,
+			   .mode = -1,
+			   .size = -1};
 	struct schema s = {.out = &f, .limit = l, .e = e, .null_is_absent = true};
 	int rc;
 
