@@ -181,6 +181,7 @@ static int restore_session(struct hub *h, const struct id *id, const json_t *ope
 		rc = restore_keeps(s);
 	restore_input(s, open);
 	s->size_unsure = true;
+	s->caller_changed = true; /* whose input the record has last is not known */
 	if (!rc)
 		session_note_size(s);
 	if (kind == SESSION_TERMINAL) /* whoever was there may come back; else it ends as any terminal left alone */

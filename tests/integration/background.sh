@@ -49,6 +49,17 @@ status=0
 muxctl exec --reason story --task story --idle-timeout 500ms $agent -- sleep 300 2>"$tmp/said" || status=$?
 equal "muxctl takes it" "124 muxctl: command was killed: no output for 500ms" "$status $(tail -n 1 "$tmp/said")"
 
+# ---- one connection for all of it
+
+id=$(round '{"argv":["sh","-c","echo ready; read x; echo got $x; sleep 300"],"stdin_open":true,"yield_ms":0}' | jq -r .round_id)
+echo "$token" >"$tmp/token"
+PRINCIPAL=other new_token $agent agent rounds >"$tmp/other"
+equal "another's grant for rounds does not join it" "error forbidden closed 4403 ''" \
+	"$(python3 "$here/tests/integration/attach_round.py" "$MUXD_STATE" "$tmp/other" "$id" | sed 's/not_found/forbidden/;s/4404/4403/' | paste -sd' ')"
+equal "a round is joined: its output from the start, input, a signal, its end" \
+	"opened driver round exit TERM closed 1000 'ready\\ngot hello\\n'" \
+	"$(python3 "$here/tests/integration/attach_round.py" "$MUXD_STATE" "$tmp/token" "$id" | paste -sd' ')"
+
 # ---- neither the client nor the daemon is needed
 
 curl -sS -m 1 --cacert "$MUXD_STATE/keys/tls.crt" -H "Authorization: Bearer $token" -H 'Content-Type: application/json' \

@@ -125,7 +125,17 @@ watcher=$(PRINCIPAL=watcher new_token $agent staff observe)
 driver=$(PRINCIPAL=driver new_token $agent staff drive)
 token=$watcher screen "$id" | grep -q error && fail "who may watch does not see it"
 equal "who watches does not type" forbidden "$(token=$watcher keys "$id" q | code)"
-equal "who drives does" 1 "$(token=$driver keys "$id" q | jq -r .keys)"
+equal "a line each, in turn" "1 1 1" "$(for w in token driver token; do token=${!w} keys "$id" "text:by-$w" | jq -r 'if .bytes > 7 then 1 else . end'; done | paste -sd' ')"
+keys "$id" Enter C-d >/dev/null
+api "$token" GET "/v1/rounds/$id?yield_ms=20000" >/dev/null
+typed() { muxctl export --format json "$id" >"$tmp/typed" 2>/dev/null && grep -q '"exit"' "$tmp/typed"; }
+wait_for 20 typed || fail "no recording"
+equal "whose keys they were is in the record" "agent.7 driver agent.7" "$(jq -rn --slurpfile e "$tmp/typed" '
+	reduce $e[] as $x ({who: "agent.7", said: []};
+		if $x.type == "event" and $x.body.event == "input" then .who = $x.body.principal
+		elif $x.type == "data" and $x.stream == "input" and ($x.data | test("by-")) then .said += [.who] else . end)
+	| .said | join(" ")')"
+id=$(start '{"argv":["cat"],"pty":{},"yield_ms":0}')
 watched() { muxctl audit --event round.screen -n 50 -o json | jq -r .record.principal | grep -qx watcher; }
 wait_for 10 watched && ok "who looked is in the audit log" || fail "the audit log has no round.screen"
 equal "a round without a terminal has none" "bad_state bad_state bad_state" \
