@@ -336,13 +336,19 @@ int broker_round_stdin(struct hub *h, const struct request *rq, const struct id 
  */
 int broker_round_resize(struct hub *h, const struct request *rq, const struct id *round, unsigned cols, unsigned rows,
 			struct err *e);
-/* May this grant type into it, and is there a terminal to type at? */
-int broker_round_typable(struct hub *h, const struct request *rq, const struct id *round, struct err *e);
+/* May this grant type into it, and is there a terminal to type at? *out_offset: of its output so far. */
+int broker_round_typable(struct hub *h, const struct request *rq, const struct id *round, uint64_t *out_offset,
+			 struct err *e);
+/* wait_ns at most, until its output has gone past an offset and come to a rest. */
+struct round_wait {
+	uint64_t after, wait_ns;
+};
 struct picture;
 typedef void broker_screen_done(void *arg, int rc, const struct err *e, uint64_t offset, bool exact,
 				const struct picture *pic);
-void broker_round_screen(struct hub *h, const struct request *rq, const struct id *round, broker_screen_done *done,
-			 void *arg);
+/* wait NULL: at once. */
+void broker_round_screen(struct hub *h, const struct request *rq, const struct id *round, const struct round_wait *wait,
+			 broker_screen_done *done, void *arg);
 int broker_round_signal(struct hub *h, const struct request *rq, const struct id *round, int signum, struct err *e);
 
 /*

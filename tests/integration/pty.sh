@@ -69,6 +69,22 @@ equal "what was written is there" "first line second line" "$(round '{"argv":["c
 equal "of a round that has ended there is no screen" already_ended "$(screen "$id" | code)"
 equal "nor keys" already_ended "$(keys "$id" Enter | code)"
 
+# ---- no clock of one's own: the screen is asked for what came of the keys
+
+id=$(start '{"argv":["sh","-c","PS1=\"$ \" exec sh -i"],"pty":{"cols":40,"rows":6},"yield_ms":0}')
+shows "$id" '^\$'
+offset=$(keys "$id" 'text:sleep 0.5; echo $((40+2)); sleep 0.02; echo $((50+3))' | jq -r .offset)
+offset=$(keys "$id" Enter | jq -r .offset)
+api "$token" GET "/v1/rounds/$id/screen?after=$((offset + 3))&wait_ms=20000" >"$tmp/screen"
+equal "the screen waits for what comes, and for its rest" "42 53" "$(grep -xE '42|53' "$tmp/screen" | paste -sd' ')"
+before=$(date +%s%N)
+api "$token" GET "/v1/rounds/$id/screen?after=100000&wait_ms=300" >"$tmp/screen"
+[ $((($(date +%s%N) - before) / 1000000)) -ge 300 ] || fail "it did not wait"
+equal "where nothing comes it waits as long as it may" "42 53" "$(grep -xE '42|53' "$tmp/screen" | paste -sd' ')"
+(sleep 0.3; keys "$id" 'text:exit' Enter >/dev/null) &
+equal "an end ends the wait" already_ended "$(api "$token" GET "/v1/rounds/$id/screen?after=100000&wait_ms=20000" | code)"
+wait $!
+
 # ---- a pager: pages, a search, Ctrl-C; wide characters are whole
 
 id=$(start '{"command":"seq -f \"zeile %g 漢字 é\" 200 >long; exec less long","pty":{"cols":40,"rows":10,"term":"xterm-256color"},"yield_ms":0}')

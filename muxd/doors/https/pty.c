@@ -1,4 +1,5 @@
 /* The terminal of a round, over calls: keys by name, its size, and what its screen shows. */
+#include "base/clock.h"
 #include "base/schema.h"
 #include "base/text.h"
 #include "base/wire.h"
@@ -23,6 +24,7 @@ struct typing {
 	struct http_exchange *x;
 	struct buf usual, application;
 	size_t keys;
+	uint64_t offset; /* of the output before it */
 };
 
 static void typing_free(struct typing *t)
@@ -89,8 +91,8 @@ static void typing_send(struct typing *t, const struct buf *b)
 		rc = err_set(&e, ERR_AGAIN, "the program takes no input now: %zu of %zu bytes were typed", taken,
 			     buf_len(b));
 	if (rc == 0)
-		o = json_pack("{s:s,s:I,s:I}", "round_id", x->params[0], "keys", (json_int_t)t->keys, "bytes",
-			      (json_int_t)taken);
+		o = json_pack("{s:s,s:I,s:I,s:I}", "round_id", x->params[0], "keys", (json_int_t)t->keys, "bytes",
+			      (json_int_t)taken, "offset", (json_int_t)t->offset);
 	http_reply_result(x, rc, &e, o);
 	json_decref(o);
 	typing_free(t);
@@ -124,7 +126,7 @@ void rest_round_keys(struct http_exchange *x)
 		rc = typing_parse(x, t, &e);
 	}
 	if (rc == 0)
-		rc = broker_round_typable(x->hub, &x->rq, &x->object, &e);
+		rc = broker_round_typable(x->hub, &x->rq, &x->object, &t->offset, &e);
 	if (rc) {
 		http_reply_error(x, rc, &e);
 		if (t)
@@ -135,7 +137,7 @@ void rest_round_keys(struct http_exchange *x)
 	    memcmp(buf_ptr(&t->usual), buf_ptr(&t->application), buf_len(&t->usual)) == 0)
 		typing_send(t, &t->usual);
 	else
-		broker_round_screen(x->hub, &x->rq, &x->object, pty_on_mode, t);
+		broker_round_screen(x->hub, &x->rq, &x->object, NULL, pty_on_mode, t);
 }
 
 /* ---- size */
@@ -305,12 +307,22 @@ void rest_round_screen(struct http_exchange *x)
 {
 	const char *format = http_query_str(x, "format");
 	bool cells = format && strcmp(format, "cells") == 0;
+	uint64_t max = hub_conf(x->hub)->round_wait_max_ns;
+	int64_t after = 0, wait_ms = 0;
+	struct round_wait wait;
 	struct err e = {0};
+	int rc = http_query_int(x, "after", 0, INT64_MAX, &after, &e);
 
-	if (format && !cells && strcmp(format, "text") != 0) {
-		err_set(&e, ERR_INVAL, "query parameter format must be text or cells");
-		http_reply_error(x, e.code, &e);
+	if (rc == 0)
+		rc = http_query_int(x, "wait_ms", 0, INT64_C(365) * 24 * 3600 * 1000, &wait_ms, &e);
+	if (rc == 0 && format && !cells && strcmp(format, "text") != 0)
+		rc = err_set(&e, ERR_INVAL, "query parameter format must be text or cells");
+	if (rc) {
+		http_reply_error(x, rc, &e);
 		return;
 	}
-	broker_round_screen(x->hub, &x->rq, &x->object, cells ? pty_on_cells : pty_on_text, x);
+	wait = (struct round_wait){.after = (uint64_t)after, .wait_ns = (uint64_t)wait_ms * NS_PER_MS};
+	if (wait.wait_ns > max)
+		wait.wait_ns = max;
+	broker_round_screen(x->hub, &x->rq, &x->object, &wait, cells ? pty_on_cells : pty_on_text, x);
 }

@@ -103,7 +103,7 @@ static const struct route routes[] = {
     {HTTP_POST, "/v1/rounds/{id}/resize", rest_round_resize, ROUTE_GRANT, BODY_REQUIRED, "rounds (own) or drive", NULL,
      NULL},
     {HTTP_GET, "/v1/rounds/{id}/screen", rest_round_screen, ROUTE_GRANT, BODY_NONE, "rounds (own), observe or replay",
-     "format", NULL},
+     "format,after,wait_ms", NULL},
     {HTTP_GET, "/v1/sessions", rest_session_list, ROUTE_GRANT, BODY_NONE, "observe, or one's own",
      "agent,state,kind,live,limit", NULL},
     {HTTP_GET, "/v1/sessions/{id}", rest_session_show, ROUTE_GRANT, BODY_NONE, "observe, or one's own", "", NULL},
