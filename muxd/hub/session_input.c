@@ -4,7 +4,6 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
-#include "base/text.h"
 #include "muxd/hub/agent.h"
 #include "muxd/hub/attachment_state.h"
 #include "muxd/hub/hub_state.h"
@@ -147,7 +146,7 @@ static size_t input_room(const struct session *s)
 
 static const char *called_by(const struct session *s)
 {
-	return s->caller[0] ? s->caller : s->grant.principal;
+	return s->caller ? s->caller : s->grant.principal;
 }
 
 /* At each change of hands, before the first byte: the input that follows in the record is theirs. */
@@ -514,11 +513,16 @@ void session_queue_room(struct session *s, size_t n)
 
 bool session_input_by(struct session *s, const char *principal)
 {
+	char *name = NULL;
+
 	if (strcmp(called_by(s), principal) == 0)
 		return true;
 	if (buf_len(&s->in_queue) && id_is_nil(&s->in_owner) && !pump_queue(s))
 		return false;
-	text_put(s->caller, sizeof(s->caller), strcmp(s->grant.principal, principal) == 0 ? "" : principal);
+	if (strcmp(s->grant.principal, principal) != 0 && !(name = strdup(principal)))
+		return false; /* nobody's name would be better than another's */
+	free(s->caller);
+	s->caller = name;
 	s->caller_changed = true;
 	return true;
 }

@@ -141,6 +141,7 @@ void session_free(struct session *s)
 	}
 	regain_forget(s);
 	session_input_forget(s);
+	free(s->caller);
 	buf_finish(&s->in_flight);
 	launch_finish(&s->launch);
 	session_forget_begun(s);

@@ -81,8 +81,8 @@ struct session {
 	bool regained;         /* all of that is there again, or need not be asked for */
 	struct id typist;      /* the attachment whose input the record has last; nil: none, or what came by calls */
 	uint64_t typist_ns;    /* boot: when the record was told */
-	char caller[GRANT_NAME_MAX + 1]; /* who sends by calls; "": who opened it */
-	bool caller_changed;             /* and the record has another last */
+	char *caller;          /* who sends by calls; NULL: who opened it */
+	bool caller_changed;   /* and the record has another last */
 
 	struct stream stream[STREAM_COUNT]; /* [STREAM_INPUT] unused */
 	struct keep keep[STREAM_COUNT];     /* rounds */
