@@ -81,9 +81,10 @@ static void telling_end(struct telling *t)
 	uv_close((uv_handle_t *)&t->beat, telling_on_closed);
 }
 
+/* Nobody is woken for an answer that has not begun. */
 static void telling_send(struct telling *t)
 {
-	if (t->x && t->x->wake)
+	if (t->x && t->x->flow && t->x->wake)
 		t->x->wake(t->x->done_arg, t->x);
 }
 
