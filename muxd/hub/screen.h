@@ -59,7 +59,7 @@ struct screen {
 	struct request *asker;       /* under whose grant it is filled, meanwhile; owned */
 	struct attachment_list want; /* of_screen */
 	TAILQ_HEAD(, screen_look) looks;
-	uint64_t needed_ns;          /* boot; when somebody last wanted it */
+	uint64_t needed_ns; /* boot; when somebody last wanted it */
 };
 
 /* a waits for a screen from now on (a->screening). rq: who may read the record, NULL when there is none. False: there

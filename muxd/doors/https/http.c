@@ -337,7 +337,7 @@ const char *http_reason(int status)
 	    {201, "Created"},
 	    {202, "Accepted"},
 	    {204, "No Content"},
-    {206, "Partial Content"},
+	    {206, "Partial Content"},
 	    {304, "Not Modified"},
 	    {400, "Bad Request"},
 	    {401, "Unauthorized"},
