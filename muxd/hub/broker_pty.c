@@ -59,7 +59,7 @@ int broker_round_typable(struct hub *h, const struct request *rq, const struct i
 /* ---- the screen */
 
 /*
- * Who looks at it, at once or once something has come and then nothing for SCREEN_STILL_NS. WAITING -> LOOKING (the
+ * One look at it, at once or once something has come and then nothing for SCREEN_STILL_NS. WAITING -> LOOKING (the
  * worker is asked) -> freed, with its timer closed.
  */
 struct look_job {
@@ -99,7 +99,7 @@ static void broker_pty_on_look(void *arg, int rc, uint64_t offset, bool exact, c
 	look_end(arg, rc, &e, offset, exact, pic);
 }
 
-/* What is told from memory no recorder tells of. */
+/* The recorder does not know of a screen that is told from memory. */
 static int audit_look(const struct session *s, const struct request *rq, struct err *e)
 {
 	int rc = audit_event(s->hub, "round.screen", rq, s->agent->name, "ok",

@@ -48,7 +48,7 @@ static void screen_set_state(struct screen *sc, enum screen_state state)
 
 /* ---- what the worker is told: output, sizes, holes, and when to shoot */
 
-/* Who wants its values; in screen->looks until it is told. */
+/* One who wants its values; in screen->looks until it is told. */
 struct screen_look {
 	TAILQ_ENTRY(screen_look) entry;
 	bool asked;

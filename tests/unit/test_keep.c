@@ -39,7 +39,7 @@ static void small_output_is_whole(void **state)
 	keep_finish(&k);
 }
 
-/* What goes on is told up to its last whole character, and from where to read on. */
+/* A stream that goes on is told up to its last whole character, and from where to read on. */
 static void half_a_character_is_for_the_next_answer(void **state)
 {
 	static const struct {

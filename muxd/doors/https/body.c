@@ -256,7 +256,7 @@ static int take_stdin(struct round_body *b, const struct fields *f, struct err *
 	return rc;
 }
 
-/* What is typed is not all there at its start, and its end is a key. */
+/* More may be typed after its start, and the end of input is a key. */
 static void take_pty(struct round_body *b, const struct fields *f)
 {
 	b->spec.pty = true;

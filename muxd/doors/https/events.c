@@ -169,7 +169,7 @@ static void ask_later(struct telling *t)
 	uv_timer_start(&t->later, telling_on_later, ms, 0);
 }
 
-/* What the recorder has not got yet it will have in a moment. */
+/* The recorder may get these bytes a moment later. */
 static void events_on_moved(void *arg)
 {
 	struct telling *t = arg;

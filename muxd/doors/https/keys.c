@@ -45,7 +45,7 @@ static const struct {
 		 {"M-", MOD_ALT},   {"Alt-", MOD_ALT},     {"Alt+", MOD_ALT},    {"Meta-", MOD_ALT},
 		 {"S-", MOD_SHIFT}, {"Shift-", MOD_SHIFT}, {"Shift+", MOD_SHIFT}};
 
-/* What stands behind them; at least one byte. */
+/* The rest of the key, behind its modifiers; at least one byte. */
 static const char *modifiers_take(const char *key, size_t *len, unsigned *mods)
 {
 	bool found = true;
@@ -75,7 +75,7 @@ static const struct named *named_find(const char *key, size_t len)
 	return NULL;
 }
 
-/* What Ctrl makes of a character (ECMA-48's C0, as terminals have it); -1: nothing. */
+/* The byte that Ctrl makes of a character (ECMA-48's C0, as terminals have it); -1: nothing. */
 static int control_of(uint8_t c)
 {
 	if (c == ' ' || c == '2')

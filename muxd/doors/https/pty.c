@@ -17,7 +17,7 @@
 /* ---- keys */
 
 /*
- * What was asked to be typed, in both forms that it may have. Where they are the same nothing else is needed; where
+ * Keys of one call, in both forms that they may have. Where these are the same nothing else is needed; where
  * they are not, the screen says which one the program wants.
  */
 struct typing {
