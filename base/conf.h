@@ -129,6 +129,7 @@ struct conf {
 	uint32_t round_keep_max;                        /* finished sessions at hand at once */
 	uint64_t round_keep_size;                       /* and bytes of their answers */
 	uint32_t round_argv_max;                        /* bytes of argv and environment together */
+	bool round_pty;                                 /* rounds may have a terminal */
 	uint64_t output_keep_ns;  /* rounds.output_keep: how long whole output is kept behind a round's end; 0: not */
 	uint32_t output_keep_max; /* rounds of one agent */
 	uint64_t output_keep_size, output_keep_stream, output_keep_total; /* bytes of an agent, a stream, all */

@@ -188,6 +188,8 @@ static const struct conf_key keys[] = {
      "Finished sessions at hand at once; older ones are answered from the record."},
     {"rounds.keep_size", CONF_SIZE, AT(round_keep_size), "32MiB", MIB, 1024 * MIB, NULL, NULL,
      "Bytes of answers at hand at once."},
+    {"rounds.pty", CONF_BOOL, AT(round_pty), "false", 0, 0, NULL, NULL,
+     "Rounds may have a terminal, where their grant has scope terminal as well."},
     {"rounds.argv_max", CONF_SIZE32, AT(round_argv_max), "128KiB", KIB, MIB, NULL, NULL,
      "Bytes of arguments and environment together."},
     {"rounds.output_keep", CONF_DURATION, AT(output_keep_ns), "24h", 0, 30 * DAY, NULL, NULL,

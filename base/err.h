@@ -74,6 +74,7 @@
 	  "The program on that port does not speak HTTP/1.1; look at what it is.")                                     \
 	X(OWN_PAGE, "page_not_allowed", 403, 77,                                                                       \
 	  "Send X-Sandbox fields from a program, or a gateway that takes Sec-Fetch and Origin off.")                   \
+	X(PTY_DENIED, "pty_not_allowed", 403, 77, "Have rounds.pty switched on, or run it without pty.")               \
 	X(PORT_DENIED, "port_not_allowed", 403, 77, "Use a port that router.ports allows, or have it allowed.")        \
 	X(LINK_LOST, "link_lost", 502, 69, "The sandbox is gone; resume the agent, then ask for the round again.")     \
 	X(PROTOCOL, "protocol_error", 502, 76, "The peer broke the protocol and was cut off.")                         \

@@ -81,3 +81,11 @@ bool utf8_valid(const uint8_t *p, size_t n)
 	}
 	return true;
 }
+
+size_t utf8_open_end(const uint8_t *p, size_t n)
+{
+	for (size_t back = 1; back <= 3 && back <= n; back++)
+		if (utf8_begun(p + n - back, back) == back)
+			return back;
+	return 0;
+}

@@ -19,6 +19,8 @@ size_t utf8_step(const uint8_t *p, size_t n, uint32_t *out_cp);
 /* Length of the beginning of a character at p whose rest is not there (1 to 3), as a cut leaves it; 0: there is none.
  */
 size_t utf8_begun(const uint8_t *p, size_t n);
+/* How many of the last bytes (up to 3) begin a character that goes on behind them. */
+size_t utf8_open_end(const uint8_t *p, size_t n);
 /* The character as 1 to 4 bytes in out; returns how many. cp: below 0x110000. */
 size_t utf8_put(uint32_t cp, void *out);
 /* Every byte belongs to a well-formed character; nothing at all is valid. NUL is a character. */

@@ -62,7 +62,7 @@ struct work_exec {
 
 struct work_result {
 	char round[ID_STR_LEN]; /* "": it never became one */
-	char cause[16];         /* exit, timeout, killed, oom, lost, unknown, not_started */
+	char cause[16];         /* exit, timeout, killed, oom, lost, unknown, not_started, idle_timeout */
 	int code, signal;       /* -1, 0: none */
 	char message[200];
 	uint64_t duration_ns;

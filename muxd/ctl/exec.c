@@ -16,6 +16,7 @@
 static const struct ctl_option exec_options[] = {
     {"task", 0, "ID", "Task that the round belongs to (default: console)."},
     {"timeout", 0, "DURATION", "End it with all its processes after this time; muxctl exits with 124."},
+    {"idle-timeout", 0, "DURATION", "The same when nothing comes of it for this time."},
     {"cwd", 0, "DIR", "Working directory in the sandbox (default: /workspace)."},
     {"env", 'e', "K=V", "Add to its environment; may be given many times."},
     {"command", 'c', "TEXT", "A shell command line instead of an argument list."},
@@ -92,12 +93,20 @@ static void set_size(json_t *query)
 	json_object_set_new(query, "rows", json_string(text));
 }
 
+static void exec_set_ms(json_t *o, const char *key, unsigned long long ns)
+{
+	if (ns)
+		json_object_set_new(o, key, json_integer((json_int_t)((ns + NS_PER_MS - 1) / NS_PER_MS)));
+}
+
 static int exec_question(const struct ctl_args *a, bool tty, unsigned long long timeout_ns, json_t **out, struct err *e)
 {
 	const char *command = args_get(a, "command");
 	json_t *o = json_pack("{s:b,s:{}}", "stdin_open", (int)!args_has(a, "no-stdin"), "env");
 	json_t *argv = json_array();
-	int rc = o && argv ? 0 : err_set(e, ERR_NOMEM, "no memory for the question");
+	unsigned long long idle_ns = 0;
+	int rc = o && argv ? args_duration(a, "idle-timeout", &idle_ns, e)
+			   : err_set(e, ERR_NOMEM, "no memory for the question");
 
 	if (rc == 0)
 		rc = env_json(a, json_object_get(o, "env"), e);
@@ -119,9 +128,8 @@ static int exec_question(const struct ctl_args *a, bool tty, unsigned long long 
 	if (json_array_size(argv))
 		json_object_set(o, "argv", argv);
 	json_decref(argv);
-	if (timeout_ns)
-		json_object_set_new(o, "timeout_ms",
-				    json_integer((json_int_t)((timeout_ns + NS_PER_MS - 1) / NS_PER_MS)));
+	exec_set_ms(o, "timeout_ms", timeout_ns);
+	exec_set_ms(o, "idle_timeout_ms", idle_ns);
 	if (tty)
 		json_object_set_new(o, "pty", pty_json());
 	*out = o;
@@ -224,7 +232,7 @@ static int attach_run(struct ctl *c, const struct ctl_args *a)
 const struct ctl_command exec_commands[] = {
     {"exec", "AGENT [--] COMMAND...", 1, -1,
      "Run a command in an agent's sandbox with its input, output and exit status.", exec_options, .run = exec_run,
-     .more = "The exit status is the command's, 128+n after signal n, 124 after the timeout.\n"
+     .more = "The exit status is the command's, 128+n after signal n, 124 after a timeout.\n"
 	     "In a terminal (-it), Ctrl-] d detaches; the session runs on until\n"
 	     "muxctl attach. Ctrl-] ? lists the keys, Ctrl-] Ctrl-] sends a Ctrl-].\n"},
     {"attach", "SESSION", 1, 1, "Reattach to a terminal session, or watch it.", attach_options, .run = attach_run,

@@ -126,6 +126,10 @@ int relay_status(const json_t *exit, unsigned long long timeout_ns, char *line, 
 		text_format(line, size, "command timed out%s%s and was killed", *limit ? " after " : "", limit);
 		return 124;
 	}
+	if (strcmp(cause, "idle_timeout") == 0) {
+		text_format(line, size, "command was killed: %s", *message ? message : "no output");
+		return 124;
+	}
 	if (strcmp(cause, "killed") == 0)
 		return killed_status(*message ? message : "it was ended", signum, line, size);
 	if (strcmp(cause, "oom") == 0)

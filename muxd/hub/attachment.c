@@ -239,16 +239,14 @@ int attachment_input_eof(struct attachment *a)
 	return rc;
 }
 
-int attachment_resize(struct attachment *a, unsigned cols, unsigned rows, unsigned xpixel, unsigned ypixel)
+int session_resize(struct session *s, const struct attachment *by, unsigned cols, unsigned rows, unsigned xpixel,
+		   unsigned ypixel)
 {
-	struct session *s = a->session;
 	struct launch *l = &s->launch;
 	struct attachment *other;
 	uint8_t wire[8];
 	int rc;
 
-	if (a->role != ROLE_DRIVER)
-		return ERR_FORBIDDEN;
 	if (cols < 1 || rows < 1 || cols > SIZE_MAX_CELLS || rows > SIZE_MAX_CELLS || xpixel > 65535 || ypixel > 65535)
 		return ERR_INVAL;
 	if (s->state == SESSION_ENDED)
@@ -268,13 +266,18 @@ int attachment_resize(struct attachment *a, unsigned cols, unsigned rows, unsign
 	s->size_unsure = false;
 	agent_touch(s->agent);
 	TAILQ_FOREACH(other, &s->attachments, of_session)
-	if (other != a)
+	if (other != by)
 		attachment_wake(other, WAKE_RESIZED);
 	s->size_due = s->state != SESSION_RUNNING; /* then it is sent when the session is taken up again */
 	if (s->size_due)
 		return 0;
 	return link_resize(s->agent->link, s->channel, (uint16_t)cols, (uint16_t)rows, (uint16_t)xpixel,
 			   (uint16_t)ypixel);
+}
+
+int attachment_resize(struct attachment *a, unsigned cols, unsigned rows, unsigned xpixel, unsigned ypixel)
+{
+	return a->role == ROLE_DRIVER ? session_resize(a->session, a, cols, rows, xpixel, ypixel) : ERR_FORBIDDEN;
 }
 
 int attachment_signal(struct attachment *a, int signum)

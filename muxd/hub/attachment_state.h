@@ -72,5 +72,8 @@ const char *attachment_role_name(enum attachment_role role);
 /* attachment.c; held: its door has not heard of it yet, attachment_release() says when. */
 int attachment_create(struct session *s, const struct request *rq, enum attachment_role role,
 		      const struct attachment_ops *ops, void *arg, bool held, struct attachment **out);
+/* As attachment_resize(); by: NULL for a call of somebody who is not attached. ERR_INVAL, ERR_ENDED. */
+int session_resize(struct session *s, const struct attachment *by, unsigned cols, unsigned rows, unsigned xpixel,
+		   unsigned ypixel);
 
 #endif

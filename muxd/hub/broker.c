@@ -114,7 +114,7 @@ int broker_attach(struct hub *h, const struct request *rq, const char *agent, co
 	}
 	if (agent && *agent && !target_covers(agent, s->agent->name))
 		return ERR_NOT_FOUND;
-	rc = broker_check(h, rq, s->agent->name, attach_scope(role, is_owner(rq, s)), "attach", e);
+	rc = broker_check_any(h, rq, s->agent->name, attach_scope(s->kind, role, is_owner(rq, s)), "attach", e);
 	if (rc)
 		return rc;
 	if (s->kind == SESSION_FILE || s->kind == SESSION_PORT)

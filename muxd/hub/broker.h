@@ -147,6 +147,7 @@ struct exec_spec {
 	    *port;           /* SESSION_PORT, and nothing to run then: input is what is sent, output what comes */
 	bool stdin_open;     /* more input may follow */
 	uint64_t timeout_ns; /* 0 = the configured default for rounds, none for terminals */
+	uint64_t idle_ns;    /* ended as by timeout_ns when nothing came of it for so long; 0 = never */
 	uint64_t head, tail; /* of the answer, per stream; UINT64_MAX = configured */
 	/*
 	 * Rounds: bytes that nothing keeps. The program finds them in a sealed memfd at SECRET_FD, which the variable
@@ -329,6 +330,26 @@ void broker_witness_heads(struct hub *h, const char *log_id, size_t limit, broke
  * stdin. */
 int broker_round_stdin(struct hub *h, const struct request *rq, const struct id *round, uint64_t offset, const void *p,
 		       size_t n, bool eof, size_t *out_taken, struct err *e);
+/*
+ * Of a round with a terminal (ERR_BAD_STATE for others): its size, for who may type into it; and what it shows, for who
+ * may look at it, as ERR_ENDED once it has ended. pic (muxd/screen/picture.h) is valid during the call; exact: false
+ * where a part of the output was missing to it.
+ */
+int broker_round_resize(struct hub *h, const struct request *rq, const struct id *round, unsigned cols, unsigned rows,
+			struct err *e);
+/* May this grant type into it, and is there a terminal to type at? *out_offset: of its output so far. */
+int broker_round_typable(struct hub *h, const struct request *rq, const struct id *round, uint64_t *out_offset,
+			 struct err *e);
+/* wait_ns at most, until its output has gone past an offset and come to a rest. */
+struct round_wait {
+	uint64_t after, wait_ns;
+};
+struct picture;
+typedef void broker_screen_done(void *arg, int rc, const struct err *e, uint64_t offset, bool exact,
+				const struct picture *pic);
+/* wait NULL: at once. */
+void broker_round_screen(struct hub *h, const struct request *rq, const struct id *round, const struct round_wait *wait,
+			 broker_screen_done *done, void *arg);
 int broker_round_signal(struct hub *h, const struct request *rq, const struct id *round, int signum, struct err *e);
 
 /*

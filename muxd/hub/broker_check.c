@@ -21,9 +21,11 @@ uint32_t scope_of(enum session_kind k)
 	return scopes[k];
 }
 
-uint32_t attach_scope(enum attachment_role role, bool own)
+uint32_t attach_scope(enum session_kind k, enum attachment_role role, bool own)
 {
-	return role == ROLE_OBSERVER ? SCOPE_OBSERVE : own ? SCOPE_TERMINAL : SCOPE_DRIVE;
+	uint32_t round = own && k == SESSION_ROUND ? SCOPE_ROUNDS : 0; /* who runs it reads and types by calls, too */
+
+	return round | (role == ROLE_OBSERVER ? SCOPE_OBSERVE : own ? SCOPE_TERMINAL : SCOPE_DRIVE);
 }
 
 void broker_audit_refused(struct hub *h, const struct origin *from, const char *what, const struct grant *who,

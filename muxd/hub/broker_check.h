@@ -9,7 +9,8 @@
 #include "muxd/hub/session.h"
 
 uint32_t scope_of(enum session_kind k);
-uint32_t attach_scope(enum attachment_role role, bool own);
+/* One of these is enough. */
+uint32_t attach_scope(enum session_kind k, enum attachment_role role, bool own);
 int broker_check(struct hub *h, const struct request *rq, const char *agent, uint32_t scopes, const char *what,
 		 struct err *e); /* grant in force and wide enough; refusals are audited */
 /* A refusal by policy is an event with what was asked for; agent NULL: no certain one. Returns e->code. */

@@ -129,8 +129,9 @@ static int check_muxlet(const struct agent *a, enum session_kind kind, const str
 static void audit_start(const struct session *s, const struct request *rq)
 {
 	json_t *open = session_open_json(s), *d = json_object();
-	static const char *const shown[] = {"argv",        "cwd",        "timeout_ms", "exec_id", "task",
-					    "snapshot_id", "sandbox_id", "file",       "port"};
+	static const char *const shown[] = {"argv",    "cwd",  "timeout_ms",  "idle_timeout_ms",
+					    "exec_id", "task", "snapshot_id", "sandbox_id",
+					    "file",    "port"};
 
 	for (size_t i = 0; open && d && i < sizeof(shown) / sizeof(shown[0]); i++)
 		if (json_object_get(open, shown[i]))

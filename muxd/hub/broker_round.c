@@ -114,7 +114,7 @@ int broker_round_stdin(struct hub *h, const struct request *rq, const struct id 
 			       (unsigned long long)at);
 	if (offset != UINT64_MAX)
 		skip = at - offset < n ? at - offset : n; /* a repeat after a lost answer */
-	if (n > skip)
+	if (n > skip && session_input_by(s, rq->grant.principal))
 		rc = session_queue_input(s, (const uint8_t *)p + skip, n - skip, &taken);
 	if (!rc && eof && taken == n - skip)
 		rc = session_input_eof(s);

@@ -2,6 +2,7 @@
 
 #include "base/err.h"
 #include "base/text.h"
+#include "base/utf8.h"
 
 #include <openssl/evp.h>
 #include <stdlib.h>
@@ -163,7 +164,8 @@ static uint8_t *tail_copy(const struct keep *k, size_t *out_n)
 	return p;
 }
 
-static int set_content(json_t *o, const struct keep *k, uint64_t omitted)
+/* behind: of the last bytes so many are for the next answer, when goes_on. */
+static int set_content(json_t *o, const struct keep *k, uint64_t omitted, bool goes_on, size_t *out_behind)
 {
 	size_t tail_len = 0;
 	uint8_t *tail = tail_copy(k, &tail_len), *all = NULL;
@@ -173,8 +175,9 @@ static int set_content(json_t *o, const struct keep *k, uint64_t omitted)
 		return rc;
 	if (omitted) {
 		rc = json_set_bytes(o, "data", "encoding", k->head ? k->head : tail, k->head_len);
+		*out_behind = goes_on ? utf8_open_end(tail, tail_len) : 0;
 		if (!rc)
-			rc = json_set_bytes(o, "tail", "tail_encoding", tail, tail_len);
+			rc = json_set_bytes(o, "tail", "tail_encoding", tail, tail_len - *out_behind);
 		goto out;
 	}
 	all = malloc(k->head_len + tail_len + 1);
@@ -183,7 +186,8 @@ static int set_content(json_t *o, const struct keep *k, uint64_t omitted)
 	if (k->head_len)
 		memcpy(all, k->head, k->head_len);
 	memcpy(all + k->head_len, tail, tail_len);
-	rc = json_set_bytes(o, "data", "encoding", all, k->head_len + tail_len);
+	*out_behind = goes_on ? utf8_open_end(all, k->head_len + tail_len) : 0;
+	rc = json_set_bytes(o, "data", "encoding", all, k->head_len + tail_len - *out_behind);
 out:
 	free(all);
 	free(tail);
@@ -196,13 +200,14 @@ static void set_whole(json_t *o, const struct keep *k)
 	json_object_set_new(o, "sha256", k->hex[0] ? json_string(k->hex) : json_null());
 }
 
-json_t *keep_json(const struct keep *k)
+static json_t *content_json(const struct keep *k, bool goes_on)
 {
 	uint64_t tail = k->tail_total < k->tail_cap ? k->tail_total : k->tail_cap;
 	uint64_t omitted = k->total - k->head_len - tail;
 	json_t *o = json_object();
+	size_t behind = 0;
 
-	if (!o || set_content(o, k, omitted)) {
+	if (!o || set_content(o, k, omitted, goes_on, &behind)) {
 		json_decref(o);
 		return NULL;
 	}
@@ -210,7 +215,19 @@ json_t *keep_json(const struct keep *k)
 	json_object_set_new(o, "truncated", json_boolean(omitted > 0));
 	if (omitted)
 		json_object_set_new(o, "omitted_bytes", json_integer((json_int_t)omitted));
+	if (goes_on)
+		json_object_set_new(o, "next_offset", json_integer((json_int_t)(k->total - behind)));
 	return o;
+}
+
+json_t *keep_json(const struct keep *k)
+{
+	return content_json(k, false);
+}
+
+json_t *keep_so_far(const struct keep *k)
+{
+	return content_json(k, true);
 }
 
 json_t *keep_brief(const struct keep *k)

@@ -34,6 +34,8 @@ const char *keep_digest(struct keep *k);                  /* at the end, once; "
 int keep_regain(struct keep *k, uint64_t head_max, const struct buf *head, const struct buf *tail, const char *hex);
 /* {data, encoding, total_bytes, truncated, sha256}; when truncated also tail, tail_encoding, omitted_bytes. */
 json_t *keep_json(const struct keep *k);
+/* Of a stream that goes on: a character that has only begun stays out, and next_offset says where to read on. */
+json_t *keep_so_far(const struct keep *k);
 json_t *keep_brief(const struct keep *k); /* total_bytes and sha256 alone */
 
 #endif

@@ -105,6 +105,9 @@ static int check_limits(const struct hub *h, const struct exec_spec *spec, struc
 	if (spec->kind == SESSION_ROUND && spec->timeout_ns > c->round_timeout_max_ns)
 		return err_set(e, ERR_INVAL, "timeout_ms is over the limit of %llu s (rounds.timeout_max)",
 			       (unsigned long long)(c->round_timeout_max_ns / 1000000000u));
+	if (spec->idle_ns > c->round_timeout_max_ns)
+		return err_set(e, ERR_INVAL, "idle_timeout_ms is over the limit of %llu s (rounds.timeout_max)",
+			       (unsigned long long)(c->round_timeout_max_ns / 1000000000u));
 	if (spec->kind == SESSION_FILE && spec->timeout_ns > c->file_timeout_max_ns)
 		return err_set(e, ERR_INVAL, "timeout_ms is over the limit of %llu s (files.timeout_max)",
 			       (unsigned long long)(c->file_timeout_max_ns / 1000000000u));
@@ -212,12 +215,26 @@ static int copy_spec(const struct hub *h, const struct exec_spec *spec, struct l
 	out->stdin_open = spec->stdin_open;
 	out->cols = spec->cols, out->rows = spec->rows, out->xpixel = spec->xpixel, out->ypixel = spec->ypixel;
 	out->timeout_ns = spec->timeout_ns;
-	if (!out->timeout_ns && spec->kind == SESSION_ROUND && !spec->pty)
+	out->idle_ns = spec->idle_ns;
+	if (!out->timeout_ns && spec->kind == SESSION_ROUND)
 		out->timeout_ns = c->round_timeout_ns;
 	if (!out->timeout_ns && spec->kind == SESSION_FILE)
 		out->timeout_ns = c->file_timeout_ns;
 	out->head = spec->head == UINT64_MAX ? c->round_head : spec->head;
 	out->tail = spec->tail == UINT64_MAX ? c->round_tail : spec->tail;
+	return 0;
+}
+
+/* Off unless configuration and grant open it: by scope terminal, which stands for terminals elsewhere too. */
+static int check_pty(const struct hub *h, const struct grant *g, const struct exec_spec *spec, struct err *e)
+{
+	if (spec->kind != SESSION_ROUND || !spec->pty)
+		return 0;
+	if (!h->conf->round_pty)
+		return err_set(e, ERR_PTY_DENIED, "rounds have no terminals here: rounds.pty is off");
+	if (!(g->scopes & SCOPE_TERMINAL))
+		return err_set(e, ERR_FORBIDDEN,
+			       "your grant lacks the scope terminal, which a round with a terminal needs");
 	return 0;
 }
 
@@ -228,8 +245,8 @@ int launch_from_spec(struct hub *h, const struct grant *g, const struct exec_spe
 	const char *task;
 	int rc = grant_task(g, spec->task, &task, e);
 
-	if (rc || (rc = token_name_check("task_id", task, e)) || (rc = check_sizes(h, spec, e)) ||
-	    (rc = check_limits(h, spec, e)))
+	if (rc || (rc = token_name_check("task_id", task, e)) || (rc = check_pty(h, g, spec, e)) ||
+	    (rc = check_sizes(h, spec, e)) || (rc = check_limits(h, spec, e)))
 		return rc;
 	if (spec->kind == SESSION_FILE && (rc = transfer_create(spec->file, &l.transfer, e)))
 		return rc;

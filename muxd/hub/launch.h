@@ -32,7 +32,7 @@ struct launch {
 	uint8_t *secret; /* until OPEN is sent; wiped */
 	size_t secret_len;
 	struct work_ids work; /* of the sandbox, when it was opened */
-	uint64_t timeout_ns, head, tail;
+	uint64_t timeout_ns, idle_ns, head, tail; /* timeouts 0: none */
 };
 
 int launch_from_spec(struct hub *h, const struct grant *g, const struct exec_spec *spec, struct launch *out,

@@ -161,15 +161,19 @@ static int may_attach(const struct recall *r, const json_t *facts, struct err *e
 {
 	const char *kind = recall_text(facts, "kind");
 	bool own = strcmp(recall_text(facts, "principal"), r->rq.grant.principal) == 0;
+	bool round = strcmp(kind, session_kind_name(SESSION_ROUND)) == 0;
 	uint32_t scopes = r->rq.grant.scopes;
 	int role = r->role;
 
 	if (strcmp(kind, session_kind_name(SESSION_FILE)) == 0 || strcmp(kind, session_kind_name(SESSION_PORT)) == 0)
 		return err_set(e, ERR_NOT_FOUND, NO_SESSION);
 	if (role < 0)
-		role = scopes & SCOPE_DRIVE || (own && scopes & SCOPE_TERMINAL) ? ROLE_DRIVER : ROLE_OBSERVER;
-	return broker_check(r->hub, &r->rq, recall_text(facts, "agent"), attach_scope((enum attachment_role)role, own),
-			    "attach", e);
+		role = scopes & SCOPE_DRIVE || (own && scopes & (SCOPE_TERMINAL | (round ? SCOPE_ROUNDS : 0)))
+			   ? ROLE_DRIVER
+			   : ROLE_OBSERVER;
+	return broker_check_any(r->hub, &r->rq, recall_text(facts, "agent"),
+				attach_scope(round ? SESSION_ROUND : SESSION_EXEC, (enum attachment_role)role, own),
+				"attach", e);
 }
 
 static int past_answer(struct recall *r, const json_t *facts, struct err *e)

@@ -61,7 +61,7 @@ static int restore_launch(struct launch *l, const json_t *open)
 {
 	const json_t *argv = json_object_get(open, "argv");
 	const char *task = "", *digest = "", *lease = "", *run = "", *client = "", *cwd = NULL, *exec_id = NULL;
-	int64_t cols = 0, rows = 0, timeout = 0, head = 0, tail = 0;
+	int64_t cols = 0, rows = 0, timeout = 0, idle = 0, head = 0, tail = 0;
 	size_t n = json_array_size(argv);
 
 	(void)json_opt_str(open, "task", &task, NULL);
@@ -76,10 +76,12 @@ static int restore_launch(struct launch *l, const json_t *open)
 	(void)json_opt_int(open, "cols", 0, 65535, &cols, NULL);
 	(void)json_opt_int(open, "rows", 0, 65535, &rows, NULL);
 	(void)json_opt_int(open, "timeout_ms", 0, INT64_MAX / 1000000, &timeout, NULL);
+	(void)json_opt_int(open, "idle_timeout_ms", 0, INT64_MAX / 1000000, &idle, NULL);
 	(void)json_opt_int(open, "head", 0, INT64_MAX, &head, NULL);
 	(void)json_opt_int(open, "tail", 0, INT64_MAX, &tail, NULL);
 	l->cols = (unsigned)cols, l->rows = (unsigned)rows;
 	l->timeout_ns = (uint64_t)timeout * NS_PER_MS;
+	l->idle_ns = (uint64_t)idle * NS_PER_MS;
 	l->head = (uint64_t)head, l->tail = (uint64_t)tail;
 	text_put(l->task, sizeof(l->task), task);
 	text_put(l->digest, sizeof(l->digest), digest);
@@ -181,6 +183,7 @@ static int restore_session(struct hub *h, const struct id *id, const json_t *ope
 		rc = restore_keeps(s);
 	restore_input(s, open);
 	s->size_unsure = true;
+	s->caller_changed = true; /* whose input the record has last is not known */
 	if (!rc)
 		session_note_size(s);
 	if (kind == SESSION_TERMINAL) /* whoever was there may come back; else it ends as any terminal left alone */

@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "muxd/hub/reader.h"
 #include "muxd/screen/frame.h"
+#include "muxd/screen/picture.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -46,6 +47,16 @@ static void screen_set_state(struct screen *sc, enum screen_state state)
 }
 
 /* ---- what the worker is told: output, sizes, holes, and when to shoot */
+
+/* One who wants its values; in screen->looks until it is told. */
+struct screen_look {
+	TAILQ_ENTRY(screen_look) entry;
+	bool asked;
+	uint32_t tag;
+	uint64_t from, by; /* an offset; boot ns */
+	screen_looked *done;
+	void *arg;
+};
 
 struct sending {
 	uv_write_t req;
@@ -151,6 +162,26 @@ static int feed_sizes(struct screen *sc)
 	return rc;
 }
 
+static int ask_looks(struct screen *sc, uint64_t now)
+{
+	struct screen_look *l;
+	uint8_t head[4];
+	bool any = false;
+
+	TAILQ_FOREACH(l, &sc->looks, entry)
+	if (!l->asked && sc->offset >= l->from) {
+		if (!any)
+			sc->tag++;
+		any = true;
+		l->asked = true;
+		l->tag = sc->tag;
+	}
+	if (any)
+		sc->shot_ms = now;
+	put_u32(head, sc->tag);
+	return any ? screen_send(sc, SCREEN_LOOK, head, sizeof(head), NULL, 0) : 0;
+}
+
 /* One shot serves all who wait for one by then, so there are not more than eyes can tell apart. */
 static int shoot(struct screen *sc)
 {
@@ -158,8 +189,9 @@ static int shoot(struct screen *sc)
 	struct attachment *a;
 	uint8_t head[4];
 	bool any = false;
+	int rc;
 
-	if (TAILQ_EMPTY(&sc->want))
+	if (TAILQ_EMPTY(&sc->want) && TAILQ_EMPTY(&sc->looks))
 		return 0;
 	if (now - sc->shot_ms < SCREEN_PACE_MS && sc->shot_ms) {
 		screen_timer(sc, sc->shot_ms + SCREEN_PACE_MS - now);
@@ -176,7 +208,8 @@ static int shoot(struct screen *sc)
 	if (any)
 		sc->shot_ms = now;
 	put_u32(head, sc->tag);
-	return any ? screen_send(sc, SCREEN_SHOOT, head, sizeof(head), NULL, 0) : 0;
+	rc = any ? screen_send(sc, SCREEN_SHOOT, head, sizeof(head), NULL, 0) : 0;
+	return rc ? rc : ask_looks(sc, now);
 }
 
 static int feed_stream(struct screen *sc)
@@ -436,12 +469,73 @@ static void tell_all_without(struct screen *sc)
 		do_without(a);
 }
 
+/* ---- who looks */
+
+static void look_tell(struct screen *sc, struct screen_look *l, int rc, const struct picture *pic, uint64_t offset)
+{
+	TAILQ_REMOVE(&sc->looks, l, entry);
+	l->done(l->arg, rc, offset, sc->exact, pic);
+	free(l);
+}
+
+static struct screen_look *look_asked(const struct screen *sc, uint32_t tag)
+{
+	struct screen_look *l;
+
+	TAILQ_FOREACH(l, &sc->looks, entry)
+	if (l->asked && l->tag == tag)
+		return l;
+	return NULL;
+}
+
+static bool picture_sound(const struct picture *pic)
+{
+	struct picture_run before = {0}, r;
+	size_t at = 0;
+	int rc;
+
+	for (bool any = false; (rc = picture_next(pic, &at, any ? &before : NULL, &r)) == 1; any = true)
+		before = r;
+	return rc == 0;
+}
+
+static int screen_on_grid(struct screen *sc, const struct screen_frame *f)
+{
+	const uint8_t *p = f->payload;
+	struct screen_look *l;
+	struct picture pic;
+	bool large = f->len == SCREEN_GRID_HEAD;
+
+	if (f->len < SCREEN_GRID_HEAD || get_u64(p + 4) > sc->offset)
+		return ERR_PROTOCOL;
+	if (!large && (picture_read(p + SCREEN_GRID_HEAD, f->len - SCREEN_GRID_HEAD, &pic) || !picture_sound(&pic)))
+		return ERR_PROTOCOL;
+	while (sc->state != SCREEN_CLOSED && (l = look_asked(sc, get_u32(p))))
+		look_tell(sc, l, large ? ERR_TOO_LARGE : 0, large ? NULL : &pic, get_u64(p + 4));
+	return 0;
+}
+
+static uint64_t looks_expire(struct screen *sc, uint64_t now)
+{
+	struct screen_look *l, *next;
+	uint64_t least = UINT64_MAX;
+
+	for (l = TAILQ_FIRST(&sc->looks); l; l = next) {
+		next = TAILQ_NEXT(l, entry);
+		if (now >= l->by)
+			look_tell(sc, l, ERR_TIMEOUT, NULL, 0);
+		else if (l->by < least)
+			least = l->by;
+	}
+	return least;
+}
+
 /* The time of some is up, or it is time for the next shot. */
 static void screen_on_timer(uv_timer_t *t)
 {
 	struct screen *sc = t->data;
 	struct hub *h = sc->hub;
-	uint64_t now = clock_boot_ns(), least = UINT64_MAX;
+	uint64_t now = clock_boot_ns(), least = looks_expire(sc, now);
 	struct attachment *a, *next;
 
 	for (a = TAILQ_FIRST(&sc->want); a; a = next) {
@@ -519,6 +613,8 @@ static int screen_on_frame(struct screen *sc, const struct screen_frame *f)
 {
 	struct screen_shot shot;
 
+	if (f->type == SCREEN_GRID)
+		return screen_on_grid(sc, f);
 	if (f->type != SCREEN_SHOT || f->len < SCREEN_SHOT_HEAD)
 		return ERR_PROTOCOL;
 	shot = (struct screen_shot){.offset = get_u64(f->payload + 4),
@@ -611,6 +707,8 @@ void screen_close(struct session *s)
 	if (!sc)
 		return;
 	tell_all_without(sc);
+	while (!TAILQ_EMPTY(&sc->looks))
+		look_tell(sc, TAILQ_FIRST(&sc->looks), ERR_UNAVAILABLE, NULL, 0);
 	screen_set_state(sc, SCREEN_CLOSED);
 	s->screen = NULL;
 	sc->session = NULL;
@@ -690,7 +788,7 @@ static bool screen_make_room(struct hub *h)
 	if (h->nscreens < SCREENS_MAX)
 		return true;
 	TAILQ_FOREACH(sc, &h->screens, of_hub)
-	if (TAILQ_EMPTY(&sc->want) && (!oldest || sc->needed_ns < oldest->needed_ns))
+	if (TAILQ_EMPTY(&sc->want) && TAILQ_EMPTY(&sc->looks) && (!oldest || sc->needed_ns < oldest->needed_ns))
 		oldest = sc;
 	if (oldest)
 		screen_close(oldest->session);
@@ -715,6 +813,7 @@ static struct screen *create(struct session *s)
 	sc->exact = true;
 	sc->held = 3; /* the session, the timer, the question */
 	TAILQ_INIT(&sc->want);
+	TAILQ_INIT(&sc->looks);
 	buf_init(&sc->in, SCREEN_HEADER + SCREEN_FRAME_MAX);
 	TAILQ_INSERT_TAIL(&h->screens, sc, of_hub);
 	h->nscreens++;
@@ -739,26 +838,57 @@ static bool keeps_up(const struct screen *sc)
 	return sc->state == SCREEN_LIVE && sc->offset + SCREEN_LAG >= sc->session->stream[STREAM_OUTPUT].visible;
 }
 
+static bool is_drawn(const struct session *s)
+{
+	return s->kind == SESSION_TERMINAL || (s->kind == SESSION_ROUND && s->launch.pty);
+}
+
+/* NULL: there is none to be had. */
+static struct screen *screen_get(struct session *s, const struct request *rq)
+{
+	struct screen *sc = s->screen;
+
+	if (s->state == SESSION_ENDED || s->hub->stopping || failing(s))
+		return NULL;
+	if (sc && sc->jumped && rq && TAILQ_EMPTY(&sc->want) && TAILQ_EMPTY(&sc->looks) && keeps_up(sc)) {
+		screen_close(s);
+		sc = NULL;
+	}
+	if (!sc && !(sc = create(s)))
+		return NULL;
+	if (rq)
+		keep_asker(sc, rq);
+	return sc;
+}
+
+int screen_look(struct session *s, const struct request *rq, screen_looked *done, void *arg)
+{
+	struct screen *sc = screen_get(s, rq);
+	struct screen_look *l = sc ? calloc(1, sizeof(*l)) : NULL;
+
+	if (!l)
+		return sc ? ERR_NOMEM : ERR_UNAVAILABLE;
+	*l = (struct screen_look){.from = s->stream[STREAM_OUTPUT].visible,
+				  .by = clock_boot_ns() + SCREEN_WAIT_EMPTY_NS,
+				  .done = done,
+				  .arg = arg};
+	sc->needed_ns = clock_boot_ns();
+	TAILQ_INSERT_TAIL(&sc->looks, l, entry);
+	screen_timer(sc, 0);
+	return 0;
+}
+
 bool screen_want(struct attachment *a, const struct request *rq)
 {
 	struct session *s = a->session;
 	const struct stream *st = &s->stream[STREAM_OUTPUT];
 	uint64_t wait = st->end > st->start ? SCREEN_WAIT_NS : SCREEN_WAIT_EMPTY_NS;
-	struct screen *sc = s->screen;
+	struct screen *sc;
 
 	if (a->screening)
 		return true;
-	if (!a->ops->screen || s->kind != SESSION_TERMINAL || s->state == SESSION_ENDED || s->hub->stopping ||
-	    failing(s))
+	if (!a->ops->screen || !is_drawn(s) || !(sc = screen_get(s, rq)))
 		return false;
-	if (sc && sc->jumped && rq && TAILQ_EMPTY(&sc->want) && keeps_up(sc)) {
-		screen_close(s);
-		sc = NULL;
-	}
-	if (!sc && !(sc = create(s)))
-		return false;
-	if (rq)
-		keep_asker(sc, rq);
 	a->screening = SCREENING_WANTED;
 	a->screen_from = s->stream[STREAM_OUTPUT].visible;
 	a->screen_by = clock_boot_ns() + wait;
@@ -772,7 +902,8 @@ void screen_moved(struct session *s)
 {
 	struct screen *sc = s->screen;
 
-	if (!TAILQ_EMPTY(&sc->want) || s->stream[STREAM_OUTPUT].visible >= sc->offset + SCREEN_LAG)
+	if (!TAILQ_EMPTY(&sc->want) || !TAILQ_EMPTY(&sc->looks) ||
+	    s->stream[STREAM_OUTPUT].visible >= sc->offset + SCREEN_LAG)
 		screen_pump(sc);
 }
 
@@ -795,7 +926,7 @@ void screen_tick(struct session *s, uint64_t now)
 		return;
 	if (sc->state == SCREEN_LIVE && sc->offset >= s->stream[STREAM_OUTPUT].start)
 		forget_asker(sc);
-	if (!TAILQ_EMPTY(&sc->want) || watched(s))
+	if (!TAILQ_EMPTY(&sc->want) || !TAILQ_EMPTY(&sc->looks) || watched(s))
 		sc->needed_ns = now;
 	if (s->state == SESSION_ENDED || now - sc->needed_ns >= SCREEN_IDLE_NS)
 		screen_close(s);

@@ -30,6 +30,11 @@ struct session;
 #define SCREEN_IDLE_NS       (60 * NS_PER_SEC)     /* so long a worker stays that nobody needs */
 #define SCREEN_LAG           (STREAM_RING_MAX / 4) /* it is fed without being asked when it is that far behind */
 
+struct picture;
+struct screen_look;
+/* Once. rc 0: what the screen shows at that offset of the output, valid during the call; exact: as of a shot. */
+typedef void screen_looked(void *arg, int rc, uint64_t offset, bool exact, const struct picture *pic);
+
 enum screen_state { SCREEN_STARTING, SCREEN_FILLING, SCREEN_LIVE, SCREEN_CLOSED };
 
 struct screen {
@@ -53,12 +58,15 @@ struct screen {
 	uint64_t page_from;          /* of the question to the recorder */
 	struct request *asker;       /* under whose grant it is filled, meanwhile; owned */
 	struct attachment_list want; /* of_screen */
-	uint64_t needed_ns;          /* boot; when somebody last wanted it */
+	TAILQ_HEAD(, screen_look) looks;
+	uint64_t needed_ns; /* boot; when somebody last wanted it */
 };
 
 /* a waits for a screen from now on (a->screening). rq: who may read the record, NULL when there is none. False: there
  * is none to be had. */
 bool screen_want(struct attachment *a, const struct request *rq);
+/* The same as values, for who is no client: ERR_TIMEOUT, ERR_TOO_LARGE, ERR_UNAVAILABLE. ERR_NOMEM: it is not asked. */
+int screen_look(struct session *s, const struct request *rq, screen_looked *done, void *arg);
 void screen_unwant(struct attachment *a); /* it goes, or goes on without */
 void screen_moved(struct session *s);     /* more became visible of one that has a screen */
 void screen_tick(struct session *s, uint64_t now);

@@ -60,6 +60,7 @@ void session_event(struct session *s, const char *event, json_t *detail)
 	json_t *o = detail ? detail : json_object();
 	struct log_ids ids = session_ids(s);
 
+	listeners_event(s, event, o);
 	if (o && s->end < END_RECORDED) {
 		json_object_set_new(o, "event", json_string(event));
 		if (journal_json(s->hub->journal, RING_EVENT, &s->id, o))

@@ -102,10 +102,16 @@ static int not_started(const struct session *s, char *out, size_t size)
 /* The message names who ended the session, then what its backend could and could not do about it. */
 static void fill_message(const struct session *s, char *out, size_t size)
 {
-	const char *text = s->exit.text;
+	const char *text = s->exit.text, *who = s->killing ? s->kill_text : "";
+	char limit[32], silent[64];
 
-	if (s->killing && s->kill_text[0]) {
-		text_format(out, size, "%.*s%s%s", *text ? 120 : 199, s->kill_text, *text ? "; " : "", text);
+	if (s->exit.cause == EXIT_IDLE_TIMEOUT) {
+		clock_format_duration(s->launch.idle_ns, limit, sizeof(limit));
+		text_format(silent, sizeof(silent), "no output for %s", limit);
+		who = silent;
+	}
+	if (*who) {
+		text_format(out, size, "%.*s%s%s", *text ? 120 : 199, who, *text ? "; " : "", text);
 	} else {
 		text_put(out, size, *text ? text : s->exit.error_at);
 	}
@@ -288,6 +294,7 @@ static bool end_tell(struct session *s)
 	s->hub->ended_bytes += s->kept_bytes;
 	TAILQ_FOREACH(a, &s->attachments, of_session)
 	attachment_check_end(a);
+	listeners_moved(s);
 	while ((w = LIST_FIRST(&s->waiters))) {
 		LIST_REMOVE(w, entry);
 		w->fn(w->arg, s);
@@ -431,6 +438,7 @@ void session_pump(struct session *s)
 
 void session_on_data(struct session *s, int stream, uint64_t offset, const uint8_t *p, size_t n)
 {
+	s->heard_ns = clock_boot_ns();
 	session_output(s, stream, offset, p, n);
 	session_settle(s);
 }

@@ -144,6 +144,11 @@ static size_t input_room(const struct session *s)
 	return link_input_room(l, s->channel, link_at(s));
 }
 
+static const char *called_by(const struct session *s)
+{
+	return s->caller ? s->caller : s->grant.principal;
+}
+
 /* At each change of hands, before the first byte: the input that follows in the record is theirs. */
 static int name_typist(struct session *s, const struct attachment *by)
 {
@@ -153,9 +158,9 @@ static int name_typist(struct session *s, const struct attachment *by)
 	json_t *o;
 	int rc;
 
-	if (id_equal(&s->typist, id) && (!by || clock_boot_ns() - s->typist_ns < TYPIST_AGAIN_NS))
+	if (id_equal(&s->typist, id) && (by ? clock_boot_ns() - s->typist_ns < TYPIST_AGAIN_NS : !s->caller_changed))
 		return 0;
-	o = json_pack("{s:s,s:s,s:I}", "event", "input", "principal", by ? by->principal : s->grant.principal, "offset",
+	o = json_pack("{s:s,s:s,s:I}", "event", "input", "principal", by ? by->principal : called_by(s), "offset",
 		      (json_int_t)s->in_offset);
 	if (o && by) {
 		id_format(id, text);
@@ -166,6 +171,7 @@ static int name_typist(struct session *s, const struct attachment *by)
 	if (!rc) {
 		s->typist = *id;
 		s->typist_ns = clock_boot_ns();
+		s->caller_changed = by && s->caller_changed;
 	}
 	return rc;
 }
@@ -503,6 +509,22 @@ void session_queue_room(struct session *s, size_t n)
 		buf_init(&s->in_queue, STDIN_QUEUE_MAX);
 	if (s->in_queue.max < need)
 		s->in_queue.max = need;
+}
+
+bool session_input_by(struct session *s, const char *principal)
+{
+	char *name = NULL;
+
+	if (strcmp(called_by(s), principal) == 0)
+		return true;
+	if (buf_len(&s->in_queue) && id_is_nil(&s->in_owner) && !pump_queue(s))
+		return false;
+	if (strcmp(s->grant.principal, principal) != 0 && !(name = strdup(principal)))
+		return false; /* nobody's name would be better than another's */
+	free(s->caller);
+	s->caller = name;
+	s->caller_changed = true;
+	return true;
 }
 
 /* Input that comes by calls is queued (bounded) and sent as the program takes it. */

@@ -21,6 +21,8 @@ void session_input_landed(struct session *s, uint64_t consumed); /* so much of i
 void session_input_again(struct session *s, uint64_t from);      /* after the channel is resumed */
 void session_pump_input(struct session *s);                      /* what is queued, then the end if it is wanted */
 void session_wake_input(struct session *s);                      /* who waits for room is told, if there is some */
+/* Input that is queued from here on is his. False: some that another sent has not gone yet. */
+bool session_input_by(struct session *s, const char *principal);
 int session_queue_input(struct session *s, const void *p, size_t n, size_t *out_taken); /* by calls */
 void session_queue_room(struct session *s, size_t n); /* the queue may hold that much more than it does */
 int session_input_eof(struct session *s);

@@ -93,6 +93,8 @@ json_t *session_open_json(const struct session *s)
 		json_object_set_new(o, "file", transfer_json(l->transfer));
 	if (l->port)
 		json_object_set_new(o, "port", port_json(l));
+	if (l->idle_ns)
+		json_object_set_new(o, "idle_timeout_ms", json_integer((json_int_t)(l->idle_ns / NS_PER_MS)));
 	set_str(o, "cwd", l->cwd);
 	audit_set_lease(o, &l->work);
 	if (l->secret_len)
@@ -265,7 +267,7 @@ static json_t *round_json(const struct session *s, json_t *(*stream)(const struc
 
 json_t *session_round_json(const struct session *s)
 {
-	return round_json(s, keep_json);
+	return round_json(s, s->end == END_TOLD ? keep_json : keep_so_far);
 }
 
 json_t *session_round_brief(const struct session *s)

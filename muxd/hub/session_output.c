@@ -63,7 +63,8 @@ static void accept_output(struct session *s, int stream, const uint8_t *p, size_
 
 	if (s->kind == SESSION_ROUND)
 		(void)keep_add(&s->keep[stream], p, n); /* no memory: totals still count, the record has the bytes */
-	if (s->kind == SESSION_ROUND && TAILQ_EMPTY(&s->attachments)) {
+	if (s->kind == SESSION_ROUND && !s->launch.pty &&
+	    TAILQ_EMPTY(&s->attachments)) { /* a screen is drawn from it */
 		drop(st, n);
 	} else if (s->kind == SESSION_FILE && !accept_transfer(s, stream, p, n)) {
 		/* nobody is shown it */
@@ -76,6 +77,7 @@ static void accept_output(struct session *s, int stream, const uint8_t *p, size_
 	}
 	s->hub->stats.bytes_out += n;
 	session_wake_all(s, WAKE_READABLE);
+	listeners_moved(s);
 	if (s->screen)
 		screen_moved(s);
 }
@@ -151,7 +153,8 @@ void session_show(struct session *s)
 
 void session_shrink(struct session *s)
 {
-	if (session_has_driver(s) || !TAILQ_EMPTY(&s->attachments) || s->kind == SESSION_ROUND)
+	if (session_has_driver(s) || !TAILQ_EMPTY(&s->attachments) ||
+	    (s->kind == SESSION_ROUND && (!s->launch.pty || s->screen)))
 		return;
 	for (int i = STREAM_OUTPUT; i < STREAM_COUNT; i++)
 		if (s->stream[i].cap > SESSION_CHUNK)

@@ -48,6 +48,7 @@ static struct session *allocate(struct agent *a, const struct id *id)
 	id_format(id, s->id_text);
 	TAILQ_INIT(&s->attachments);
 	LIST_INIT(&s->waiters);
+	LIST_INIT(&s->listeners);
 	return s;
 }
 
@@ -121,6 +122,7 @@ void session_free(struct session *s)
 	if (!s)
 		return;
 	screen_close(s);
+	listeners_release(s);
 	memory_went(&s->hub->rest, clock_boot_ns());
 	if (s->state != SESSION_ENDED)
 		s->hub->stats.sessions_live[s->kind]--;
@@ -139,6 +141,7 @@ void session_free(struct session *s)
 	}
 	regain_forget(s);
 	session_input_forget(s);
+	free(s->caller);
 	buf_finish(&s->in_flight);
 	launch_finish(&s->launch);
 	session_forget_begun(s);
@@ -158,6 +161,7 @@ static int send_open(struct session *s, struct err *e)
 			      .env = (const char *const *)l->env,
 			      .cwd = l->cwd,
 			      .timeout_ms = l->timeout_ns / NS_PER_MS,
+			      .idle_ms = l->idle_ns / NS_PER_MS,
 			      .grace_ms = s->hub->conf->round_kill_grace_ns / NS_PER_MS,
 			      .stdin_open = l->pty || l->stdin_open || l->stdin_len,
 			      .login_shell = l->login,
@@ -280,6 +284,7 @@ void session_on_opened(struct session *s, int rc, const char *why)
 {
 	struct attachment *a;
 
+	s->heard_ns = clock_boot_ns();
 	if (rc == 0) {
 		s->started = true;
 		if (s->state == SESSION_OPENING)
@@ -325,6 +330,7 @@ void session_resume(struct session *s, const struct link_channel_info *info)
 	for (int i = STREAM_OUTPUT; i < STREAM_COUNT; i++)
 		s->window[i] = have[i] + SESSION_WINDOW;
 	s->started = true;
+	s->heard_ns = clock_boot_ns();
 	session_event(s, "link_up", NULL);
 	session_set_state(s, s->killing ? SESSION_ENDING : SESSION_RUNNING);
 	if (!info->exited)
@@ -354,6 +360,20 @@ void sessions_trim(struct hub *h)
 	}
 }
 
+/* Nothing came of a program that could have sent something. Who runs it watches for that itself, where it can: then it
+ * has the first word. */
+static bool is_silent(const struct session *s, uint64_t now)
+{
+	uint64_t limit = s->launch.idle_ns;
+
+	if (!limit || s->state != SESSION_RUNNING || session_backlog(s))
+		return false;
+	for (int i = STREAM_OUTPUT; i < STREAM_COUNT; i++)
+		if (s->stream[i].end >= s->window[i])
+			return false;
+	return now - s->heard_ns >= limit + (link_has_idle(s->agent->link) ? SESSION_KILL_DEADLINE_NS : 0);
+}
+
 /* Ends that do not wait for the sandbox's word. What merely lost its link is none of them: it may come back. */
 static void end_in_time(struct session *s, uint64_t now)
 {
@@ -363,6 +383,8 @@ static void end_in_time(struct session *s, uint64_t now)
 		session_finish(s, EXIT_UNKNOWN, -1, 0, "its sandbox did not answer: whether it began is not known");
 	else if (s->kill_deadline && now >= s->kill_deadline && cannot_hear)
 		session_finish(s, EXIT_UNKNOWN, -1, 0, "it was told to end and did not report back");
+	else if (is_silent(s, now))
+		session_kill(s, EXIT_IDLE_TIMEOUT, "");
 	else if (!s->launch.timeout_ns || now - s->opened_boot_ns < s->launch.timeout_ns + SESSION_KILL_DEADLINE_NS)
 		return;
 	else if (s->state == SESSION_RUNNING)

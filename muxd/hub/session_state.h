@@ -14,6 +14,7 @@
 #include "muxd/hub/journal.h"
 #include "muxd/hub/keep.h"
 #include "muxd/hub/launch.h"
+#include "muxd/hub/listener.h"
 #include "muxd/hub/session.h"
 #include "muxd/hub/stream.h"
 #include "muxd/hub/typeahead.h"
@@ -80,6 +81,8 @@ struct session {
 	bool regained;         /* all of that is there again, or need not be asked for */
 	struct id typist;      /* the attachment whose input the record has last; nil: none, or what came by calls */
 	uint64_t typist_ns;    /* boot: when the record was told */
+	char *caller;          /* who sends by calls; NULL: who opened it */
+	bool caller_changed;   /* and the record has another last */
 
 	struct stream stream[STREAM_COUNT]; /* [STREAM_INPUT] unused */
 	struct keep keep[STREAM_COUNT];     /* rounds */
@@ -109,6 +112,7 @@ struct session {
 	enum exit_cause doom_cause;
 	char kill_text[200];
 	struct link_exit exit;
+	uint64_t heard_ns;  /* boot: when output came last, or could begin to come */
 	uint64_t end_asked; /* boot ns: since when END_ASKED */
 	uint64_t exit_position;
 	struct session_result result;
@@ -125,6 +129,7 @@ struct session {
 	struct attachment_list attachments;
 	unsigned observers; /* of them */
 	LIST_HEAD(, session_waiter) waiters;
+	struct round_listeners listeners;
 	uint64_t linger_at, forget_at, kill_deadline; /* boot ns, 0 = none */
 	session_opened_fn *on_opened;                 /* who waits for `opened`; NULL: nobody */
 	void *opened_arg;

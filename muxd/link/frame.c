@@ -181,6 +181,8 @@ static void open_fields(struct cursor *c, struct frame_open *o)
 	any_64(c, &o->timeout_ms);
 	any_64(c, &o->grace_ms);
 	any_64(c, &o->window);
+	if (o->flags & OPEN_IDLE)
+		any_64(c, &o->idle_ms);
 	any_32(c, &o->argc);
 	any_32(c, &o->envc);
 	if (!c->out) {
@@ -290,7 +292,7 @@ static void frame_fields(struct cursor *c, struct frame *f)
 
 static bool exit_sound(const struct frame_exit *x)
 {
-	return x->cause <= CAUSE_NOT_STARTED && x->signal <= 64;
+	return x->cause <= CAUSE_IDLE_TIMEOUT && x->signal <= 64;
 }
 
 /* Of one that was read: do its values make sense? */
@@ -313,7 +315,7 @@ static bool frame_sound(const struct frame *f)
 	case FRAME_SIGNAL:
 		return f->u.number >= 1 && f->u.number <= 64;
 	case FRAME_KILL:
-		return f->u.number <= CAUSE_NOT_STARTED;
+		return f->u.number <= CAUSE_IDLE_TIMEOUT;
 	case FRAME_EXIT:
 		return exit_sound(&f->u.exit);
 	default:

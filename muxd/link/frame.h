@@ -47,12 +47,13 @@ enum frame_type {
 };
 
 /* The same numbers as enum exit_cause. */
-enum frame_cause { CAUSE_EXITED, CAUSE_TIMEOUT, CAUSE_KILLED, CAUSE_OOM, CAUSE_LOST, CAUSE_UNKNOWN, CAUSE_NOT_STARTED };
+enum frame_cause { CAUSE_EXITED, CAUSE_TIMEOUT, CAUSE_KILLED, CAUSE_OOM, CAUSE_LOST, CAUSE_UNKNOWN, CAUSE_NOT_STARTED,
+	CAUSE_IDLE_TIMEOUT };
 /* Codes of OPENED, ERROR and GOODBYE. */
 enum frame_code { CODE_OK, CODE_LIMIT, CODE_CONFLICT, CODE_INVALID, CODE_SYSTEM, CODE_NOT_FOUND, CODE_STATE,
 	CODE_PROTOCOL, CODE_VERSION, CODE_AUTH, CODE_STALE, CODE_SHUTDOWN };
 /* clang-format on */
-enum frame_open_flag { OPEN_PTY = 1, OPEN_STDIN = 2, OPEN_LOGIN = 4, OPEN_SELF = 8, OPEN_RESERVE = 16 };
+enum frame_open_flag { OPEN_PTY = 1, OPEN_STDIN = 2, OPEN_LOGIN = 4, OPEN_SELF = 8, OPEN_RESERVE = 16, OPEN_IDLE = 32 };
 enum frame_feature {
 	FEATURE_FILES = 1,  /* OPEN_SELF, and muxlet --put and --get behind it */
 	FEATURE_PORTS = 2,  /* muxlet knows --dial */
@@ -60,7 +61,8 @@ enum frame_feature {
 	FEATURE_FREEZE = 8, /* muxlet knows --freeze */
 	FEATURE_CLEAR = 16, /* OPEN_RESERVE, CLEAR and CLEARED */
 	FEATURE_QUEUE = 32, /* OPEN_RESERVE goes ahead of others; ERROR with CODE_LIMIT tells who waits its place */
-	FEATURE_FS = 64     /* muxlet knows --fs */
+	FEATURE_FS = 64,    /* muxlet knows --fs */
+	FEATURE_IDLE = 128  /* OPEN_IDLE, and CAUSE_IDLE_TIMEOUT behind it */
 };
 enum frame_list_flag { LIST_PTY = 1, LIST_EXITED = 2 };
 enum frame_echo_flag { ECHO_ON = 1, ECHO_CANONICAL = 2 };
@@ -86,6 +88,7 @@ struct frame_open {
 	uint8_t session[16];
 	uint16_t flags, cols, rows, xpixel, ypixel;
 	uint64_t timeout_ms, grace_ms, window;
+	uint64_t idle_ms; /* on the wire with OPEN_IDLE alone */
 	uint32_t argc, envc;
 	const char *cwd;         /* "" = the default */
 	const char *const *argv; /* for the encoder, argc of them */

@@ -64,6 +64,11 @@ bool link_has_clear(const struct link *l)
 	return l->state == LINK_UP && l->features & FEATURE_CLEAR;
 }
 
+bool link_has_idle(const struct link *l)
+{
+	return l->state == LINK_UP && l->features & FEATURE_IDLE;
+}
+
 bool link_has_ports(const struct link *l)
 {
 	return l->state == LINK_UP && l->features & FEATURE_PORTS;
@@ -236,10 +241,12 @@ int link_open(struct link *l, const struct link_open *o, struct err *e)
 	memcpy(to->session, o->session.b, sizeof(to->session));
 	to->flags = (uint16_t)((o->pty ? OPEN_PTY : 0) | (o->stdin_open ? OPEN_STDIN : 0) |
 			       (o->login_shell ? OPEN_LOGIN : 0) | (o->self ? OPEN_SELF : 0) |
-			       (o->reserve && l->features & (FEATURE_CLEAR | FEATURE_QUEUE) ? OPEN_RESERVE : 0));
+			       (o->reserve && l->features & (FEATURE_CLEAR | FEATURE_QUEUE) ? OPEN_RESERVE : 0) |
+			       (o->idle_ms && link_has_idle(l) ? OPEN_IDLE : 0));
 	to->cols = o->cols;
 	to->rows = o->rows;
 	to->timeout_ms = o->timeout_ms;
+	to->idle_ms = o->idle_ms;
 	to->grace_ms = o->grace_ms;
 	to->window = o->window;
 	to->argc = link_count(o->argv);
@@ -468,8 +475,8 @@ static int link_hello_start(struct link *l)
 		return rc;
 	l->hub_hello.major = FRAME_MAJOR;
 	l->hub_hello.minor = FRAME_MINOR;
-	l->hub_hello.features =
-	    FEATURE_FILES | FEATURE_PORTS | FEATURE_SYNC | FEATURE_FREEZE | FEATURE_CLEAR | FEATURE_QUEUE | FEATURE_FS;
+	l->hub_hello.features = FEATURE_FILES | FEATURE_PORTS | FEATURE_SYNC | FEATURE_FREEZE | FEATURE_CLEAR |
+				FEATURE_QUEUE | FEATURE_FS | FEATURE_IDLE;
 	l->hub_hello.epoch = l->p.epoch;
 	f.u.hello = l->hub_hello;
 	return link_put(l, &f);
@@ -1078,16 +1085,17 @@ size_t link_queued(const struct link *l)
 
 /* ---- words */
 
-static const char *const cause_names[] = {"exit", "timeout", "killed", "oom", "lost", "unknown", "not_started"};
+static const char *const cause_names[] = {"exit", "timeout", "killed",      "oom",
+					  "lost", "unknown", "not_started", "idle_timeout"};
 
 const char *exit_cause_name(enum exit_cause c)
 {
-	return c <= EXIT_NOT_STARTED ? cause_names[c] : "unknown";
+	return c <= EXIT_IDLE_TIMEOUT ? cause_names[c] : "unknown";
 }
 
 int exit_cause_parse(const char *s, enum exit_cause *out)
 {
-	for (int i = EXIT_EXITED; i <= EXIT_NOT_STARTED; i++)
+	for (int i = EXIT_EXITED; i <= EXIT_IDLE_TIMEOUT; i++)
 		if (strcmp(s, cause_names[i]) == 0) {
 			*out = (enum exit_cause)i;
 			return 0;

@@ -31,7 +31,16 @@ struct link;
 
 enum link_state { LINK_IDLE, LINK_HELLO, LINK_LIST, LINK_UP, LINK_CUT };
 
-enum exit_cause { EXIT_EXITED, EXIT_TIMEOUT, EXIT_KILLED, EXIT_OOM, EXIT_LOST, EXIT_UNKNOWN, EXIT_NOT_STARTED };
+enum exit_cause {
+	EXIT_EXITED,
+	EXIT_TIMEOUT,
+	EXIT_KILLED,
+	EXIT_OOM,
+	EXIT_LOST,
+	EXIT_UNKNOWN,
+	EXIT_NOT_STARTED,
+	EXIT_IDLE_TIMEOUT /* nothing came of it for link_open's idle_ms */
+};
 
 struct link_exit {
 	enum exit_cause cause;
@@ -63,6 +72,7 @@ struct link_open {
 	const char *const *env;  /* "K=V", NULL-ended; added to the sandbox's own */
 	const char *cwd;         /* NULL = /workspace */
 	uint64_t timeout_ms;     /* 0 = none; enforced inside, the hub watches as well */
+	uint64_t idle_ms;        /* the same without a byte of output; 0 = none, and where not link_has_idle() */
 	uint64_t grace_ms;       /* TERM to KILL */
 	bool stdin_open;         /* false: /dev/null */
 	bool login_shell;        /* argv[0] gets a leading dash */
@@ -131,6 +141,7 @@ bool link_has_fs(const struct link *l);     /* does operations on files (muxd/mu
 bool link_has_sync(const struct link *l);   /* muxlet --sync */
 bool link_has_freeze(const struct link *l); /* muxlet --freeze */
 bool link_has_clear(const struct link *l);  /* ends everything inside, and keeps a reserve of processes */
+bool link_has_idle(const struct link *l);   /* watches for silence itself: idle_ms of OPEN */
 bool link_has_ports(const struct link *l);  /* and connects to ports in the sandbox (muxd/muxlet/dial.h) */
 
 int link_open(struct link *l, const struct link_open *o, struct err *e); /* ERR_BAD_STATE unless UP; ERR_TOO_LARGE */
@@ -166,7 +177,7 @@ size_t link_queued(const struct link *l);
 #define LINK_OUT_HIGH     (1024 * 1024)
 #define LINK_SPOOL_MAX    (4 * 1024 * 1024) /* unacknowledged bytes muxlet keeps per channel and stream */
 
-const char *exit_cause_name(enum exit_cause c); /* exit timeout killed oom lost unknown not_started */
+const char *exit_cause_name(enum exit_cause c); /* exit timeout killed oom lost unknown not_started idle_timeout */
 int exit_cause_parse(const char *s, enum exit_cause *out);
 
 #endif

@@ -67,11 +67,13 @@ struct channel {
 	struct timer echo_timer;
 	uint64_t echo_moved_ns, echo_until_ns; /* an Enter was typed, or it changed; until then it is looked at */
 	/* life */
-	struct birth *birth;    /* STARTING */
-	pid_t pid;              /* leader; 0 before it is made and once it is reaped */
-	pid_t session_pid;      /* leader's pid for ever: session and group number */
-	struct timer end_timer; /* timeout, then the steps of ending, then the drain */
-	uint64_t timeout_ns, grace_ns, kill_at_ns, term_at_ns, drain_until_ns, read_at_ns;
+	struct birth *birth;             /* STARTING */
+	pid_t pid;                       /* leader; 0 before it is made and once it is reaped */
+	pid_t session_pid;               /* leader's pid for ever: session and group number */
+	struct timer end_timer;          /* timeouts, then the steps of ending, then the drain */
+	uint64_t timeout_at_ns, idle_ns; /* 0: none */
+	uint64_t grace_ns, kill_at_ns, term_at_ns, drain_until_ns;
+	uint64_t read_at_ns;   /* when output came last, or nobody could have said anything */
 	bool flowing;          /* its terminal gave as much as it can in this turn: there is more */
 	uint64_t scan_cost_ns; /* of the last look for its processes */
 	unsigned kill_passes;
@@ -115,6 +117,8 @@ enum pipes_lane channel_lane(const struct channel *c);
 void channel_give_up(struct channel *c, const int *fds, size_t n);
 /* Reads what is there now, bounded: after the program ended, so that its last bytes travel with the exit. */
 void channel_read_rest(struct channel *c);
+/* The hub or the spool has no room for output: its silence is not the program's. */
+bool channel_is_held_back(const struct channel *c);
 bool channel_has_unsent(const struct channel *c);
 
 /* channel_input.c; -1 when the hub broke the protocol (*why) */
@@ -132,6 +136,8 @@ void channel_echo_tick(struct timer *t);
 void channel_kill(struct channel *c, uint8_t cause);
 /* Everything is being ended: what it gets to hear comes from signals.c, to all at once. */
 void channel_stop(struct channel *c);
+/* Its times run from here on; 0: none. */
+void channel_limit(struct channel *c, uint64_t timeout_ns, uint64_t idle_ns);
 void channel_end_again(struct channel *c); /* the common end came to nothing */
 void channel_signal(struct channel *c, int signum);
 void channel_on_exit(struct channel *c, int status); /* the leader was reaped */

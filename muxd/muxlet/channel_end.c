@@ -272,6 +272,44 @@ void channel_end_again(struct channel *c)
 	channel_end_arm(c, 0);
 }
 
+/* The hard limit counts from OPEN on, the other one from the last byte that was read; before the program is there, and
+ * while its output is held back, there is nothing that it could have said. */
+static void limit_arm(struct channel *c)
+{
+	uint64_t idle_at = c->read_at_ns + c->idle_ns, at = c->timeout_at_ns;
+
+	if (c->idle_ns && (!at || idle_at < at))
+		at = idle_at;
+	if (at)
+		timer_arm(&c->m->loop, &c->end_timer, at);
+}
+
+void channel_limit(struct channel *c, uint64_t timeout_ns, uint64_t idle_ns)
+{
+	uint64_t now = monotonic_ns();
+
+	c->timeout_at_ns = timeout_ns ? now + timeout_ns : 0;
+	c->idle_ns = idle_ns;
+	c->read_at_ns = now;
+	limit_arm(c);
+}
+
+static void limit_tick(struct channel *c)
+{
+	uint64_t now = c->m->loop.now_ns;
+
+	if (c->timeout_at_ns && now >= c->timeout_at_ns) {
+		channel_kill(c, CAUSE_TIMEOUT);
+		return;
+	}
+	if (c->state == CHANNEL_STARTING || channel_is_held_back(c))
+		c->read_at_ns = now;
+	if (c->idle_ns && now >= c->read_at_ns + c->idle_ns)
+		channel_kill(c, CAUSE_IDLE_TIMEOUT);
+	else
+		limit_arm(c);
+}
+
 void channel_end_tick(struct timer *t)
 {
 	struct channel *c = container_of(t, struct channel, end_timer);
@@ -279,7 +317,7 @@ void channel_end_tick(struct timer *t)
 	switch (c->state) {
 	case CHANNEL_STARTING:
 	case CHANNEL_RUNNING:
-		channel_kill(c, CAUSE_TIMEOUT);
+		limit_tick(c);
 		break;
 	case CHANNEL_ENDING:
 		ending_tick(c);

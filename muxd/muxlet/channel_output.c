@@ -48,6 +48,14 @@ void output_update(struct output *o)
 		output_close(o); /* no memory in the kernel: better an end than silence */
 }
 
+bool channel_is_held_back(const struct channel *c)
+{
+	for (int i = 0; i < 2; i++)
+		if (c->out[i].src.fd >= 0 && !c->out[i].job && !read_room(&c->out[i]))
+			return true;
+	return false;
+}
+
 bool channel_is_drained(const struct channel *c)
 {
 	return c->state == CHANNEL_DRAINING && c->out[0].src.fd < 0 && c->out[1].src.fd < 0 && !c->in_job;

@@ -359,11 +359,11 @@ static struct channel *new_channel(struct muxlet *m, const struct frame *f)
 }
 
 /* Whether it is there yet or not: input may come, and its time runs. */
-static void start_begin(struct channel *c, uint64_t timeout_ms)
+static void start_begin(struct channel *c, const struct frame_open *o)
 {
 	c->in_closed = !c->pty && c->in.fd < 0;
-	if (timeout_ms && timeout_ms < TIMEOUT_MAX_MS)
-		timer_arm(&c->m->loop, &c->end_timer, monotonic_ns() + timeout_ms * MS_NS);
+	channel_limit(c, o->timeout_ms < TIMEOUT_MAX_MS ? o->timeout_ms * MS_NS : 0,
+		      o->flags & OPEN_IDLE && o->idle_ms < TIMEOUT_MAX_MS ? o->idle_ms * MS_NS : 0);
 }
 
 static void say_opened(struct channel *c, unsigned ms)
@@ -525,7 +525,7 @@ void start_channel(struct muxlet *m, const struct frame *f)
 	err = launch(&s, &at);
 	close_childs(&s);
 	if (!err)
-		start_begin(s.c, s.o->timeout_ms);
+		start_begin(s.c, s.o);
 	if (err) {
 		not_started(s.c, err, at);
 	} else if (s.birth) {

@@ -17,6 +17,7 @@ struct buf;
 #define SCREEN_FEED_MAX  (64 * 1024)   /* bytes of output in one frame */
 #define SCREEN_SHOT_MAX  (1024 * 1024) /* bytes of one drawn screen */
 #define SCREEN_SHOT_HEAD 16            /* what stands before them */
+#define SCREEN_GRID_HEAD 12            /* of a GRID */
 #define SCREEN_KEYS_HEAD 19
 #define SCREEN_FOUND_MAX 256 /* commands between two questions */
 #define SCREEN_FRAME_MAX (1 + SCREEN_SHOT_HEAD + SCREEN_SHOT_MAX)
@@ -29,6 +30,7 @@ enum screen_frame_type {
 	SCREEN_DRAW = 'D',   /* bytes that are no output: an earlier shot */
 	SCREEN_RESIZE = 'R', /* u16 cols, u16 rows */
 	SCREEN_SHOOT = 'S',  /* u32 tag: a shot of what was fed so far, please */
+	SCREEN_LOOK = 'G',   /* u32 tag: the same as values, please */
 	SCREEN_KEYS = 'K',   /* u64 offset of input, u64 when, u16 whose, u8 1: hidden, bytes: what was typed there */
 	SCREEN_WHICH = 'V',  /* by which drawing do you draw? */
 	SCREEN_ASK = 'A',    /* u8 1: nothing more comes, for now. The commands that were found since, please */
@@ -37,6 +39,7 @@ enum screen_frame_type {
 	SCREEN_ASKED = 'E',   /* u32: so many more were found, and not kept */
 	SCREEN_DRAWS = 'W',   /* text, at most 24 bytes: a version (version.h) */
 	SCREEN_SHOT = 'P',    /* u32 tag, u64 offset, u16 cols, u16 rows, bytes; none: it is too large */
+	SCREEN_GRID = 'Q',    /* u32 tag, u64 offset, picture.h; nothing behind these: it is too large */
 };
 
 struct screen_frame {

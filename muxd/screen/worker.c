@@ -7,6 +7,7 @@
 #include "muxd/screen/commands.h"
 #include "muxd/screen/draw.h"
 #include "muxd/screen/frame.h"
+#include "muxd/screen/picture.h"
 #include "muxd/screen/term.h"
 #include "muxd/screen/version.h"
 
@@ -150,6 +151,25 @@ static int do_shoot(struct worker *w, const struct screen_frame *f)
 	return rc ? rc : worker_flush(w);
 }
 
+static int do_look(struct worker *w, const struct screen_frame *f)
+{
+	uint8_t head[SCREEN_GRID_HEAD];
+	int rc;
+
+	if (f->len != 4)
+		return ERR_PROTOCOL;
+	buf_clear(&w->drawn);
+	rc = picture_put(w->term, &w->drawn);
+	if (rc == ERR_TOO_LARGE)
+		buf_clear(&w->drawn);
+	else if (rc)
+		return rc;
+	memcpy(head, f->payload, 4);
+	put_u64(head + 4, w->offset);
+	rc = screen_frame_put(&w->out, SCREEN_GRID, head, sizeof(head), buf_ptr(&w->drawn), buf_len(&w->drawn));
+	return rc ? rc : worker_flush(w);
+}
+
 static int do_version(struct worker *w, const struct screen_frame *f)
 {
 	char version[VERSION_MAX];
@@ -178,6 +198,8 @@ static int handle(struct worker *w, const struct screen_frame *f)
 		return do_resize(w, f);
 	case SCREEN_SHOOT:
 		return do_shoot(w, f);
+	case SCREEN_LOOK:
+		return do_look(w, f);
 	case SCREEN_WHICH:
 		return do_version(w, f);
 	case SCREEN_KEYS:

@@ -133,7 +133,7 @@ static void on_exited(void *arg, uint32_t channel, const struct link_exit *x)
 
 	alive(h, channel);
 	must(x->total[1] == h->next[channel][1] && x->total[2] == h->next[channel][2]);
-	must(memchr(x->error_at, 0, sizeof(x->error_at)) != NULL && x->cause <= EXIT_NOT_STARTED);
+	must(memchr(x->error_at, 0, sizeof(x->error_at)) != NULL && x->cause <= EXIT_IDLE_TIMEOUT);
 	h->exited[channel] = true;
 	must(link_forget(h->link, channel) == 0);
 }

@@ -6,6 +6,7 @@
  */
 #include "base/buf.h"
 #include "muxd/screen/draw.h"
+#include "muxd/screen/picture.h"
 #include "muxd/screen/term.h"
 
 #include <stdlib.h>
@@ -58,6 +59,48 @@ static void same(const struct term *t, const struct term *u, bool drawn)
 	must(a.cursor_shape == b.cursor_shape && a.other_keys == b.other_keys && strcmp(a.title, b.title) == 0);
 }
 
+/* The text of its runs is that of its rows, where they say that they are. */
+static void check_picture(const struct term *t)
+{
+	struct picture_run before = {0}, r;
+	struct picture pic;
+	struct buf b;
+	size_t at = 0;
+	bool any = false;
+
+	buf_init(&b, DRAWN_MAX);
+	must(picture_put(t, &b) == 0 && picture_read(buf_ptr(&b), buf_len(&b), &pic) == 0);
+	for (unsigned row = 0; row < pic.rows; row++) {
+		char want[8192], got[8192];
+		size_t n = 0;
+
+		while (at < pic.runs_len) {
+			size_t here = at;
+
+			must(picture_next(&pic, &at, any ? &before : NULL, &r) == 1);
+			if (r.row != row) {
+				at = here;
+				break;
+			}
+			for (unsigned col = any && before.row == row ? before.col + before.cells : 0; col < r.col;
+			     col++)
+				got[n++] = ' ';
+			must(n + r.len < sizeof(got));
+			memcpy(got + n, r.text, r.len);
+			n += r.len;
+			before = r;
+			any = true;
+		}
+		while (n && got[n - 1] == ' ')
+			n--;
+		got[n] = '\0';
+		term_row_text(t, (int)row, want, sizeof(want));
+		must(strcmp(got, want) == 0);
+	}
+	must(at == pic.runs_len);
+	buf_finish(&b);
+}
+
 /* piece: of how many bytes at a time. */
 static struct term *run(const uint8_t *p, size_t n, size_t piece)
 {
@@ -99,6 +142,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	must(term_create(v.cols, v.rows, &again) == 0);
 	term_feed(again, buf_ptr(&drawn), buf_len(&drawn));
 	same(whole, again, true);
+	check_picture(whole);
 	term_destroy(whole);
 	term_destroy(cut);
 	term_destroy(again);

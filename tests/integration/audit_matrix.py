@@ -63,8 +63,12 @@ REST = {
     "GET /v1/agents/{agent}/moment": op(about="agent"), "GET /v1/sessions/{id}": op(about="session", needs="observe replay drive admin"),
     "GET /v1/rounds/{id}": op(about="session", needs="observe replay", event="record.read"),
     "GET /v1/rounds/{id}/output": op(about="session", needs="observe replay", event="record.read"),
+    "GET /v1/rounds/{id}/events": op(about="session", needs="observe replay", event="record.read"),
     "POST /v1/rounds/{id}/stdin": op(about="session", needs="drive", body={"data": "x"}),
     "POST /v1/rounds/{id}/signal": op(about="session", needs="drive", body={"signal": "INT"}),
+    "POST /v1/rounds/{id}/keys": op(about="session", needs="drive", body={"keys": ["q"]}),
+    "POST /v1/rounds/{id}/resize": op(about="session", needs="drive", body={"cols": 80, "rows": 24}),
+    "GET /v1/rounds/{id}/screen": op(about="session", needs="observe replay"),
     "GET /v1/sessions": op(about="list"),
     "POST /v1/sessions/{id}/terminate": op(about="session", needs="drive admin", body=REASON),
     "POST /v1/sessions/{id}/fork": op(about="session", needs=LIFE, body={}, event="sandbox.fork"),
@@ -456,7 +460,7 @@ def path_of(name, o, agent, facts, fresh):
         path += "?path=m&task_id=m"
     if path.endswith("/moment"):
         path += "?opened_at=2026-01-01T00:00:00Z"
-    if path.endswith("/screen"):
+    if path.endswith("/screen") and "recordings" in path:
         path += "?at_ns=1"
     if name.startswith("DELETE /v1/agents/{agent}") and "?" not in path:
         path += "?reason=matrix"

@@ -138,6 +138,10 @@ class Schemas:
         if isinstance(value, list) and len(value) < wanted:
             self.fail(where, f"has fewer than {wanted} items")
 
+    def rule_maxItems(self, value, wanted, _schema, where):
+        if isinstance(value, list) and len(value) > wanted:
+            self.fail(where, f"has more than {wanted} items")
+
     def rule_minLength(self, value, wanted, _schema, where):
         if isinstance(value, str) and len(value) < wanted:
             self.fail(where, f"is shorter than {wanted}")
@@ -209,7 +213,7 @@ class Api:
                 self.schemas.check(int(value), header["schema"], key)
             else:
                 self.schemas.check(value, header["schema"], key)
-        if method == "HEAD":
+        if method == "HEAD" or status == 204:
             return None
         kind = headers.get_content_type()
         content = response.get("content", {})
@@ -470,6 +474,12 @@ def finished_rounds(api, agent, task):
     api.call("GET", "/v1/rounds/{id}", {200}, id=value["round_id"])
     if read_output(api, value["round_id"], "stdout", 1) != "n":
         api.fail("the output from offset 1 is another")
+    _, events = api.call("GET", "/v1/rounds/{id}/events", {200}, id=value["round_id"])
+    last = [line[4:] for line in (events or "").splitlines() if line.startswith("id: ")]
+    if last[-1:] != ["2-4-end"]:
+        api.fail(f"the events are {events}")
+    api.call("GET", "/v1/rounds/{id}/events", {204}, id=value["round_id"], headers={"Last-Event-ID": last[-1]})
+    api.refused("GET", "/v1/rounds/{id}/events", 400, "invalid_request", id=value["round_id"], query="?last_event_id=x")
     api.refused("POST", "/v1/rounds/{id}/signal", 409, "already_ended", body={"signal": "INT"}, id=value["round_id"])
     _, value = api.call("POST", run, {200}, agent=agent,
                         body={"task_id": task, "command": "printf '\\377\\0'; head -c 100000 /dev/zero | tr '\\0' x",
@@ -566,6 +576,11 @@ def running_round(api, agent, task):
         if status == 200:
             break
         time.sleep(0.1)
+    # what a terminal shows and takes: tests/integration/pty.sh, where there is one
+    api.refused("GET", "/v1/rounds/{id}/screen", 409, "bad_state", id=number, query="?format=cells")
+    api.refused("POST", "/v1/rounds/{id}/keys", 409, "bad_state", id=number, body={"keys": ["Enter", "C-c"]})
+    api.refused("POST", "/v1/rounds/{id}/keys", 400, "invalid_request", id=number, body={"keys": ["nothing"]})
+    api.refused("POST", "/v1/rounds/{id}/resize", 409, "bad_state", id=number, body={"cols": 80, "rows": 24})
     api.call("POST", "/v1/rounds/{id}/stdin", {200}, body={"eof": True}, id=number)
     _, value = api.call("GET", "/v1/rounds/{id}", {200}, query="?wait_ms=20000", id=number)
     if value and (value["state"], value["stdout"]["data"]) != ("finished", "hi"):
@@ -601,7 +616,7 @@ def refusals(api, agent, task):
     for body in (b"", b"{", b"[]", b'{"argv": []}', b'{"command": "x", "argv": ["x"]}', b'{"command": "x", "colour": 1}'):
         api.refused("POST", run, 400, "invalid_request", body=body, agent=agent)
     api.refused("POST", run, 413, "too_large", agent=agent, body={"task_id": task, "argv": ["x" * 700000]})
-    for path in ("/v1/rounds/{id}", "/v1/rounds/{id}/output"):
+    for path in ("/v1/rounds/{id}", "/v1/rounds/{id}/output", "/v1/rounds/{id}/events"):
         api.refused("GET", path, 404, "not_found", id=nobody)
         api.refused("GET", path, 400, "invalid_request", id="nonsense")
         api.refused("GET", path, 400, "invalid_request", query="?colour=1", id=nobody)

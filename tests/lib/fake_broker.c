@@ -115,7 +115,8 @@ const char *session_state_name(enum session_state s)
 }
 const char *exit_cause_name(enum exit_cause c)
 {
-	static const char *const names[] = {"exit", "timeout", "killed", "oom", "lost", "unknown", "not_started"};
+	static const char *const names[] = {"exit", "timeout", "killed",      "oom",
+					    "lost", "unknown", "not_started", "idle_timeout"};
 
 	return names[c];
 }

@@ -26,6 +26,8 @@ static void ends_become_exit_statuses(void **state)
 	    {"{\"cause\":\"exit\",\"code\":-1,\"signal\":9}", 137, ""},
 	    {"{\"cause\":\"timeout\",\"code\":-1,\"signal\":\"KILL\"}", 124,
 	     "command timed out after 1m30s and was killed"},
+	    {"{\"cause\":\"idle_timeout\",\"message\":\"no output for 5s\"}", 124,
+	     "command was killed: no output for 5s"},
 	    {"{\"cause\":\"killed\",\"signal\":\"SIGKILL\",\"message\":\"\"}", 137, "it was ended by signal KILL"},
 	    {"{\"cause\":\"killed\",\"message\":\"ended by ann\"}", 137, "ended by ann"},
 	    {"{\"cause\":\"oom\",\"signal\":\"KILL\"}", 137, "it ran out of memory and was ended by signal KILL"},

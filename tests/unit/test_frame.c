@@ -156,6 +156,12 @@ static void open_carries_its_strings(void **state)
 	at = back.u.open.strings;
 	for (int i = 0; i < 5; i++, at += strlen(at) + 1)
 		assert_string_equal(at, i < 3 ? argv[i] : env[i - 3]);
+	o->idle_ms = 77; /* not said without its flag, and then nothing moves */
+	assert_int_equal(there_and_back(&f, 'H', text, sizeof(text)).u.open.idle_ms, 0);
+	o->flags |= OPEN_IDLE;
+	back = there_and_back(&f, 'H', text, sizeof(text));
+	assert_int_equal(back.u.open.idle_ms, 77);
+	assert_string_equal(back.u.open.cwd, "/tmp");
 	o->argc = 0;
 	assert_int_equal(frame_encode(&f, text, sizeof(text)), 0);
 }
@@ -201,7 +207,7 @@ static void exit_list_and_resume(void **state)
 	memset(f.u.exit.at, 'a', FRAME_AT_LEN);
 	back = there_and_back(&f, 'M', text, sizeof(text));
 	assert_int_equal(strlen(back.u.exit.at), FRAME_AT_LEN - 1);
-	f.u.exit.cause = CAUSE_NOT_STARTED + 1;
+	f.u.exit.cause = CAUSE_IDLE_TIMEOUT + 1;
 	n = frame_encode(&f, text, sizeof(text));
 	assert_int_equal(frame_decode(text, n, 'M', &back, &size, &why), -1);
 
@@ -340,7 +346,7 @@ static void bounds_of_fields(void **state)
 	    {.type = FRAME_FORGET, .channel = 0},
 	    {.type = FRAME_SIGNAL, .channel = 1, .u.number = 0},
 	    {.type = FRAME_SIGNAL, .channel = 1, .u.number = 65},
-	    {.type = FRAME_KILL, .channel = 1, .u.number = 7},
+	    {.type = FRAME_KILL, .channel = 1, .u.number = 8},
 	    {.type = FRAME_ACK, .channel = 1, .stream = 3},
 	    {.type = FRAME_DATA, .channel = 1, .stream = 3, .p = (const uint8_t *)"x", .n = 1},
 	    {.type = FRAME_DATA, .channel = 1, .offset = UINT64_MAX, .p = (const uint8_t *)"x", .n = 1},

@@ -39,6 +39,34 @@ static void small_output_is_whole(void **state)
 	keep_finish(&k);
 }
 
+/* A stream that goes on is told up to its last whole character, and from where to read on. */
+static void half_a_character_is_for_the_next_answer(void **state)
+{
+	static const struct {
+		const char *bytes, *data;
+		unsigned head, next;
+	} rows[] = {
+	    {"ab", "ab", 100, 2},         {"a\xe2\x82", "a", 100, 1}, {"a\xe2\x82\xac", "a\xe2\x82\xac", 100, 4},
+	    {"\xf0\x9f\x98", "", 100, 0}, {"", "", 100, 0},           {"abc\xe2", "a", 1, 3},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct keep k;
+		json_t *o;
+
+		assert_int_equal(keep_init(&k, rows[i].head, 2), 0);
+		feed(&k, rows[i].bytes, 1);
+		o = keep_so_far(&k);
+		assert_string_equal(str(o, "data"), rows[i].data);
+		assert_string_equal(str(o, "encoding"), "utf-8");
+		assert_int_equal(json_integer_value(json_object_get(o, "next_offset")), rows[i].next);
+		assert_int_equal(json_integer_value(json_object_get(o, "total_bytes")), strlen(rows[i].bytes));
+		json_decref(o);
+		keep_finish(&k);
+	}
+}
+
 /* Any piece size, any budget: head and tail are exactly the ends, and nothing is counted twice. */
 static void head_and_tail_are_the_ends(void **state)
 {
@@ -93,6 +121,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(small_output_is_whole),
+	    cmocka_unit_test(half_a_character_is_for_the_next_answer),
 	    cmocka_unit_test(head_and_tail_are_the_ends),
 	    cmocka_unit_test(bytes_that_are_no_text_say_so),
 	};

@@ -356,7 +356,7 @@ static void causes_have_names(void **state)
 	enum exit_cause c;
 
 	(void)state;
-	for (int i = EXIT_EXITED; i <= EXIT_NOT_STARTED; i++) {
+	for (int i = EXIT_EXITED; i <= EXIT_IDLE_TIMEOUT; i++) {
 		assert_int_equal(exit_cause_parse(exit_cause_name((enum exit_cause)i), &c), 0);
 		assert_int_equal(c, i);
 	}

@@ -88,6 +88,18 @@ static void test_wait_is_clamped(void **state)
 	round_body_finish(&b);
 	assert_int_equal(parse("{\"command\":\"x\",\"wait_ms\":0}", &b, &e), 0);
 	assert_int_equal(b.wait_ns, 0);
+	assert_int_equal(b.spec.idle_ns, 0);
+	round_body_finish(&b);
+	assert_int_equal(parse("{\"command\":\"x\",\"yield_ms\":7,\"idle_timeout_ms\":1500}", &b, &e), 0);
+	assert_int_equal(b.wait_ns, 7 * NS_PER_MS);
+	assert_int_equal(b.spec.idle_ns, 1500 * NS_PER_MS);
+	round_body_finish(&b);
+	assert_int_equal(parse("{\"command\":\"x\",\"pty\":{\"cols\":99,\"term\":\"vt100\"}}", &b, &e), 0);
+	assert_int_equal(b.spec.kind, SESSION_ROUND);
+	assert_true(b.spec.pty && b.spec.stdin_open);
+	assert_int_equal(b.spec.cols, 99);
+	assert_int_equal(b.spec.rows, 24);
+	assert_string_equal(b.spec.term, "vt100");
 	round_body_finish(&b);
 }
 
@@ -150,6 +162,14 @@ static const struct {
     {"{\"command\":\"x\",\"timeout_ms\":1.5}", ERR_INVAL, "timeout_ms"},
     {"{\"command\":\"x\",\"timeout_ms\":60001}", ERR_INVAL, "rounds.timeout_max"},
     {"{\"command\":\"x\",\"wait_ms\":-1}", ERR_INVAL, "wait_ms"},
+    {"{\"command\":\"x\",\"yield_ms\":-1}", ERR_INVAL, "/yield_ms"},
+    {"{\"command\":\"x\",\"wait_ms\":1,\"yield_ms\":1}", ERR_INVAL, "/yield_ms"},
+    {"{\"command\":\"x\",\"idle_timeout_ms\":0}", ERR_INVAL, "/idle_timeout_ms"},
+    {"{\"command\":\"x\",\"idle_timeout_ms\":60001}", ERR_INVAL, "/idle_timeout_ms"},
+    {"{\"pty\":{}}", ERR_INVAL, "one of argv"},
+    {"{\"command\":\"x\",\"pty\":true}", ERR_INVAL, "/pty"},
+    {"{\"command\":\"x\",\"pty\":{\"cols\":4097}}", ERR_INVAL, "/pty/cols"},
+    {"{\"command\":\"x\",\"file\":{}}", ERR_INVAL, "/file"},
     {"{\"command\":\"x\",\"limits\":5}", ERR_INVAL, "limits"},
     {"{\"command\":\"x\",\"limits\":{\"head\":5}}", ERR_INVAL, "head"},
     {"{\"command\":\"x\",\"limits\":{\"head_bytes\":1048577}}", ERR_INVAL, "head_bytes"},
@@ -225,6 +245,7 @@ static const struct {
     {"{}", "one of argv"},
     {"{\"argv\":[\"a\"],\"command\":\"b\",\"pty\":{}}", "one of argv"},
     {"{\"argv\":[\"a\"],\"wait_ms\":1}", "/wait_ms"},
+    {"{\"argv\":[\"a\"],\"yield_ms\":1}", "/yield_ms"},
     {"{\"argv\":[\"a\"],\"stdin\":\"\"}", "/stdin"},
     {"{\"pty\":{\"cols\":0}}", "/pty/cols"},
     {"{\"pty\":{\"rows\":4097}}", "/pty/rows"},

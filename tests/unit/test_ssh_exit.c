@@ -27,6 +27,8 @@ static void every_end_has_its_words(void **state)
 	    {EXIT_EXITED, -1, SIGXCPU, "", 128 + SIGXCPU, NULL, ""},
 	    {EXIT_EXITED, -1, 0, "", 255, NULL, ""},
 	    {EXIT_TIMEOUT, -1, SIGKILL, "", 124, NULL, "ended at its time limit"},
+	    {EXIT_IDLE_TIMEOUT, -1, SIGTERM, "no output for 5s", 124, NULL,
+	     "ended for want of output: no output for 5s"},
 	    {EXIT_KILLED, -1, SIGTERM, "by carol: too loud", 143, "TERM", "ended from outside: by carol: too loud"},
 	    {EXIT_OOM, -1, SIGKILL, "", 137, "KILL", "killed: the sandbox is out of memory"},
 	    {EXIT_LOST, 0, 0, "", 255, NULL, "the sandbox was lost; the exit is not known"},

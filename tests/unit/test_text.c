@@ -133,6 +133,11 @@ static void a_beginning_of_a_character_is_known(void **state)
 	};
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
 		assert_int_equal(utf8_begun((const uint8_t *)rows[i].in, rows[i].n), rows[i].begun);
+	assert_int_equal(utf8_open_end((const uint8_t *)"a\xe2\x82", 3), 2);
+	assert_int_equal(utf8_open_end((const uint8_t *)"\xf0\x9f\x98", 3), 3);
+	assert_int_equal(utf8_open_end((const uint8_t *)"\xe2\x82\xac", 3), 0);
+	assert_int_equal(utf8_open_end((const uint8_t *)"\x80\x80", 2), 0);
+	assert_int_equal(utf8_open_end((const uint8_t *)"", 0), 0);
 }
 
 int main(void)

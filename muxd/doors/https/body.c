@@ -27,8 +27,9 @@ void round_limits_from_conf(const struct conf *c, struct round_limits *out)
 struct fields {
 	const char *task, *exec_id, *command, *cwd, *encoding, *term, *op;
 	const json_t *argv, *env, *stdin_, *data, *pty, *file, *path;
-	int64_t timeout_ms, wait_ms, head, tail, cols, rows, xpixel, ypixel, mode, size;
+	int64_t timeout_ms, idle_ms, wait_ms, yield_ms, head, tail, cols, rows, xpixel, ypixel, mode, size;
 	bool stdin_open, parents;
+	bool round; /* not START */
 };
 
 static int check_name(const struct schema *s, const struct schema_at *at, const json_t *v)
@@ -146,10 +147,11 @@ static int check_file(const struct schema *s, const struct schema_at *at, const 
 	return schema_object(s, at, v, SCHEMA_FIELDS(fields));
 }
 
-/* Of a round's body the first eleven, of START all but the first three. */
+/* Of a round's body all but the last, of START all but the first four. */
 static const struct schema_field fields[] = {
     {"stdin", SCHEMA_ANY, false, 0, 0, check_stdin, SCHEMA_TO(struct fields, stdin_)},
     {"wait_ms", SCHEMA_INTEGER, false, 0, MS_MAX, NULL, SCHEMA_TO(struct fields, wait_ms)},
+    {"yield_ms", SCHEMA_INTEGER, false, 0, MS_MAX, NULL, SCHEMA_TO(struct fields, yield_ms)},
     {"limits", SCHEMA_OBJECT, false, 0, 0, check_limits, 0},
     {"task_id", SCHEMA_TEXT, false, 1, 0, check_name, SCHEMA_TO(struct fields, task)},
     {"exec_id", SCHEMA_TEXT, false, 1, 0, check_name, SCHEMA_TO(struct fields, exec_id)},
@@ -158,12 +160,13 @@ static const struct schema_field fields[] = {
     {"cwd", SCHEMA_TEXT, false, 1, 0, NULL, SCHEMA_TO(struct fields, cwd)},
     {"env", SCHEMA_OBJECT, false, 0, 0, check_env, SCHEMA_TO(struct fields, env)},
     {"timeout_ms", SCHEMA_INTEGER, false, 1, MS_MAX, check_timeout, SCHEMA_TO(struct fields, timeout_ms)},
+    {"idle_timeout_ms", SCHEMA_INTEGER, false, 1, MS_MAX, check_timeout, SCHEMA_TO(struct fields, idle_ms)},
     {"stdin_open", SCHEMA_BOOL, false, 0, 0, NULL, SCHEMA_TO(struct fields, stdin_open)},
     {"pty", SCHEMA_OBJECT, false, 0, 0, check_pty, SCHEMA_TO(struct fields, pty)},
     {"file", SCHEMA_OBJECT, false, 0, 0, check_file, SCHEMA_TO(struct fields, file)},
 };
-#define ROUND_FIELDS fields, 11
-#define START_FIELDS fields + 3, SCHEMA_COUNT(fields) - 3
+#define ROUND_FIELDS fields, SCHEMA_COUNT(fields) - 1
+#define START_FIELDS fields + 4, SCHEMA_COUNT(fields) - 4
 
 /* ---- what they become */
 
@@ -214,7 +217,7 @@ static int take_program(struct round_body *b, const struct fields *f, const stru
 {
 	size_t bytes = f->command ? strlen(f->command) + 1 : 0;
 
-	if (f->pty ? f->argv && f->command : !f->argv == !f->command)
+	if (f->pty && !f->round ? f->argv && f->command : !f->argv == !f->command)
 		return err_set(e, ERR_INVAL, "give one of argv (array) and command (string)");
 	if (take_argv(b, f->argv, &bytes) || take_env(b, f->env, &bytes))
 		return err_set(e, ERR_NOMEM, "out of memory");
@@ -253,6 +256,7 @@ static int take_stdin(struct round_body *b, const struct fields *f, struct err *
 	return rc;
 }
 
+/* More may be typed after its start, and the end of input is a key. */
 static void take_pty(struct round_body *b, const struct fields *f)
 {
 	b->spec.pty = true;
@@ -261,7 +265,9 @@ static void take_pty(struct round_body *b, const struct fields *f)
 	b->spec.xpixel = (unsigned)f->xpixel;
 	b->spec.ypixel = (unsigned)f->ypixel;
 	b->spec.term = f->term;
-	b->spec.kind = f->argv || f->command ? SESSION_EXEC : SESSION_TERMINAL;
+	b->spec.stdin_open = b->spec.stdin_open || f->round;
+	if (!f->round)
+		b->spec.kind = f->argv || f->command ? SESSION_EXEC : SESSION_TERMINAL;
 }
 
 int body_path(const json_t *v, char **out)
@@ -304,6 +310,13 @@ static int take_file(struct round_body *b, const struct fields *f, struct err *e
 	return take_path(b, f->path, e);
 }
 
+static void take_wait(struct round_body *b, int64_t wait_ms, const struct round_limits *l)
+{
+	b->wait_ns = wait_ms < 0 ? l->wait_default_ns : (uint64_t)wait_ms * NS_PER_MS;
+	if (b->wait_ns > l->wait_max_ns)
+		b->wait_ns = l->wait_max_ns;
+}
+
 static int take_all(struct round_body *b, const struct fields *f, const struct round_limits *l, struct err *e)
 {
 	b->spec.task = f->task;
@@ -315,9 +328,10 @@ static int take_all(struct round_body *b, const struct fields *f, const struct r
 	b->spec.stdin_open = f->stdin_open;
 	b->spec.head = f->head < 0 ? UINT64_MAX : (uint64_t)f->head;
 	b->spec.tail = f->tail < 0 ? UINT64_MAX : (uint64_t)f->tail;
-	b->wait_ns = f->wait_ms < 0 ? l->wait_default_ns : (uint64_t)f->wait_ms * NS_PER_MS;
-	if (b->wait_ns > l->wait_max_ns)
-		b->wait_ns = l->wait_max_ns;
+	b->spec.idle_ns = (uint64_t)f->idle_ms * NS_PER_MS;
+	if (f->wait_ms >= 0 && f->yield_ms >= 0)
+		return err_set(e, ERR_INVAL, "/yield_ms: is another name of wait_ms, which is given too: send one");
+	take_wait(b, f->yield_ms >= 0 ? f->yield_ms : f->wait_ms, l);
 	if (f->pty)
 		take_pty(b, f);
 	int rc = take_program(b, f, l, e);
@@ -328,7 +342,15 @@ static int body_parse(const void *p, size_t n, const struct round_limits *l, con
 		      size_t rows, struct round_body *out, struct err *e)
 {
 	struct round_body b = {.spec = {.kind = SESSION_ROUND, .head = UINT64_MAX, .tail = UINT64_MAX}};
-	struct fields f = {.wait_ms = -1, .head = -1, .tail = -1, .cols = 80, .rows = 24, .mode = -1, .size = -1};
+	struct fields f = {.wait_ms = -1,
+			   .yield_ms = -1,
+			   .round = table == fields,
+			   .head = -1,
+			   .tail = -1,
+			   .cols = 80,
+			   .rows = 24,
+			   .mode = -1,
+			   .size = -1};
 	struct schema s = {.out = &f, .limit = l, .e = e, .null_is_absent = true};
 	int rc;
 

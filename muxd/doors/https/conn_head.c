@@ -293,6 +293,20 @@ static void read_range(struct conn *c)
 		snprintf(c->x->range, sizeof(c->x->range), "?");
 }
 
+/* libwebsockets has no number for it. */
+static void read_last_event_id(struct conn *c)
+{
+	static const char name[] = "last-event-id:";
+	int n = lws_hdr_custom_length(c->wsi, name, (int)sizeof(name) - 1);
+
+	if (n <= 0)
+		return;
+	if (n >= (int)sizeof(c->x->last_event_id) ||
+	    lws_hdr_custom_copy(c->wsi, c->x->last_event_id, (int)sizeof(c->x->last_event_id), name,
+				(int)sizeof(name) - 1) < 0)
+		snprintf(c->x->last_event_id, sizeof(c->x->last_event_id), "?");
+}
+
 int conn_exchange(struct conn *c, const char *path)
 {
 	struct rest_door *d = c->door;
@@ -315,6 +329,7 @@ int conn_exchange(struct conn *c, const char *path)
 	read_header(c, WSI_TOKEN_HTTP_ACCEPT, accept, sizeof(accept));
 	c->x->accepts_bytes = strcasestr(accept, "application/octet-stream") != NULL;
 	read_range(c);
+	read_last_event_id(c);
 	return 0;
 }
 

@@ -30,6 +30,12 @@ void rest_round_stdin(struct http_exchange *x);
 void rest_round_signal(struct http_exchange *x);
 /* output.c */
 void rest_round_output(struct http_exchange *x);
+/* events.c */
+void rest_round_events(struct http_exchange *x);
+/* pty.c */
+void rest_round_keys(struct http_exchange *x);
+void rest_round_resize(struct http_exchange *x);
+void rest_round_screen(struct http_exchange *x);
 /* sessions.c */
 void rest_session_list(struct http_exchange *x);
 void rest_session_show(struct http_exchange *x);

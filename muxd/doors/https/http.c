@@ -336,6 +336,7 @@ const char *http_reason(int status)
 	    {200, "OK"},
 	    {201, "Created"},
 	    {202, "Accepted"},
+	    {204, "No Content"},
 	    {206, "Partial Content"},
 	    {304, "Not Modified"},
 	    {400, "Bad Request"},
@@ -390,7 +391,7 @@ int http_head(const struct http_exchange *x, bool keep_alive, struct buf *out)
 
 	if (rc == 0 && x->chunked)
 		rc = buf_append_str(out, "Transfer-Encoding: chunked\r\n");
-	else if (rc == 0)
+	else if (rc == 0 && x->status != 204) /* RFC 9110, 8.6 */
 		rc = buf_printf(out, "Content-Length: %zu\r\n", x->streams ? (size_t)x->stream_len : buf_len(&x->out));
 	if (rc == 0 && x->status == 416 && x->complete_known) /* RFC 9110, 15.5.17 */
 		rc = buf_printf(out, "Content-Range: bytes */%llu\r\n", (unsigned long long)x->complete);

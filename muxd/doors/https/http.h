@@ -18,6 +18,7 @@
 #include "base/err.h"
 #include "base/ids.h"
 #include "base/json.h"
+#include "muxd/doors/https/event_id.h"
 #include "muxd/hub/broker.h"
 
 struct hub;
@@ -72,9 +73,10 @@ struct http_exchange {
 	char host[256];         /* as the client named us; "" */
 	char if_none_match[72]; /* "" when there is none, or more than one */
 	bool accepts_gzip;
-	bool accepts_bytes; /* Accept names application/octet-stream */
-	char range[64];     /* Range; "" when there is none */
-	struct request rq;  /* valid when authenticated */
+	bool accepts_bytes;               /* Accept names application/octet-stream */
+	char range[64];                   /* Range; "" when there is none */
+	char last_event_id[EVENT_ID_MAX]; /* "" when there is none; "?": one that is too long */
+	struct request rq;                /* valid when authenticated */
 	char endpoint[ENDPOINT_MAX + 1];
 	bool authenticated;
 	bool routed; /* to a port in a sandbox: none of the routes */

@@ -7,9 +7,9 @@
 #include <stdio.h>
 
 /* Statuses of http_reason(), a change to another protocol, and what libwebsockets answers by itself. */
-static const int statuses[METRIC_STATUSES - 1] = {101, 200, 201, 202, 206, 304, 400, 401, 403, 404,
-						  405, 408, 409, 411, 412, 413, 414, 416, 417, 426,
-						  429, 431, 499, 500, 501, 502, 503, 504, 505, 507};
+static const int statuses[METRIC_STATUSES - 1] = {101, 200, 201, 202, 204, 206, 304, 400, 401, 403, 404,
+						  405, 408, 409, 411, 412, 413, 414, 416, 417, 426, 429,
+						  431, 499, 500, 501, 502, 503, 504, 505, 507};
 
 /* Upper ends in milliseconds; a round may take minutes. */
 static const uint64_t bucket_ms[METRIC_BUCKETS] = {1, 5, 10, 50, 100, 500, 1000, 5000, 10000, 30000, 60000};
@@ -215,7 +215,7 @@ static int sessions_render(const struct hub_stats *s, struct buf *out)
 			      s->sessions_live[k]);
 	if (rc == 0)
 		rc = head(out, "muxd_rounds_ended_total", "counter", "Rounds that ended, by cause.");
-	for (int c = EXIT_EXITED; rc == 0 && c <= EXIT_NOT_STARTED; c++)
+	for (int c = EXIT_EXITED; rc == 0 && c <= EXIT_IDLE_TIMEOUT; c++)
 		rc = labelled(out, "muxd_rounds_ended_total", "cause", exit_cause_name((enum exit_cause)c),
 			      s->rounds_by_cause[c]);
 	return rc ? rc : metrics_rows(out, rows, COUNT(rows));

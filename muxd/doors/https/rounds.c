@@ -67,9 +67,14 @@ void rest_round_start(struct http_exchange *x)
 void rest_round_show(struct http_exchange *x)
 {
 	uint64_t max = hub_conf(x->hub)->round_wait_max_ns;
-	int64_t wait_ms = 0;
+	int64_t most = INT64_C(365) * 24 * 3600 * 1000, wait_ms = 0;
 	struct err e = {0};
-	int rc = http_query_int(x, "wait_ms", 0, INT64_C(365) * 24 * 3600 * 1000, &wait_ms, &e);
+	int rc = http_query_int(x, "wait_ms", 0, most, &wait_ms, &e);
+
+	if (rc == 0 && http_query_str(x, "wait_ms") && http_query_str(x, "yield_ms"))
+		rc = err_set(&e, ERR_INVAL, "query parameters wait_ms and yield_ms are one: send one of them");
+	if (rc == 0)
+		rc = http_query_int(x, "yield_ms", 0, most, &wait_ms, &e);
 
 	if (rc) {
 		http_reply_error(x, rc, &e);

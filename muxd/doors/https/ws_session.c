@@ -242,10 +242,11 @@ static enum attachment_role role_of(const struct ws *w)
 	const struct session *s = hub_session_find(w->conn->door->hub, &w->session);
 	const struct grant *g = &w->rq.grant;
 	bool own = s && strcmp(session_principal(s), g->principal) == 0;
+	uint32_t runs = SCOPE_TERMINAL | (own && session_kind(s) == SESSION_ROUND ? SCOPE_ROUNDS : 0);
 
 	if (w->role >= 0)
 		return (enum attachment_role)w->role;
-	return g->scopes & SCOPE_DRIVE || (own && g->scopes & SCOPE_TERMINAL) ? ROLE_DRIVER : ROLE_OBSERVER;
+	return g->scopes & SCOPE_DRIVE || (own && g->scopes & runs) ? ROLE_DRIVER : ROLE_OBSERVER;
 }
 
 static void ask_attach(struct ws *w)

@@ -44,6 +44,11 @@ void ssh_exit_of(const struct session_result *r, struct ssh_exit *out)
 		x.status = 124;
 		exit_say(&x, "ended at its time limit", r);
 		break;
+	case EXIT_IDLE_TIMEOUT:
+		x.name = NULL;
+		x.status = 124;
+		exit_say(&x, "ended for want of output", r);
+		break;
 	case EXIT_KILLED:
 		exit_say(&x, "ended from outside", r);
 		break;

@@ -1,0 +1,12 @@
+#!/bin/bash
+# A round's events in Chromium, by its own EventSource: cut, killed, and every byte once.
+# tier: test
+# shellcheck source=tests/lib/env.sh
+. "$(dirname "$0")/../lib/env.sh"
+
+webclient/build.sh all >"$tmp/npm" 2>&1 || fail "npm: $(tail -n 3 "$tmp/npm")"
+chmod 0711 "$tmp"
+start_daemon "$tmp/state" || fail "no daemon"
+trap 'stop_daemon; tidy' EXIT
+export MUXD_STATE BUILD
+timeout -k 5 200 node tests/e2e/browser/events.mjs || fail "see above"
