@@ -25,7 +25,7 @@ static void ends_become_exit_statuses(void **state)
 	    {"{\"cause\":\"exit\",\"code\":-1,\"signal\":\"TERM\"}", 143, ""},
 	    {"{\"cause\":\"exit\",\"code\":-1,\"signal\":9}", 137, ""},
 	    {"{\"cause\":\"timeout\",\"code\":-1,\"signal\":\"KILL\"}", 124,
-	     "command timed out after 1m30s and was killed"},
+	     "command timed out after 1m30s and was killed [sandbox_exec_timeout]"},
 	    {"{\"cause\":\"killed\",\"signal\":\"SIGKILL\",\"message\":\"\"}", 137, "it was ended by signal KILL"},
 	    {"{\"cause\":\"killed\",\"message\":\"ended by ann\"}", 137, "ended by ann"},
 	    {"{\"cause\":\"oom\",\"signal\":\"KILL\"}", 137, "it ran out of memory and was ended by signal KILL"},

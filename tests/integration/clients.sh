@@ -1,0 +1,36 @@
+#!/bin/bash
+# The Python client against a daemon (clients.py): output whole and live, starts that happen once whatever is cut, timeouts by
+# name, files of any name, terminals, sleep and wake, and errors by their codes. What is generated is what the document says,
+# types are checked, and the package is built without a network, twice the same.
+# tier: test
+# shellcheck source=tests/lib/env.sh
+. "$(dirname "$0")/../lib/env.sh"
+
+export PYTHONDONTWRITEBYTECODE=1 TMP_DIR=$tmp URL VERSION
+URL=https://$(ready https) VERSION=$(ready version)
+umask 077
+PRINCIPAL=clients
+new_token '*' service terminal,rounds,files,observe,drive,lifecycle >"$tmp/any"
+# told HOW COMMAND...: beside the others; what it said comes when all are done
+declare -A told
+told() {
+	told[$1]=$!
+}
+for how in sync async; do
+	new_token "clients-$how-$$" agent terminal,rounds,files,lifecycle >"$tmp/token-$how"
+	AGENT=clients-$how-$$ TOKEN_FILE=$tmp/token-$how /usr/bin/python3 -W error "$here/tests/integration/clients.py" $how >"$tmp/$how.log" 2>&1 &
+	told $how
+done
+/usr/bin/python3 "$here/clients/generate.py" --check || fail "see above"
+for n in 1 2; do
+	/usr/bin/python3 "$here/clients/python/backend.py" wheel "$tmp/dist$n" >/dev/null && SOURCE_DATE_EPOCH=1 \
+		/usr/bin/python3 "$here/clients/python/backend.py" sdist "$tmp/dist$n" >/dev/null || fail "the package is not built"
+done
+diff -r "$tmp/dist1" "$tmp/dist2" >/dev/null && ok "wheel and sdist are the same each time" || fail "two builds of the package differ"
+equal "the wheel is a package" "$VERSION" "$(PYTHONPATH=$(echo "$tmp"/dist1/*.whl) /usr/bin/python3 -c 'import muxd; print(muxd.__version__)')"
+for how in "${!told[@]}"; do
+	wait "${told[$how]}" || { cat "$tmp/$how.log"; fail "$how: see above"; }
+	! grep -qE 'Warning|Traceback' "$tmp/$how.log" || { cat "$tmp/$how.log"; fail "$how: see above"; }
+	cat "$tmp/$how.log"
+	muxctl sandbox destroy "clients-$how-$$" --wipe --reason story >/dev/null || fail "not destroyed"
+done
