@@ -4,7 +4,7 @@
   python/muxd/api.py         operations, shapes of bodies and answers, of the document
   python/muxd/errors.py      an exception for each error code, behind what errors_base.py has by hand
   python/muxd/_sync/*.py     _async/*.py without its awaits: the two halves cannot differ
-  typescript/src/api.ts      the same of the document for TypeScript
+  typescript/src/api.ts      the same of the document for TypeScript, and errors.ts
 
 What it writes is committed. --check writes nothing, and fails where that is not what the document says now.
 """
@@ -198,7 +198,7 @@ def ts_type(schema, depth=1):
         if several in schema and not schema.get("properties"):
             return " | ".join(dict.fromkeys("null" if s.get("type") == "null" else ts_type(s, depth) for s in schema[several]))
     if "enum" in schema and kind in ("string", None):
-        return " | ".join("null" if v is None else f"'{v}'" for v in schema["enum"])
+        return " | ".join("null" if v is None else f'"{v}"' for v in schema["enum"])
     if kind == "array":
         inner = ts_type(schema.get("items", {}), depth)
         return f"({inner})[]" if " | " in inner else f"{inner}[]"
@@ -211,25 +211,39 @@ def ts_type(schema, depth=1):
 
 
 def ts_object(schema, depth):
-    needed, pad = set(schema.get("required", [])), "\t" * depth
-    fields = [f"{pad}{k}{'' if k in needed else '?'}: {ts_type(v, depth + 1)}" for k, v in schema["properties"].items()]
-    return "{\n" + "\n".join(fields) + "\n" + "\t" * (depth - 1) + "}"
+    needed, pad = set(schema.get("required", [])), "  " * depth
+    fields = [f"{pad}{k}{'' if k in needed else '?'}: {ts_type(v, depth + 1)};" for k, v in schema["properties"].items()]
+    return "{\n" + "\n".join(fields) + "\n" + "  " * (depth - 1) + "}"
 
 
 def typescript():
     schemas = document["components"]["schemas"]
-    out = ["/*", " * The API as docs/openapi.yaml describes it: its operations, the shapes of what it takes and answers, and its error codes.", " *",
-           " * " + MADE.format("docs/openapi.yaml"), " */", f"export const VERSION = '{document['info']['version']}'", "",
-           "export interface Operation {", "\treadonly method: string", "\treadonly path: string", "\treadonly query: readonly string[]",
-           "\treadonly body: readonly string[]", "}", "", "export const OPERATIONS = {"]
+    out = ["/**", " * The API as docs/openapi.yaml describes it: its operations, and the shapes of what it takes and answers.", " *",
+           " * " + MADE.format("docs/openapi.yaml"), " */", f'export const VERSION = "{document["info"]["version"]}";', "",
+           "export interface Operation {", "  readonly method: string;", "  readonly path: string;", "  readonly query: readonly string[];",
+           "  readonly body: readonly string[];", "}", "", "export const OPERATIONS = {"]
     for o in operations():
-        lists = [", ".join(f"'{w}'" for w in words) for words in (o.query, o.body)]
-        out.append(f"\t{o.name}: {{ method: '{o.method}', path: '{o.path}', query: [{lists[0]}], body: [{lists[1]}] }},")
-    out += ["} as const satisfies Record<string, Operation>", "", "export type OperationName = keyof typeof OPERATIONS", ""]
+        lists = [", ".join(f'"{w}"' for w in words) for words in (o.query, o.body)]
+        out.append(f'  {o.name}: {{ method: "{o.method}", path: "{o.path}", query: [{lists[0]}], body: [{lists[1]}] }},')
+    out += ["} as const satisfies Record<string, Operation>;", "", "export type OperationName = keyof typeof OPERATIONS;"]
     for name in ordered():
         schema = schemas[name]
-        out += [f"export interface {name} {ts_object(schema, 1)}" if schema.get("properties") else f"export type {name} = {ts_type(schema)}", ""]
-    out += ["export const ERROR_CODES: readonly ErrorCode[] = ["] + [f"\t'{c}'," for c in codes()] + ["]"]
+        out += ["", f"export interface {name} {ts_object(schema, 1)}" if schema.get("properties") else f"export type {name} = {ts_type(schema)};"]
+    return "\n".join(out) + "\n"
+
+
+def typescript_errors():
+    out = ["/**", " * An error for each code of the API, all under SandboxError.", " *", " * " + MADE.format("docs/openapi.yaml and errors_base.ts"), " */",
+           'import { SandboxError, SandboxK8sError } from "./errors_base.js";', 'export * from "./errors_base.js";']
+    by_code = {"sandbox_k8s_error": "SandboxK8sError", "sandbox_exec_timeout": "SandboxExecTimeout"}
+    for code in codes():
+        if code not in by_code:
+            name = by_code[code] = class_name(code)
+            base = "SandboxK8sError" if code.startswith("k8s_") else "SandboxError"
+            out += ["", f"export class {name} extends {base} {{", f'  static override readonly code: string = "{code}";', "}"]
+    # sandbox_exec_timeout comes with a result, and never as an answer of its own.
+    out += ["", "export const BY_CODE: ReadonlyMap<string, typeof SandboxError> = new Map<string, typeof SandboxError>(["]
+    out += [f'  ["{c}", {by_code[c]}],' for c in codes() if by_code[c] != "SandboxExecTimeout"] + ["]);"]
     return "\n".join(out) + "\n"
 
 
@@ -241,6 +255,7 @@ def outputs():
             with open(os.path.join(PYTHON, "_async", name), encoding="utf-8") as f:
                 yield os.path.join(PYTHON, "_sync", name), unasync(f.read())
     yield os.path.join(TYPESCRIPT, "api.ts"), typescript()
+    yield os.path.join(TYPESCRIPT, "errors.ts"), typescript_errors()
 
 
 def stale(path, text):

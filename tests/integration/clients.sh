@@ -1,7 +1,7 @@
 #!/bin/bash
-# The Python client against a daemon (clients.py): output whole and live, starts that happen once whatever is cut, timeouts by
+# The clients against a daemon (clients.py, clients.mjs): output whole and live, starts that happen once whatever is cut, timeouts by
 # name, files of any name, terminals, sleep and wake, and errors by their codes. What is generated is what the document says,
-# types are checked, and the package is built without a network, twice the same.
+# types are checked, and the packages are the same each time that they are built.
 # tier: test
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
@@ -22,11 +22,19 @@ for how in sync async; do
 	told $how
 done
 /usr/bin/python3 "$here/clients/generate.py" --check || fail "see above"
+"$here/clients/typescript/build.sh" >"$tmp/tsc" 2>&1 || { cat "$tmp/tsc"; fail "the TypeScript package is not built"; }
+new_token "clients-typescript-$$" agent terminal,rounds,files,lifecycle >"$tmp/token-typescript"
+package=$here/build/clients/typescript
+AGENT=clients-typescript-$$ TOKEN_FILE=$tmp/token-typescript node "$here/tests/integration/clients.mjs" "$package" >"$tmp/typescript.log" 2>&1 &
+told typescript
 for n in 1 2; do
 	/usr/bin/python3 "$here/clients/python/backend.py" wheel "$tmp/dist$n" >/dev/null && SOURCE_DATE_EPOCH=1 \
 		/usr/bin/python3 "$here/clients/python/backend.py" sdist "$tmp/dist$n" >/dev/null || fail "the package is not built"
 done
-diff -r "$tmp/dist1" "$tmp/dist2" >/dev/null && ok "wheel and sdist are the same each time" || fail "two builds of the package differ"
+for n in 1 2; do
+	(cd "$package" && npm pack --silent --pack-destination "$tmp/dist$n" >/dev/null) || fail "npm pack"
+done
+diff -r "$tmp/dist1" "$tmp/dist2" >/dev/null && ok "wheel, sdist and npm tarball are the same each time" || fail "two builds of the package differ"
 equal "the wheel is a package" "$VERSION" "$(PYTHONPATH=$(echo "$tmp"/dist1/*.whl) /usr/bin/python3 -c 'import muxd; print(muxd.__version__)')"
 for how in "${!told[@]}"; do
 	wait "${told[$how]}" || { cat "$tmp/$how.log"; fail "$how: see above"; }
