@@ -96,6 +96,10 @@ export class Files {
     return writtenOf(raw);
   }
 
+  writeFiles(files: { path: PathLike; data: Content }[], options?: WriteOptions): Promise<WriteInfo[]> {
+    return this.write(files, options);
+  }
+
   // --- what a name is
 
   async getInfo(path: PathLike, options: { follow?: boolean } = {}): Promise<EntryInfo> {

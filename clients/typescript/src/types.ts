@@ -32,6 +32,7 @@ export interface ProcessInfo {
   raw: Session;
 }
 
+export const FileType = { FILE: "file", DIR: "dir", SYMLINK: "symlink", FIFO: "fifo", SOCKET: "socket", DEVICE: "device" } as const;
 export type FileType = "dir" | Exclude<ApiFileType, "directory">;
 
 /** A name in the workspace. `path` begins there, and is taken by every call. */
