@@ -6,10 +6,23 @@
 #include <string.h>
 
 const struct ctl_command *const ctl_commands[] = {
-    grant_commands,   exec_commands,    transfer_commands, fs_commands,
-    session_commands, sandbox_commands, work_commands,     cluster_commands,
-    demo_commands,    replay_commands,  export_commands,   verify_commands,
-    audit_commands,   keep_commands,    daemon_commands,   NULL,
+    grant_commands,
+    exec_commands,
+    transfer_commands,
+    fs_commands,
+    session_commands,
+    sandbox_commands,
+    work_commands,
+    cluster_commands,
+    demo_commands,
+    replay_commands,
+    export_commands,
+    verify_commands,
+    audit_commands,
+    keep_commands,
+    daemon_commands,
+    completion_commands,
+    NULL,
 };
 
 static int print_usage(char *text)
@@ -65,7 +78,7 @@ static int run_command(struct ctl *c, int argc, char **argv, struct ctl_args *a)
 
 int ctl_main(int argc, char **argv)
 {
-	struct ctl c = {.state_dir = "./.muxd"};
+	struct ctl c = {.state_dir = "./.muxd", .commands = ctl_commands};
 	struct ctl_args a = {0};
 	struct err e = {0};
 	bool version = false;
