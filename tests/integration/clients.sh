@@ -42,3 +42,14 @@ for how in "${!told[@]}"; do
 	cat "$tmp/$how.log"
 	muxctl sandbox destroy "clients-$how-$$" --wipe --reason story >/dev/null || fail "not destroyed"
 done
+# The named errors have one code in the API (above), in muxctl, and in the log or the audit log. Those of a cluster: clients_cluster.sh.
+PRINCIPAL=clients-cli
+muxctl exec "clients-cli-$$" --timeout 300ms -- sleep 20 2>"$tmp/err"
+equal "muxctl exits with 124" 124 $?
+grep -qF '[sandbox_exec_timeout]' "$tmp/err" && ok "and has the code" || fail "muxctl said $(cat "$tmp/err")"
+ended() { muxctl audit --agent "clients-cli-$$" --event round.end -o json | jq -e '.record.detail.error == "sandbox_exec_timeout"'; }
+wait_for 5 ended && ok "the audit log has it" || fail "round.end lacks it: $(muxctl audit --agent "clients-cli-$$" -o json)"
+(sleep 1; echo x) | muxctl put "clients-cli-$$" - slow --timeout 300ms 2>"$tmp/err"
+grep -qF '[sandbox_transfer_timeout]' "$tmp/err" && ok "of a transfer, too" || fail "muxctl said $(cat "$tmp/err")"
+grep -q ' 504 sandbox_transfer_timeout ' "$MUXD_STATE/daemon.log" && ok "the log has it" || fail "the log lacks sandbox_transfer_timeout"
+muxctl sandbox destroy "clients-cli-$$" --wipe --reason story >/dev/null || fail "not destroyed"

@@ -31,6 +31,8 @@ YAML
 start_daemon "$tmp/state" --config "$tmp/muxd.yaml" || fail "no daemon"
 export MUXD_STATE
 (umask 077 && new_token '*' service rounds,lifecycle >"$tmp/any")
+muxctl sandbox create later --timeout 500ms >/dev/null 2>"$tmp/err" && fail "muxctl sandbox create succeeded"
+grep -qF '[sandbox_create_timeout]' "$tmp/err" && ok "muxctl has the code" || fail "muxctl said $(cat "$tmp/err")"
 /usr/bin/python3 "$here/tests/integration/clients_cluster.py" || fail "see above"
 muxctl exec cli -- true 2>"$tmp/err" && fail "muxctl exec succeeded"
 grep -qF '[k8s_forbidden]' "$tmp/err" && ok "muxctl has the same code" || fail "muxctl said $(cat "$tmp/err")"

@@ -64,7 +64,7 @@ export class Files {
   // --- whole files, of any size
 
   read(path: PathLike, options?: TransferOptions & { format?: "text" }): Promise<string>;
-  read(path: PathLike, options: TransferOptions & { format: "bytes" }): Promise<Uint8Array<ArrayBuffer>>;
+  read(path: PathLike, options: TransferOptions & { format: "bytes" }): Promise<Uint8Array>;
   read(path: PathLike, options: TransferOptions & { format: "blob" }): Promise<Blob>;
   read(path: PathLike, options: TransferOptions & { format: "stream" }): Promise<ReadableStream<Uint8Array>>;
   /** The content: text (TypeError where it is no UTF-8), bytes, a Blob, or a stream that holds little of it. */
@@ -138,7 +138,7 @@ export class Files {
   // --- parts of a file
 
   /** Bytes, 1 MiB at most; an offset below 0 is from the end. */
-  async readPart(path: PathLike, offset = 0, length = READ_MAX): Promise<Uint8Array<ArrayBuffer>> {
+  async readPart(path: PathLike, offset = 0, length = READ_MAX): Promise<Uint8Array> {
     const raw = await this.#do<FsRead>("readFile", path, true, { offset, length });
     return dataOut(raw.data, raw.encoding);
   }

@@ -47,14 +47,13 @@ class AsyncPtyHandle:
                 message = await self._message(socket, self._client.config.request_timeout)
                 if message[0] == OPENED:
                     break
+            self._opened = json.loads(message[1:])
+            self._offset = self._opened["offset"]
+            self._granted = self._offset
+            await self._move(socket)
         except BaseException:
             await self.disconnect()
             raise
-        self._opened = json.loads(message[1:])
-        self._offset = self._opened["offset"]
-        self._granted = self._offset
-        self._target = f"/v1/sessions/{quote(self.pid)}/attach?role=driver&screen=false"
-        await self._move(socket)
 
     async def _message(self, socket: AsyncWebSocket, timeout: Optional[float]) -> bytes:
         message = await socket.receive(timeout)

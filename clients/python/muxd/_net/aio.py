@@ -49,8 +49,10 @@ class Stream:
         self._writer.close()
         try:
             await _within(self._writer.wait_closed(), CLOSE_WITHIN)
-        except OSError:  # it was broken already, or the other side says no goodbye
+        except TimeoutError:  # the other side says no goodbye
             self._writer.transport.abort()
+        except OSError:
+            pass  # it was broken, and is closed by that
 
 
 class Lock(asyncio.Lock):

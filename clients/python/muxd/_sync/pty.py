@@ -50,14 +50,13 @@ class PtyHandle:
                 message = self._message(socket, self._client.config.request_timeout)
                 if message[0] == OPENED:
                     break
+            self._opened = json.loads(message[1:])
+            self._offset = self._opened["offset"]
+            self._granted = self._offset
+            self._move(socket)
         except BaseException:
             self.disconnect()
             raise
-        self._opened = json.loads(message[1:])
-        self._offset = self._opened["offset"]
-        self._granted = self._offset
-        self._target = f"/v1/sessions/{quote(self.pid)}/attach?role=driver&screen=false"
-        self._move(socket)
 
     def _message(self, socket: WebSocket, timeout: Optional[float]) -> bytes:
         message = socket.receive(timeout)
