@@ -110,4 +110,8 @@ images: all ## container images as tars in build/, without an engine (as root)
 dist: ## source tarball of HEAD in build/
 	@mkdir -p build
 	git archive --prefix=muxd-$(VERSION)/ -o build/muxd-$(VERSION).tar.gz HEAD
-.PHONY: install images dist
+clients: ## wheel, sdist and npm tarball of the clients, in build/clients
+	clients/typescript/build.sh
+	for kind in wheel sdist; do python3 clients/python/backend.py $$kind build/clients || exit 1; done
+	cd build/clients/typescript && npm pack --silent --pack-destination ..
+.PHONY: install images dist clients

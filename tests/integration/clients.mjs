@@ -80,7 +80,10 @@ async function streams(s) {
   let r = await s.commands.run(line, { onStdout: (t) => { out.push(t); }, onStderr: (t) => { err.push(t); } });
   equal("characters are whole at the borders of pieces", "ü😀\n".repeat(3), out.join(""));
   equal("in the result as well", ["ü😀\n".repeat(3), "e\n", ["e\n"]], [r.stdout, r.stderr, err]);
-  equal("it came as it was printed", true, out.length > 3);
+  const h = await s.commands.run("echo first; read x; echo got $x", {
+    background: true, stdin: true, timeoutMs: 60_000, onStdout: async (t) => { if (t.includes("first")) await h.sendStdin("it\n"); },
+  });
+  equal("it comes as it is printed: the callback answers", "first\ngot it\n", (await h.wait()).stdout);
   r = await s.commands.run("printf 'a\\377b\\303'", { onStdout: () => undefined });
   equal("what is no UTF-8 is marked, and there in bytes", ["a\ufffdb\ufffd", "61ff62c3"], [r.stdout, Buffer.from(r.stdoutBytes).toString("hex")]);
   const big = "head -c 9000000 /dev/urandom | tee big; sha256sum big >&2; rm big";

@@ -21,6 +21,7 @@ for how in sync async; do
 	AGENT=clients-$how-$$ TOKEN_FILE=$tmp/token-$how /usr/bin/python3 -W error "$here/tests/integration/clients.py" $how >"$tmp/$how.log" 2>&1 &
 	told $how
 done
+/usr/bin/python3 "$here/tests/integration/clients_hostile.py" "$tmp/hostile.sock" || fail "see above"
 /usr/bin/python3 "$here/clients/generate.py" --check || fail "see above"
 "$here/clients/typescript/build.sh" >"$tmp/tsc" 2>&1 || { cat "$tmp/tsc"; fail "the TypeScript package is not built"; }
 new_token "clients-typescript-$$" agent terminal,rounds,files,lifecycle >"$tmp/token-typescript"

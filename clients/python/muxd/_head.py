@@ -38,10 +38,15 @@ def request(method: str, path: str, fields: List[Tuple[str, str]]) -> bytes:
     return ("\r\n".join(lines) + "\r\n\r\n").encode("ascii")
 
 
+def number(text: str) -> bool:
+    """Digits as HTTP means them; str.isdigit() knows others."""
+    return text.isascii() and text.isdigit()
+
+
 def parse(head: bytes) -> Head:
     lines = head.decode("latin-1").split("\r\n")
     words = lines[0].split(" ", 2)
-    if len(words) < 2 or not words[0].startswith("HTTP/1.") or not words[1].isdigit() or len(words[1]) != 3:
+    if len(words) < 2 or not words[0].startswith("HTTP/1.") or not number(words[1]) or len(words[1]) != 3:
         raise BadAnswer(f"the answer begins with {lines[0][:80]!r}")
     fields: Dict[str, str] = {}
     for line in lines[1:]:
@@ -61,7 +66,7 @@ def body_length(method: str, head: Head) -> Optional[int]:
     if "content-length" not in head.fields:
         return None
     length = head.fields["content-length"]
-    if not length.isdigit():
+    if not number(length) or len(length) > 15:
         raise BadAnswer(f"Content-Length is {length[:40]!r}")
     return int(length)
 

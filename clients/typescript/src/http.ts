@@ -1,6 +1,6 @@
 /** Requests to muxd: sent again where that is safe, and only there. */
 import { OPERATIONS, type OperationName } from "./api.js";
-import { BY_CODE, ConnectionLost, RequestTimeout, SandboxError } from "./errors.js";
+import { BY_CODE, ConnectionLost, ProtocolError, RequestTimeout, SandboxError } from "./errors.js";
 import { Broken, whole, type Answer, type Ask, type Body, type Transport } from "./transport.js";
 
 export interface ClientOptions {
@@ -48,7 +48,12 @@ export class Client {
 
   /** An answer of JSON. */
   async json<T>(operation: OperationName, values: Record<string, string>, call: Call = {}): Promise<T> {
-    return JSON.parse(new TextDecoder().decode((await this.bytes(operation, values, call)).bytes)) as T;
+    const { bytes, answer } = await this.bytes(operation, values, call);
+    try {
+      return JSON.parse(new TextDecoder().decode(bytes)) as T;
+    } catch (e) {
+      throw new ProtocolError(`the answer ${answer.status} is no JSON`, { status: answer.status, cause: e });
+    }
   }
 
   /** A whole answer: a cut in its body counts as one before. */
@@ -166,6 +171,6 @@ export function errorOf(status: number, body: Uint8Array, retryAfter?: string): 
   try {
     return errorFrom((JSON.parse(new TextDecoder().decode(body)) as { error: ErrorBody }).error, status, retryAfter);
   } catch {
-    return new SandboxError(`an answer ${status} that is none of muxd's`, { status });
+    return new ProtocolError(`an answer ${status} that is none of muxd's`, { status });
   }
 }

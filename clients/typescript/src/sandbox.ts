@@ -48,10 +48,10 @@ export class BaseSandbox {
   // --- made and found
 
   /** The agent's sandbox, made, found or woken, and running. */
-  static create<O, S extends BaseSandbox>(this: Self<O, S>, options: CreateOptions & ClientOptions & O): Promise<S>;
-  static create<O, S extends BaseSandbox>(this: Self<O, S>, agent: string, options: CreateOptions & ClientOptions & O): Promise<S>;
-  static async create<O, S extends BaseSandbox>(this: Self<O, S>, first: string | (CreateOptions & ClientOptions & O), second?: CreateOptions & ClientOptions & O): Promise<S> {
-    const options = (typeof first === "string" ? { ...second, agent: first } : first) as CreateOptions & ClientOptions & O;
+  static create<O, S extends BaseSandbox>(this: Self<O, S>, options?: CreateOptions & ClientOptions & O): Promise<S>;
+  static create<O, S extends BaseSandbox>(this: Self<O, S>, agent: string, options?: CreateOptions & ClientOptions & O): Promise<S>;
+  static async create<O, S extends BaseSandbox>(this: Self<O, S>, first?: string | (CreateOptions & ClientOptions & O), second?: CreateOptions & ClientOptions & O): Promise<S> {
+    const options = (typeof first === "string" ? { ...second, agent: first } : (first ?? {})) as CreateOptions & ClientOptions & O;
     const client = new Client(this.transport(options), options);
     try {
       const granted = options.agent ?? (await client.json<{ agent: string }>("getWebSession", {}, { again: true })).agent;
@@ -66,7 +66,8 @@ export class BaseSandbox {
   }
 
   /** One that was made before, woken if it sleeps; NotFound where there is none. */
-  static async connect<O, S extends BaseSandbox>(this: Self<O, S>, sandboxId: string, options: Pick<CreateOptions, "envs" | "createTimeoutMs"> & ClientOptions & O): Promise<S> {
+  static async connect<O, S extends BaseSandbox>(this: Self<O, S>, sandboxId: string, given?: Pick<CreateOptions, "envs" | "createTimeoutMs"> & ClientOptions & O): Promise<S> {
+    const options = (given ?? {}) as Pick<CreateOptions, "envs" | "createTimeoutMs"> & ClientOptions & O;
     const client = new Client(this.transport(options), options);
     try {
       const sandbox = new this(sandboxId, client, options.envs);
@@ -82,7 +83,8 @@ export class BaseSandbox {
   }
 
   /** All that the grant is for. */
-  static async list<O, S extends BaseSandbox>(this: Self<O, S>, options: { state?: string; prefix?: string } & ClientOptions & O): Promise<SandboxInfo[]> {
+  static async list<O, S extends BaseSandbox>(this: Self<O, S>, given?: { state?: string; prefix?: string } & ClientOptions & O): Promise<SandboxInfo[]> {
+    const options = (given ?? {}) as { state?: string; prefix?: string } & ClientOptions & O;
     const client = new Client(this.transport(options), options);
     const found: SandboxInfo[] = [];
     try {

@@ -38,7 +38,7 @@ class AsyncFollower:
         answer = await self._client.open("getRoundOutput", {"id": self._round}, query=query, accept="application/octet-stream", again=True,
                                          timeout=None)
         begins = answer.fields.get("muxd-offset", "")
-        if begins.isdigit() and int(begins) != self.offset or "muxd-missing" in answer.fields:
+        if begins.isascii() and begins.isdigit() and int(begins) != self.offset or "muxd-missing" in answer.fields:
             self.missing = True
         return answer
 

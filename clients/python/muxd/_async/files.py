@@ -1,15 +1,14 @@
 """Files: whole ones stream in and out, and the operations of the API on what is in the workspace."""
 from __future__ import annotations
 
-import json
 import os
 from typing import Any, AsyncIterator, Dict, Iterable, List, Literal, Mapping, Optional, Sequence, Union, cast, overload
 
 from ..api import FsFound, FsPatched, FsRead
-from ..errors import ConnectionLost, Corrupt, FileNotFound
+from ..errors import ConnectionLost, FileNotFound
 from ..types import (EntryInfo, FileType, PathLike, SearchMatch, Text, WriteEntry, WriteInfo, data_in, data_out, entry, milliseconds, path_in, path_out,
                      path_query)
-from .http import AsyncAnswer, AsyncClient
+from .http import AsyncAnswer, AsyncClient, as_object
 
 READ_MAX = 1 << 20
 
@@ -58,7 +57,7 @@ class AsyncFiles:
         query = {**path_query(path), "mode": None if mode is None else f"{mode:o}", "parents": parents, "timeout_ms": milliseconds(timeout)}
         answer = await self._client.open("putFile", {"agent": self._agent}, query=query, content=content, size=_size(content) if size is None else size,
                                          again=True, timeout=_patience(self._client, timeout), whole=True)
-        raw = _object(await answer.read())
+        raw = as_object(await answer.read(), answer.status)
         name = path_out(raw["path"])
         return WriteInfo(name=os.path.basename(name), path=name, type=FileType.FILE, size=raw["size"], sha256=raw["sha256"])
 
@@ -171,13 +170,6 @@ def _list(words: Optional[Sequence[str]]) -> Optional[List[str]]:
 def _written(raw: Dict[str, Any]) -> WriteInfo:
     path = path_out(raw["path"])
     return WriteInfo(name=os.path.basename(path), path=path, type=FileType.FILE, size=raw["size"], sha256=raw.get("sha256", ""))
-
-
-def _object(raw: bytes) -> Dict[str, Any]:
-    value = json.loads(raw)
-    if not isinstance(value, dict):
-        raise Corrupt("the answer is no object")
-    return value
 
 
 def _size(content: Any) -> Optional[int]:

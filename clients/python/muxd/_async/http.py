@@ -11,10 +11,11 @@ from .. import _head
 from .._net.aio import Stream, iterate, sleep
 from ..api import OPERATIONS
 from ..connection import ConnectionConfig
-from ..errors import ConnectionLost, RequestTimeout, SandboxError, error_class
+from ..errors import ConnectionLost, ProtocolError, RequestTimeout, SandboxError, error_class
 
 IDLE_MAX = 4  # connections that are kept
 IDLE_AGE = 10.0  # seconds; muxd's api.idle_timeout is longer
+INTERIM_MAX = 16  # answers of 1xx before the one
 PAUSE, PAUSE_MAX = 0.05, 2.0
 
 
@@ -140,10 +141,7 @@ class AsyncClient:
                    body: Optional[Mapping[str, Any]] = None, again: bool = False, timeout: Optional[float] = None) -> Dict[str, Any]:
         """An answer of JSON. `again`: saying it twice does no harm."""
         answer = await self.open(operation, values, query=query, body=body, again=again, timeout=timeout, whole=True)
-        result = json.loads(await answer.read())
-        if not isinstance(result, dict):
-            raise SandboxError("the answer is no object", status=answer.status)
-        return result
+        return as_object(await answer.read(), answer.status)
 
     async def open(self, operation: str, values: Optional[Mapping[str, str]] = None, *, query: Optional[Mapping[str, Any]] = None,
                    body: Optional[Mapping[str, Any]] = None, content: Any = None, size: Optional[int] = None,
@@ -211,7 +209,7 @@ class AsyncClient:
         except (BrokenPipeError, ConnectionResetError):
             pass  # a refusal may have come before all was sent: it is read now
         rest = bytearray()
-        while True:
+        for _ in range(INTERIM_MAX):
             while b"\r\n\r\n" not in rest:
                 data = await stream.read(timeout)
                 if not data or len(rest) > _head.HEAD_MAX:
@@ -222,6 +220,7 @@ class AsyncClient:
             rest = bytearray(behind)
             if head.status >= 200:
                 return AsyncAnswer(self, stream, head, _head.body_length(request.method, head), bytes(rest), timeout)
+        raise _head.BadAnswer("answers of 1xx have no end")
 
 
 class _Request:
@@ -283,15 +282,25 @@ def _lost(e: BaseException, config: ConnectionConfig, request: _Request, timeout
     return lost
 
 
+def as_object(raw: bytes, status: int) -> Dict[str, Any]:
+    try:
+        value = json.loads(raw)
+    except ValueError as e:
+        raise ProtocolError(f"the answer {status} is no JSON: {e}", status=status) from e
+    if not isinstance(value, dict):
+        raise ProtocolError(f"the answer {status} is no object", status=status)
+    return value
+
+
 async def _error(answer: AsyncAnswer) -> SandboxError:
     raw = await answer.read()
     try:
         about = json.loads(raw)["error"]
         code, message = str(about["code"]), str(about["message"])
     except (ValueError, KeyError, TypeError):
-        return SandboxError(f"an answer {answer.status} that is none of muxd's", status=answer.status)
+        return ProtocolError(f"an answer {answer.status} that is none of muxd's", status=answer.status)
     error = error_class(code)(message, code=code, hint=str(about.get("hint", "")), request_id=str(about.get("request_id", "")),
                               status=answer.status, details=about.get("details"))
     word = answer.fields.get("retry-after", "")
-    error.retry_after = float(word) if word.isdigit() else 1.0
+    error.retry_after = float(word) if _head.number(word) else 1.0
     return error

@@ -4,15 +4,14 @@ Made by clients/generate.py; a change belongs there, or into _async/.
 """
 from __future__ import annotations
 
-import json
 import os
 from typing import Any, Iterator, Dict, Iterable, List, Literal, Mapping, Optional, Sequence, Union, cast, overload
 
 from ..api import FsFound, FsPatched, FsRead
-from ..errors import ConnectionLost, Corrupt, FileNotFound
+from ..errors import ConnectionLost, FileNotFound
 from ..types import (EntryInfo, FileType, PathLike, SearchMatch, Text, WriteEntry, WriteInfo, data_in, data_out, entry, milliseconds, path_in, path_out,
                      path_query)
-from .http import Answer, Client
+from .http import Answer, Client, as_object
 
 READ_MAX = 1 << 20
 
@@ -61,7 +60,7 @@ class Files:
         query = {**path_query(path), "mode": None if mode is None else f"{mode:o}", "parents": parents, "timeout_ms": milliseconds(timeout)}
         answer = self._client.open("putFile", {"agent": self._agent}, query=query, content=content, size=_size(content) if size is None else size,
                                          again=True, timeout=_patience(self._client, timeout), whole=True)
-        raw = _object(answer.read())
+        raw = as_object(answer.read(), answer.status)
         name = path_out(raw["path"])
         return WriteInfo(name=os.path.basename(name), path=name, type=FileType.FILE, size=raw["size"], sha256=raw["sha256"])
 
@@ -174,13 +173,6 @@ def _list(words: Optional[Sequence[str]]) -> Optional[List[str]]:
 def _written(raw: Dict[str, Any]) -> WriteInfo:
     path = path_out(raw["path"])
     return WriteInfo(name=os.path.basename(path), path=path, type=FileType.FILE, size=raw["size"], sha256=raw.get("sha256", ""))
-
-
-def _object(raw: bytes) -> Dict[str, Any]:
-    value = json.loads(raw)
-    if not isinstance(value, dict):
-        raise Corrupt("the answer is no object")
-    return value
 
 
 def _size(content: Any) -> Optional[int]:
