@@ -7,7 +7,7 @@ PKG_BUILD := gcc make pkg-config libc6-dev libwebsockets-dev libwebsockets-evlib
 PKG_RUN   := openssh-client curl
 PKG_TEST  := $(PKG_RUN) libcmocka-dev openssh-server sshpass tmux asciinema clang clang-tidy clang-format libclang-rt-14-dev \
 	shellcheck jq mandoc procps python3 python3-yaml python3-jsonschema python3-paramiko python3-cryptography python3-zstandard python3-websockets python3-prometheus-client vim less ca-certificates openssl libcap2-bin git ccache \
-	chromium fonts-dejavu-core iproute2 rsyslog rsyslog-gnutls python3-botocore \
+	chromium fonts-dejavu-core iproute2 rsyslog rsyslog-gnutls python3-botocore mypy zsh fish \
 	golang-go golang-github-masterminds-sprig-dev golang-k8s-sigs-yaml-dev
 PKG_K8S   := golang-1.19-go golang-github-modern-go-reflect2-dev dpkg-dev patch xz-utils etcd-server containerd runc \
 	containernetworking-plugins busybox-static iproute2 openssl curl jq python3 gcc libc6-dev procps e2fsprogs
@@ -100,10 +100,18 @@ install: all ## into PREFIX (DESTDIR is honoured)
 	install -s $(BUILD)/muxd $(BUILD)/muxctl $(DESTDIR)$(PREFIX)/bin
 	install -s $(BUILD)/muxd-recorder $(BUILD)/muxd-screen $(BUILD)/muxd-archive $(BUILD)/muxd-witness $(BUILD)/muxlet $(DESTDIR)$(PREFIX)/libexec/muxd
 	for n in 1 5 8; do install -m 644 docs/man/*.$$n $(DESTDIR)$(PREFIX)/share/man/man$$n; done
+	for at in bash-completion/completions/muxctl:bash zsh/site-functions/_muxctl:zsh fish/vendor_completions.d/muxctl.fish:fish; do \
+		install -d $$(dirname $(DESTDIR)$(PREFIX)/share/$${at%:*}) && \
+		$(BUILD)/muxctl completion script $${at##*:} >$(DESTDIR)$(PREFIX)/share/$${at%:*} && \
+		chmod 644 $(DESTDIR)$(PREFIX)/share/$${at%:*} || exit 1; done
 images: all ## container images as tars in build/, without an engine (as root)
 	deploy/image/image.sh muxd $(BUILD) $(BUILD)/muxd-image.tar muxd:$(VERSION)
 	deploy/image/image.sh muxlet $(BUILD) $(BUILD)/muxlet-image.tar muxlet:$(VERSION)
 dist: ## source tarball of HEAD in build/
 	@mkdir -p build
 	git archive --prefix=muxd-$(VERSION)/ -o build/muxd-$(VERSION).tar.gz HEAD
-.PHONY: install images dist
+clients: ## wheel, sdist and npm tarball of the clients, in build/clients
+	clients/typescript/build.sh
+	for kind in wheel sdist; do python3 clients/python/backend.py $$kind build/clients || exit 1; done
+	cd build/clients/typescript && npm pack --silent --pack-destination ..
+.PHONY: install images dist clients

@@ -15,13 +15,13 @@
 #define OPTIONS_MAX 32
 #define USAGE_MAX   (64 * 1024)
 
-static const struct ctl_option common_options[] = {
+const struct ctl_option args_common[] = {
     {"state", 0, "DIR", "State directory of the daemon (else $MUXD_STATE, else ./.muxd)."},
     {"output", 'o', "table|json", "How results and errors are printed."},
     {"help", 'h', NULL, "This text."},
     {NULL, 0, NULL, NULL},
 };
-static const struct ctl_option global_options[] = {
+const struct ctl_option args_before[] = {
     {"version", 'V', NULL, "Version of muxctl."},
     {NULL, 0, NULL, NULL},
 };
@@ -57,7 +57,7 @@ static void form_init(struct getopt_form *f, const char *prefix, const struct ct
 	memset(f, 0, sizeof(*f));
 	memcpy(f->shorts, prefix, strlen(prefix) + 1);
 	form_add(f, own);
-	form_add(f, common_options);
+	form_add(f, args_common);
 }
 
 static int take_output(const char *value, struct ctl_args *out, struct err *e)
@@ -127,7 +127,7 @@ int args_global(int argc, char **argv, struct ctl_args *out, bool *out_version, 
 {
 	struct getopt_form f;
 
-	form_init(&f, "+:", global_options);
+	form_init(&f, "+:", args_before);
 	int rc = parse_options(&f, argc, argv, out, e);
 	*out_version = rc == 0 && args_has(out, "version");
 	*out_next = optind;
@@ -305,7 +305,7 @@ char *args_usage(const struct ctl_command *cmd)
 	buf_printf(&b, "usage: muxctl %s%s%s [options]\n\n%s\n\n", cmd->name, *cmd->operands ? " " : "", cmd->operands,
 		   cmd->help);
 	usage_options(&b, cmd->options);
-	usage_options(&b, common_options);
+	usage_options(&b, args_common);
 	if (cmd->more)
 		buf_printf(&b, "\n%s", cmd->more);
 	return usage_text(&b);
@@ -323,8 +323,8 @@ char *args_usage_all(const struct ctl_command *const *tables)
 		buf_printf(&b, "  %-34s %s\n", left, cmd->help);
 	}
 	buf_append_str(&b, "\n");
-	usage_options(&b, common_options);
-	usage_options(&b, global_options);
+	usage_options(&b, args_common);
+	usage_options(&b, args_before);
 	buf_append_str(&b, "\nmuxctl COMMAND --help says more. Exit status: 0, that of the round (exec), or one that\n"
 			   "tells the kind of error; see muxctl(1).\n");
 	return usage_text(&b);

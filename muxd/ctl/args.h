@@ -47,6 +47,9 @@ struct ctl_args {
 	const char *state_dir; /* NULL: not given */
 };
 
+/* The options of every command, and those that stand before one alone. */
+extern const struct ctl_option args_common[], args_before[];
+
 /*
  * What stands before the command: --state, -o, --help, --version. *out_next: the first word of the command, or argc.
  * ERR_INVAL.

@@ -22,6 +22,7 @@ const struct ctl_command *const ctl_commands[] = {
     audit_commands,
     keep_commands,
     daemon_commands,
+    completion_commands,
     NULL,
 };
 
@@ -78,7 +79,7 @@ static int run_command(struct ctl *c, int argc, char **argv, struct ctl_args *a)
 
 int ctl_main(int argc, char **argv)
 {
-	struct ctl c = {.state_dir = "./.muxd"};
+	struct ctl c = {.state_dir = "./.muxd", .commands = ctl_commands};
 	struct ctl_args a = {0};
 	struct err e = {0};
 	bool version = false;

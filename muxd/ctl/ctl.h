@@ -18,7 +18,8 @@
 struct ctl {
 	const char *state_dir;
 	bool json;
-	char hint[256]; /* of a remote error; "" = the table's */
+	const struct ctl_command *const *commands; /* all of them, NULL-ended */
+	char hint[256];                            /* of a remote error; "" = the table's */
 };
 
 /* Every command, in tables (commands.c, NULL-ended), and muxctl itself: argv in, exit status out. */

@@ -23,5 +23,6 @@ extern const struct ctl_command verify_commands[];
 extern const struct ctl_command audit_commands[];
 extern const struct ctl_command keep_commands[];
 extern const struct ctl_command daemon_commands[];
+extern const struct ctl_command completion_commands[];
 
 #endif

@@ -123,11 +123,13 @@ int relay_status(const json_t *exit, unsigned long long timeout_ns, char *line, 
 	if (strcmp(cause, "timeout") == 0) {
 		if (timeout_ns)
 			clock_format_duration(timeout_ns, limit, sizeof(limit));
-		text_format(line, size, "command timed out%s%s and was killed", *limit ? " after " : "", limit);
+		text_format(line, size, "command timed out%s%s and was killed [%s]", *limit ? " after " : "", limit,
+			    err_name(ERR_EXEC_TIMEOUT));
 		return 124;
 	}
 	if (strcmp(cause, "idle_timeout") == 0) {
-		text_format(line, size, "command was killed: %s", *message ? message : "no output");
+		text_format(line, size, "command was killed: %s [%s]", *message ? message : "no output",
+			    err_name(ERR_EXEC_TIMEOUT));
 		return 124;
 	}
 	if (strcmp(cause, "killed") == 0)

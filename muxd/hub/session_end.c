@@ -261,10 +261,11 @@ static int audit_end(struct session *s)
 	if (s->kind == SESSION_PORT)
 		outcome = s->result.failed ? err_name(s->result.failed) : "ok";
 	return audit_event(s->hub, end_event(s), &rq, s->agent->name, outcome,
-			   json_pack("{s:s,s:s,s:i,s:i,s:s,s:I,s:I,s:s*,s:s*}", "session", s->id_text, "task",
-				     s->launch.task, "code", r->code, "signal", r->signal, "message", r->message,
-				     "stdout_bytes", (json_int_t)r->total[1], "stderr_bytes", (json_int_t)r->total[2],
-				     "stdout_sha256", digest_of(r, 1), "stderr_sha256", digest_of(r, 2)));
+			   json_pack("{s:s,s:s,s:i,s:i,s:s*,s:s,s:I,s:I,s:s*,s:s*}", "session", s->id_text, "task",
+				     s->launch.task, "code", r->code, "signal", r->signal, "error",
+				     exit_cause_error(r->cause), "message", r->message, "stdout_bytes",
+				     (json_int_t)r->total[1], "stderr_bytes", (json_int_t)r->total[2], "stdout_sha256",
+				     digest_of(r, 1), "stderr_sha256", digest_of(r, 2)));
 }
 
 /* Again until there is room for it: an end that the audit log does not tell would look like work that goes on. */

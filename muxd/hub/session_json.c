@@ -145,9 +145,10 @@ void session_result_read(const json_t *exit, struct session_result *out)
 
 static json_t *exit_json(const struct session_result *r)
 {
-	return json_pack("{s:s,s:o,s:s?,s:s*}", "cause", exit_cause_name(r->cause), "code",
+	return json_pack("{s:s,s:o,s:s?,s:s*,s:s*}", "cause", exit_cause_name(r->cause), "code",
 			 r->code >= 0 ? json_integer(r->code) : json_null(), "signal",
-			 r->signal ? signal_name(r->signal) : NULL, "message", r->message[0] ? r->message : NULL);
+			 r->signal ? signal_name(r->signal) : NULL, "error", exit_cause_error(r->cause), "message",
+			 r->message[0] ? r->message : NULL);
 }
 
 static json_t *farewell_stream(const struct session_result *r, int stream)
@@ -157,9 +158,10 @@ static json_t *farewell_stream(const struct session_result *r, int stream)
 
 json_t *session_farewell(const struct session_result *r)
 {
-	return json_pack("{s:{s:s,s:i,s:s,s:s},s:o,s:o,s:I}", "exit", "cause", exit_cause_name(r->cause), "code",
-			 r->code, "signal", r->signal ? signal_name(r->signal) : "", "message", r->message, "stdout",
-			 farewell_stream(r, STREAM_OUTPUT), "stderr", farewell_stream(r, STREAM_STDERR), "duration_ms",
+	return json_pack("{s:{s:s,s:i,s:s,s:s*,s:s},s:o,s:o,s:I}", "exit", "cause", exit_cause_name(r->cause), "code",
+			 r->code, "signal", r->signal ? signal_name(r->signal) : "", "error",
+			 exit_cause_error(r->cause), "message", r->message, "stdout", farewell_stream(r, STREAM_OUTPUT),
+			 "stderr", farewell_stream(r, STREAM_STDERR), "duration_ms",
 			 (json_int_t)(r->duration_ns / NS_PER_MS));
 }
 

@@ -1093,6 +1093,11 @@ const char *exit_cause_name(enum exit_cause c)
 	return c <= EXIT_IDLE_TIMEOUT ? cause_names[c] : "unknown";
 }
 
+const char *exit_cause_error(enum exit_cause c)
+{
+	return c == EXIT_TIMEOUT || c == EXIT_IDLE_TIMEOUT ? err_name(ERR_EXEC_TIMEOUT) : NULL;
+}
+
 int exit_cause_parse(const char *s, enum exit_cause *out)
 {
 	for (int i = EXIT_EXITED; i <= EXIT_IDLE_TIMEOUT; i++)

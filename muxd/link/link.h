@@ -178,6 +178,8 @@ size_t link_queued(const struct link *l);
 #define LINK_SPOOL_MAX    (4 * 1024 * 1024) /* unacknowledged bytes muxlet keeps per channel and stream */
 
 const char *exit_cause_name(enum exit_cause c); /* exit timeout killed oom lost unknown not_started idle_timeout */
+/* Its code in the table of errors; NULL: it is no failure of muxd's. */
+const char *exit_cause_error(enum exit_cause c);
 int exit_cause_parse(const char *s, enum exit_cause *out);
 
 #endif

@@ -47,7 +47,7 @@ equal "no time is no timeout" invalid_request "$(round '{"argv":["true"],"idle_t
 equal "nor is one beyond what may be set" "/idle_timeout_ms" "$(round '{"argv":["true"],"idle_timeout_ms":99999999999}' | jq -r '.error.message | split(":")[0]')"
 status=0
 muxctl exec --reason story --task story --idle-timeout 500ms $agent -- sleep 300 2>"$tmp/said" || status=$?
-equal "muxctl takes it" "124 muxctl: command was killed: no output for 500ms" "$status $(tail -n 1 "$tmp/said")"
+equal "muxctl takes it" "124 muxctl: command was killed: no output for 500ms [sandbox_exec_timeout]" "$status $(tail -n 1 "$tmp/said")"
 
 # ---- one connection for all of it
 

@@ -1,5 +1,5 @@
 #!/bin/bash
-# lint.sh: clang-tidy over the C, shellcheck over the scripts, mandoc over the man pages, docs.py over the documents, tsc and eslint over the pages.
+# lint.sh: clang-tidy over the C, shellcheck over the scripts, mandoc over the man pages, docs.py over the documents, mypy over the client, tsc and eslint over the pages.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 bad=0
@@ -16,6 +16,7 @@ else
 	bad=1
 fi
 tests/lib/docs.py || bad=1
+(cd clients/python && mypy --strict --python-version 3.9 --no-error-summary --cache-dir ../../build/mypy muxd) || bad=1
 tests/lib/tidy.py || bad=1
 [ $bad -eq 0 ] && echo "lint: fine"
 exit $bad

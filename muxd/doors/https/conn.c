@@ -302,7 +302,8 @@ void conn_log(const struct conn *c, int status)
 		rest_metrics_routed(&c->door->metrics, status);
 	else
 		rest_metrics_count(&c->door->metrics, x->route, status, took);
-	log_info(&ids, "%s%s %s %d %llu ms", x->routed ? "routed " : "", http_method_name(x->method), x->path, status,
+	log_info(&ids, "%s%s %s %d%s%s %llu ms", x->routed ? "routed " : "", http_method_name(x->method), x->path,
+		 status, x->error ? " " : "", x->error ? err_name(x->error) : "",
 		 (unsigned long long)(took / NS_PER_MS));
 }
 

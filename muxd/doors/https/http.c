@@ -297,6 +297,7 @@ static void reply_error(struct http_exchange *x, int status, int rc, const struc
 	json_t *o = json_pack("{s:{s:s,s:s,s:s,s:s,s:O*}}", "error", "code", err_name(rc), "message", message, "hint",
 			      err_hint(rc), "request_id", x->id_text, "details", details);
 
+	x->error = rc;
 	if (status == 401)
 		x->challenge = true;
 	if ((status == 429 || status == 503) && !x->retry_after_s)

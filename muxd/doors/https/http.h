@@ -92,6 +92,7 @@ struct http_exchange {
 	/* response */
 	bool answered, gone;
 	int status;
+	int error;                /* of an error's answer: ERR_* */
 	const char *content_type; /* static */
 	struct buf out;
 	struct buf headers;               /* lines of its own, each with its end; wiped */

@@ -1,0 +1,198 @@
+"""Files: whole ones stream in and out, and the operations of the API on what is in the workspace.
+
+Made by clients/generate.py; a change belongs there, or into _async/.
+"""
+from __future__ import annotations
+
+import os
+from typing import Any, Iterator, Dict, Iterable, List, Literal, Mapping, Optional, Sequence, Union, cast, overload
+
+from ..api import FsFound, FsPatched, FsRead
+from ..errors import ConnectionLost, FileNotFound
+from ..types import (EntryInfo, FileType, PathLike, SearchMatch, Text, WriteEntry, WriteInfo, data_in, data_out, entry, milliseconds, path_in, path_out,
+                     path_query)
+from .http import Answer, Client, as_object
+
+READ_MAX = 1 << 20
+
+
+class Files:
+    """`sandbox.files`. A path is in the workspace, relative or with /workspace in front; read() and write() reach other places."""
+
+    def __init__(self, client: Client, agent: str) -> None:
+        self._client, self._agent = client, agent
+
+    def _do(self, operation: str, path: PathLike, again: bool = False, timeout: Optional[float] = None, **more: Any) -> Dict[str, Any]:
+        body = {"path": path_in(path), "timeout_ms": milliseconds(timeout)}
+        body.update(more)
+        return self._client.json(operation, {"agent": self._agent}, body={k: v for k, v in body.items() if v is not None}, again=again,
+                                       timeout=_patience(self._client, timeout))
+
+    # --- whole files, of any size
+
+    @overload
+    def read(self, path: PathLike, format: Literal["text"] = "text", timeout: Optional[float] = ...) -> str: ...
+
+    @overload
+    def read(self, path: PathLike, format: Literal["bytes"], timeout: Optional[float] = ...) -> bytes: ...
+
+    @overload
+    def read(self, path: PathLike, format: Literal["stream"], timeout: Optional[float] = ...) -> Iterator[bytes]: ...
+
+    def read(self, path: PathLike, format: str = "text", timeout: Optional[float] = None) -> Union[str, bytes, Iterator[bytes]]:
+        """The content: text (UnicodeDecodeError where it is no UTF-8), bytes, or an iterator of bytes that holds little of it."""
+        if format not in ("text", "bytes", "stream"):
+            raise ValueError(f"format {format!r} is none of text, bytes, stream")
+        answer = self._client.open("getFile", {"agent": self._agent}, query={**path_query(path), "timeout_ms": milliseconds(timeout)},
+                                         accept="*/*", again=True, timeout=_patience(self._client, timeout), whole=format != "stream")
+        if format == "stream":
+            return _pieces(answer)
+        raw = answer.read()
+        return raw.decode("utf-8") if format == "text" else raw
+
+    def write(self, path: PathLike, data: Any, mode: Optional[int] = None, parents: bool = True, size: Optional[int] = None,
+                    timeout: Optional[float] = None) -> WriteInfo:
+        """
+        The file with that content, whole or not at all: text, bytes, a file opened for bytes, or an iterable of bytes. Without `size`
+        an iterable goes in chunks, 100 MiB at the most.
+        """
+        content = data.encode() if isinstance(data, str) else bytes(data) if isinstance(data, (bytes, bytearray, memoryview)) else data
+        query = {**path_query(path), "mode": None if mode is None else f"{mode:o}", "parents": parents, "timeout_ms": milliseconds(timeout)}
+        answer = self._client.open("putFile", {"agent": self._agent}, query=query, content=content, size=_size(content) if size is None else size,
+                                         again=True, timeout=_patience(self._client, timeout), whole=True)
+        raw = as_object(answer.read(), answer.status)
+        name = path_out(raw["path"])
+        return WriteInfo(name=os.path.basename(name), path=name, type=FileType.FILE, size=raw["size"], sha256=raw["sha256"])
+
+    def write_files(self, files: Iterable[Union[WriteEntry, Mapping[str, Any]]]) -> List[WriteInfo]:
+        """One after the other; each is whole, and those before one that fails stay."""
+        done = []
+        for f in files:
+            path, data = (f.path, f.data) if isinstance(f, WriteEntry) else (f["path"], f["data"])
+            done.append(self.write(path, data))
+        return done
+
+    # --- what a name is
+
+    def get_info(self, path: PathLike, follow: bool = False) -> EntryInfo:
+        return entry((self._do("statFile", path, again=True, follow=follow))["entry"])
+
+    def exists(self, path: PathLike) -> bool:
+        try:
+            self.get_info(path)
+        except FileNotFound:
+            return False
+        return True
+
+    def list(self, path: PathLike = ".", depth: int = 1, ignore: Optional[Sequence[str]] = None, gitignore: bool = False) -> List[EntryInfo]:
+        """Names, each directory before what is in it; however many, by as many pages as that takes."""
+        return self._pages("listFile", path, depth=depth, ignore=_list(ignore), gitignore=gitignore)
+
+    def glob(self, pattern: str, path: PathLike = ".", ignore: Optional[Sequence[str]] = None, gitignore: bool = False) -> List[EntryInfo]:
+        return self._pages("globFile", path, pattern=pattern, ignore=_list(ignore), gitignore=gitignore)
+
+    def _pages(self, operation: str, path: PathLike, **more: Any) -> List[EntryInfo]:
+        found: List[EntryInfo] = []
+        while True:
+            page = self._do(operation, path, again=True, **more)
+            found += [entry(raw) for raw in page["entries"]]
+            if "cursor" not in page:
+                return found
+            more["cursor"] = page["cursor"]
+
+    # --- parts of a file
+
+    def read_part(self, path: PathLike, offset: int = 0, length: int = READ_MAX) -> bytes:
+        """Bytes, 1 MiB at most; an offset below 0 is from the end."""
+        raw = self._do("readFile", path, again=True, offset=offset, length=length)
+        return data_out(raw["data"], raw["encoding"])
+
+    def read_lines(self, path: PathLike, from_line: int = 1, to_line: Optional[int] = None) -> FsRead:
+        """Lines, both ends included, with the file's SHA-256 for if_match."""
+        return cast(FsRead, self._do("readFile", path, again=True, from_line=from_line, to_line=to_line, length=READ_MAX))
+
+    def search(self, pattern: str, path: PathLike = ".", regex: bool = False, ignore_case: bool = False, context: int = 0, limit: int = 200,
+                     ignore: Optional[Sequence[str]] = None, gitignore: bool = False) -> List[SearchMatch]:
+        """Lines in which it is found; see search_raw() for binary files, and for whether that was all."""
+        found = self.search_raw(pattern, path, regex=regex, ignore_case=ignore_case, context=context, limit=limit, ignore=_list(ignore),
+                                      gitignore=gitignore)
+        return [SearchMatch(path=path_out(f["path"]), line=m["line"], text=m["text"], match=m["match"], column=m.get("column"))
+                for f in found["results"] for m in f["lines"]]
+
+    def search_raw(self, pattern: str, path: PathLike = ".", **more: Any) -> FsFound:
+        return cast(FsFound, self._do("searchFile", path, again=True, pattern=pattern, **more))
+
+    # --- changes
+
+    def edit(self, path: PathLike, data: Text, if_match: Optional[str] = None, create_only: bool = False, parents: bool = True,
+                   mode: Optional[int] = None) -> WriteInfo:
+        """write() for small files, that can be refused: `if_match` is the SHA-256 that the file must have, else FileChanged; with
+        create_only FileExists where there is one."""
+        guarded = create_only or if_match is not None
+        raw = self._do("writeFile", path, again=not guarded, if_match=if_match, create_only=create_only, parents=parents,
+                             mode=None if mode is None else f"{mode:o}", **data_in(data))
+        return _written(raw)
+
+    def append(self, path: PathLike, data: Text, parents: bool = True, if_match: Optional[str] = None) -> WriteInfo:
+        return _written(self._do("appendFile", path, parents=parents, if_match=if_match, **data_in(data)))
+
+    def make_dir(self, path: PathLike, parents: bool = True, mode: Optional[int] = None) -> bool:
+        """False where it was there already; without `parents` that is FileExists."""
+        raw = self._do("mkdirFile", path, again=parents, parents=parents, mode=None if mode is None else f"{mode:o}")
+        return bool(raw.get("created", True))
+
+    def rename(self, old_path: PathLike, new_path: PathLike, overwrite: bool = False, parents: bool = False) -> EntryInfo:
+        raw = self._do("moveFile", old_path, to=path_in(new_path), overwrite=overwrite, parents=parents)
+        return entry(raw["entry"])
+
+    def copy(self, path: PathLike, to: PathLike, recursive: bool = False, overwrite: bool = False, parents: bool = False) -> EntryInfo:
+        raw = self._do("copyFile", path, to=path_in(to), recursive=recursive, overwrite=overwrite, parents=parents)
+        return entry(raw["entry"])
+
+    def remove(self, path: PathLike, recursive: bool = True) -> None:
+        """A directory with what is in it, as E2B has it."""
+        self._do("deleteFile", path, recursive=recursive)
+
+    def chmod(self, path: PathLike, mode: int) -> EntryInfo:
+        return entry((self._do("chmodFile", path, again=True, mode=f"{mode:o}"))["entry"])
+
+    def patch(self, patch: Text, path: PathLike = ".", dry_run: bool = False) -> FsPatched:
+        """A unified diff, a `*** Begin Patch` envelope or SEARCH/REPLACE blocks: all of it, or PatchRefused with why in details."""
+        return cast(FsPatched, self._do("patchFile", path, again=dry_run, dry_run=dry_run, **data_in(patch)))
+
+
+def _patience(client: Client, timeout: Optional[float]) -> Optional[float]:
+    """A transfer's own timeout is the daemon's to tell."""
+    return timeout + client.config.request_timeout if timeout else None
+
+
+def _list(words: Optional[Sequence[str]]) -> Optional[List[str]]:
+    return None if words is None else [*words]
+
+
+def _written(raw: Dict[str, Any]) -> WriteInfo:
+    path = path_out(raw["path"])
+    return WriteInfo(name=os.path.basename(path), path=path, type=FileType.FILE, size=raw["size"], sha256=raw.get("sha256", ""))
+
+
+def _size(content: Any) -> Optional[int]:
+    """Of a file, what is left of it."""
+    if isinstance(content, bytes) or not hasattr(content, "seek") or not hasattr(content, "tell"):
+        return None
+    here = int(content.tell())
+    end = int(content.seek(0, os.SEEK_END))
+    content.seek(here)
+    return end - here
+
+
+def _pieces(answer: Answer) -> Iterator[bytes]:
+    try:
+        while True:
+            piece = answer.read_some()
+            if not piece:
+                return
+            yield piece
+    except OSError as e:
+        raise ConnectionLost(f"the content broke off: {e}.") from e
+    finally:
+        answer.close()

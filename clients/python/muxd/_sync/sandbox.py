@@ -1,0 +1,177 @@
+"""The sandbox of an agent: made or found, slept and woken, forked and ended.
+
+Made by clients/generate.py; a change belongs there, or into _async/.
+"""
+from __future__ import annotations
+
+import uuid
+from typing import Any, Dict, List, Mapping, Optional, Type, TypeVar
+from types import TracebackType
+
+from ..connection import ConnectionConfig, config_of
+from ..errors import NotFound
+from ..types import SandboxInfo, SnapshotInfo, duration, milliseconds, sandbox_info, snapshot_info
+from .commands import Commands
+from .files import Files
+from .http import Client
+from .pty import Pty
+
+S = TypeVar("S", bound="Sandbox")
+CREATE_TIMEOUT = 120.0  # seconds
+
+
+class Sandbox:
+    """
+    A sandbox, by the name of its agent. `with Sandbox.create()` ends it, if the name was made up for it: nobody else has it.
+    A named agent's sandbox and workspace stay; kill() ends them.
+    """
+
+    def __init__(self, agent: str, client: Client, *, envs: Optional[Mapping[str, str]] = None, own: bool = False) -> None:
+        self._client, self._own = client, own
+        self.sandbox_id = agent
+        self.commands = Commands(client, agent, envs)
+        self.files = Files(client, agent)
+        self.pty = Pty(client, agent)
+
+    # --- made and found
+
+    @classmethod
+    def create(cls: Type[S], agent: Optional[str] = None, *, ttl: Optional[float] = None, idle_ttl: Optional[float] = None,
+                     envs: Optional[Mapping[str, str]] = None, pod_template: Optional[Mapping[str, Any]] = None, timeout: Optional[float] = None,
+                     connection: Optional[ConnectionConfig] = None, **arguments: Any) -> S:
+        """
+        The agent's sandbox, made, found or woken, and running. Without `agent` it is the one that the grant names; a grant for every agent
+        gets a new one with a name of its own. `ttl` is how many seconds it may live (E2B's timeout; scope lifecycle), `timeout` how many
+        this may take: then SandboxCreateTimeout. The other arguments are ConnectionConfig's.
+        """
+        client = Client(config_of(connection, arguments))
+        try:
+            name = agent or _granted(client)
+            own = name is None
+            name = name or f"sbx-{uuid.uuid4().hex[:16]}"
+            sandbox = cls(name, client, envs=envs, own=own)
+            sandbox._wake(ttl, idle_ttl, timeout, pod_template)
+        except BaseException:
+            client.close()
+            raise
+        return sandbox
+
+    @classmethod
+    def connect(cls: Type[S], sandbox_id: str, *, envs: Optional[Mapping[str, str]] = None, timeout: Optional[float] = None,
+                      connection: Optional[ConnectionConfig] = None, **arguments: Any) -> S:
+        """One that was made before, woken if it sleeps; NotFound where there is none."""
+        client = Client(config_of(connection, arguments))
+        try:
+            sandbox = cls(sandbox_id, client, envs=envs)
+            if (sandbox.get_info()).state in ("absent", "destroying"):
+                raise NotFound(f"there is no sandbox {sandbox_id}", hint="Sandbox.create() makes one.")
+            sandbox._wake(None, None, timeout, None)
+        except BaseException:
+            client.close()
+            raise
+        return sandbox
+
+    @classmethod
+    def list(cls, *, state: Optional[str] = None, prefix: Optional[str] = None, connection: Optional[ConnectionConfig] = None,
+                   **arguments: Any) -> List[SandboxInfo]:
+        """All that the grant is for."""
+        client = Client(config_of(connection, arguments))
+        found: List[SandboxInfo] = []
+        try:
+            while True:
+                query = {"state": state, "prefix": prefix, "limit": 1000, "after": found[-1].sandbox_id if found else None}
+                page = client.json("listAgents", query=query, again=True)
+                found += [sandbox_info(raw) for raw in page["agents"]]
+                if not page["more"] or not page["agents"]:
+                    return found
+        finally:
+            client.close()
+
+    def __enter__(self: S) -> S:
+        return self
+
+    def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]) -> None:
+        try:
+            if self._own:
+                self.kill()
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Closes connections alone; the sandbox goes on."""
+        self._client.close()
+
+    # --- its life
+
+    def _do(self, operation: str, again: bool, timeout: Optional[float] = None, **body: Any) -> Dict[str, Any]:
+        body["timeout_ms"] = milliseconds(timeout)
+        patience = timeout + self._client.config.request_timeout if timeout else CREATE_TIMEOUT + self._client.config.request_timeout
+        return self._client.json(operation, {"agent": self.sandbox_id}, body={k: v for k, v in body.items() if v is not None}, again=again,
+                                       timeout=patience)
+
+    def _wake(self, ttl: Optional[float], idle_ttl: Optional[float], timeout: Optional[float], pod_template: Optional[Mapping[str, Any]]) -> None:
+        self._do("resumeAgent", True, timeout, ttl=duration(ttl), idle_ttl=duration(idle_ttl), pod_template=pod_template)
+
+    def get_info(self) -> SandboxInfo:
+        return sandbox_info(self._client.json("getAgent", {"agent": self.sandbox_id}, again=True))
+
+    def is_running(self) -> bool:
+        try:
+            return (self.get_info()).state == "running"
+        except NotFound:
+            return False
+
+    def set_timeout(self, timeout: float) -> None:
+        """It may live so many seconds from now on (scope lifecycle); 0: for ever."""
+        self._wake(timeout, None, None, None)
+
+    def pause(self, reason: str = "paused by its client", timeout: Optional[float] = None) -> SandboxInfo:
+        """A snapshot of the workspace, then it stops. Programs end: what is to come back belongs into files (scope lifecycle)."""
+        return sandbox_info(self._do("stopAgent", True, timeout, reason=reason))
+
+    def resume(self, timeout: Optional[float] = None) -> SandboxInfo:
+        """Awake, with the workspace as it was; at once where it runs."""
+        return sandbox_info(self._do("resumeAgent", True, timeout))
+
+    def kill(self, wipe: Optional[bool] = None, reason: str = "killed by its client") -> bool:
+        """
+        Its end (scope lifecycle), with its workspace and snapshots where `wipe` says so; of a sandbox with a name that was made up they
+        go unless it says no. False where there was none.
+        """
+        was = (self.get_info()).state
+        query = {"reason": reason, "wipe": self._own if wipe is None else wipe}
+        self._client.json("destroyAgent", {"agent": self.sandbox_id}, query=query, again=True, timeout=CREATE_TIMEOUT)
+        return was != "absent"
+
+    def end_processes(self, reason: str = "ended by its client") -> SandboxInfo:
+        """Everything that runs inside ends at once; the sandbox goes on."""
+        return sandbox_info(self._do("killInside", True, reason=reason))
+
+    # --- copies of its workspace
+
+    def create_snapshot(self, reason: Optional[str] = None, timeout: Optional[float] = None) -> SnapshotInfo:
+        return snapshot_info((self._do("takeSnapshot", False, timeout, reason=reason))["snapshot"])
+
+    def list_snapshots(self) -> List[SnapshotInfo]:
+        found = self._client.json("listSnapshots", {"agent": self.sandbox_id}, again=True)
+        return [snapshot_info(raw) for raw in found["snapshots"]]
+
+    def delete_snapshot(self, snapshot_id: str, reason: str = "removed by its client") -> None:
+        self._client.json("dropSnapshot", {"agent": self.sandbox_id, "id": snapshot_id}, query={"reason": reason})
+
+    def restore(self, snapshot_id: str, reason: str = "restored by its client", timeout: Optional[float] = None) -> SandboxInfo:
+        """The workspace becomes what it was; a sandbox that runs is stopped for it, with a snapshot, and woken again."""
+        self._do("restoreAgent", False, timeout, snapshot_id=snapshot_id, reason=reason)
+        return self.resume(timeout)
+
+    def fork(self: S, agent: Optional[str] = None, *, snapshot_id: Optional[str] = None, writable: bool = True,
+                   reason: str = "forked by its client", timeout: Optional[float] = None) -> S:
+        """A new sandbox whose workspace is a copy; without `snapshot_id` of the current snapshot."""
+        raw = self._do("forkAgent", False, timeout, snapshot_id=snapshot_id, writable=writable, reason=reason, **({"as": agent} if agent else {}))
+        return type(self)(raw["agent"], Client(self._client.config), own=agent is None)
+
+
+def _granted(client: Client) -> Optional[str]:
+    """The agent that the grant is for; None for one of any."""
+    agent = str((client.json("getWebSession", again=True))["agent"])
+    return None if agent == "*" else agent

@@ -1,0 +1,469 @@
+"""The API as docs/openapi.yaml describes it: its operations, and the shapes of what it takes and answers.
+
+Made by clients/generate.py; a change belongs there, or into docs/openapi.yaml.
+"""
+from __future__ import annotations
+
+from typing import Any, Dict, List, Literal, NamedTuple, Optional, Tuple, TypedDict, Union
+
+VERSION = "0.1.0"
+
+
+class Operation(NamedTuple):
+    method: str
+    path: str
+    query: Tuple[str, ...]
+    body: Tuple[str, ...]
+
+
+OPERATIONS: Dict[str, Operation] = {
+    "getIndex": Operation("GET", "/", (), ()),
+    "getHealth": Operation("GET", "/healthz", (), ()),
+    "getReady": Operation("GET", "/readyz", (), ()),
+    "getMetrics": Operation("GET", "/metrics", (), ()),
+    "createGrant": Operation("POST", "/v1/grants", (), ("reason", "scopes", "target", "task_id", "ttl")),
+    "listAgents": Operation("GET", "/v1/agents", ("state", "prefix", "after", "limit"), ()),
+    "getAgent": Operation("GET", "/v1/agents/{agent}", (), ()),
+    "destroyAgent": Operation("DELETE", "/v1/agents/{agent}", ("reason", "wipe"), ()),
+    "resumeAgent": Operation("POST", "/v1/agents/{agent}/resume", (), ("idle_ttl", "pod_template", "timeout_ms", "ttl")),
+    "stopAgent": Operation("POST", "/v1/agents/{agent}/stop", (), ("reason", "timeout_ms")),
+    "killInside": Operation("POST", "/v1/agents/{agent}/kill", (), ("reason", "timeout_ms")),
+    "terminateAgent": Operation("POST", "/v1/agents/{agent}/terminate", (), ("how", "reason", "timeout_ms")),
+    "listSnapshots": Operation("GET", "/v1/agents/{agent}/snapshots", (), ()),
+    "takeSnapshot": Operation("POST", "/v1/agents/{agent}/snapshots", (), ("reason", "timeout_ms")),
+    "dropSnapshot": Operation("DELETE", "/v1/agents/{agent}/snapshots/{id}", ("reason",), ()),
+    "restoreAgent": Operation("POST", "/v1/agents/{agent}/restore", (), ("accept_differs", "check", "reason", "snapshot_id", "timeout_ms")),
+    "forkAgent": Operation("POST", "/v1/agents/{agent}/fork", (), ("accept_differs", "as", "at", "check", "idle_ttl", "pod_template", "reason", "snapshot_id", "timeout_ms", "ttl", "writable")),
+    "getLogs": Operation("GET", "/v1/agents/{agent}/logs", ("bytes",), ()),
+    "getFile": Operation("GET", "/v1/agents/{agent}/files", ("path", "path_base64", "timeout_ms", "task_id"), ()),
+    "putFile": Operation("PUT", "/v1/agents/{agent}/files", ("path", "path_base64", "timeout_ms", "task_id", "mode", "parents"), ()),
+    "statFile": Operation("POST", "/v1/agents/{agent}/fs/stat", (), ("follow", "path", "sha256", "task_id", "timeout_ms")),
+    "listFile": Operation("POST", "/v1/agents/{agent}/fs/list", (), ("cursor", "depth", "gitignore", "ignore", "limit", "path", "task_id", "timeout_ms")),
+    "readFile": Operation("POST", "/v1/agents/{agent}/fs/read", (), ("from_line", "length", "offset", "path", "task_id", "timeout_ms", "to_line")),
+    "writeFile": Operation("POST", "/v1/agents/{agent}/fs/write", (), ("create_only", "data", "encoding", "if_match", "mode", "parents", "path", "task_id", "timeout_ms")),
+    "appendFile": Operation("POST", "/v1/agents/{agent}/fs/append", (), ("data", "encoding", "if_match", "mode", "parents", "path", "task_id", "timeout_ms")),
+    "mkdirFile": Operation("POST", "/v1/agents/{agent}/fs/mkdir", (), ("mode", "parents", "path", "task_id", "timeout_ms")),
+    "moveFile": Operation("POST", "/v1/agents/{agent}/fs/move", (), ("if_match", "overwrite", "parents", "path", "task_id", "timeout_ms", "to")),
+    "copyFile": Operation("POST", "/v1/agents/{agent}/fs/copy", (), ("overwrite", "parents", "path", "recursive", "task_id", "timeout_ms", "to")),
+    "deleteFile": Operation("POST", "/v1/agents/{agent}/fs/delete", (), ("if_match", "path", "recursive", "task_id", "timeout_ms")),
+    "chmodFile": Operation("POST", "/v1/agents/{agent}/fs/chmod", (), ("mode", "path", "task_id", "timeout_ms")),
+    "patchFile": Operation("POST", "/v1/agents/{agent}/fs/patch", (), ("data", "dry_run", "encoding", "path", "task_id", "timeout_ms")),
+    "searchFile": Operation("POST", "/v1/agents/{agent}/fs/search", (), ("context", "gitignore", "ignore", "ignore_case", "limit", "path", "pattern", "regex", "task_id", "timeout_ms")),
+    "globFile": Operation("POST", "/v1/agents/{agent}/fs/glob", (), ("cursor", "gitignore", "ignore", "limit", "path", "pattern", "task_id", "timeout_ms")),
+    "startRound": Operation("POST", "/v1/agents/{agent}/rounds", (), ("argv", "command", "cwd", "env", "exec_id", "idle_timeout_ms", "limits", "pty", "stdin", "stdin_open", "task_id", "timeout_ms", "wait_ms", "yield_ms")),
+    "openTerminal": Operation("GET", "/v1/agents/{agent}/terminal", ("cols", "rows", "task"), ()),
+    "exec": Operation("GET", "/v1/agents/{agent}/exec", (), ()),
+    "getMoment": Operation("GET", "/v1/agents/{agent}/moment", ("opened_at", "snapshot_id"), ()),
+    "getRound": Operation("GET", "/v1/rounds/{id}", ("wait_ms", "yield_ms"), ()),
+    "getRetention": Operation("GET", "/v1/retention", (), ()),
+    "applyRetention": Operation("POST", "/v1/retention/apply", (), ("reason",)),
+    "listHolds": Operation("GET", "/v1/holds", ("all",), ()),
+    "addHold": Operation("POST", "/v1/holds", (), ("agent", "from", "principal", "reason", "session", "until")),
+    "releaseHold": Operation("DELETE", "/v1/holds/{id}", ("reason",), ()),
+    "listRecordings": Operation("GET", "/v1/recordings", ("agent", "principal", "kind", "state", "before", "limit"), ()),
+    "listAudit": Operation("GET", "/v1/audit", ("after", "limit", "agent", "principal", "event", "session", "lease", "run", "client_request"), ()),
+    "getHead": Operation("GET", "/v1/head", (), ()),
+    "listHeads": Operation("GET", "/v1/witness/heads", ("log_id", "limit"), ()),
+    "keepHead": Operation("POST", "/v1/witness/heads", (), ("after", "entries", "head", "signature")),
+    "getRecording": Operation("GET", "/v1/recordings/{id}", (), ()),
+    "getRecordingEvents": Operation("GET", "/v1/recordings/{id}/events", ("from_ns", "after_seq", "limit"), ()),
+    "getRecordingScreen": Operation("GET", "/v1/recordings/{id}/screen", ("at_ns",), ()),
+    "getRoundOutput": Operation("GET", "/v1/rounds/{id}/output", ("stream", "offset", "limit", "tail", "lines", "raw", "follow", "grep", "regex", "ignore_case"), ()),
+    "getRoundEvents": Operation("GET", "/v1/rounds/{id}/events", ("last_event_id",), ()),
+    "writeRoundStdin": Operation("POST", "/v1/rounds/{id}/stdin", (), ("data", "encoding", "eof", "offset")),
+    "signalRound": Operation("POST", "/v1/rounds/{id}/signal", (), ("signal",)),
+    "sendRoundKeys": Operation("POST", "/v1/rounds/{id}/keys", (), ("keys",)),
+    "resizeRound": Operation("POST", "/v1/rounds/{id}/resize", (), ("cols", "rows")),
+    "getRoundScreen": Operation("GET", "/v1/rounds/{id}/screen", ("format", "wait_ms", "after"), ()),
+    "listSessions": Operation("GET", "/v1/sessions", ("agent", "state", "kind", "live", "limit"), ()),
+    "getSession": Operation("GET", "/v1/sessions/{id}", (), ()),
+    "terminateSession": Operation("POST", "/v1/sessions/{id}/terminate", (), ("reason",)),
+    "forkSession": Operation("POST", "/v1/sessions/{id}/fork", (), ("accept_differs", "as", "at_ms", "check", "idle_ttl", "pod_template", "reason", "snapshot_id", "timeout_ms", "ttl", "writable")),
+    "attachSession": Operation("GET", "/v1/sessions/{id}/attach", ("role", "offset", "cols", "rows", "screen"), ()),
+    "getWebSession": Operation("GET", "/v1/web/session", (), ()),
+    "createWebSession": Operation("POST", "/v1/web/session", (), ()),
+    "endWebSession": Operation("DELETE", "/v1/web/session", (), ()),
+    "listLeases": Operation("GET", "/sandboxes/leases", ("state", "limit"), ()),
+    "createLease": Operation("POST", "/sandboxes/leases", (), ("requestId", "ttlSeconds", "userId", "workflowId")),
+    "getLease": Operation("GET", "/sandboxes/leases/{id}", (), ()),
+    "releaseLease": Operation("DELETE", "/sandboxes/leases/{id}", (), ()),
+    "heartbeatLease": Operation("POST", "/sandboxes/leases/{id}/heartbeat", (), ()),
+    "listRuns": Operation("GET", "/sandboxes/runs", ("leaseId", "limit"), ()),
+    "startRun": Operation("POST", "/sandboxes/runs", (), ("leaseId", "runId", "timeoutSeconds", "token", "workflowId")),
+    "getRun": Operation("GET", "/sandboxes/runs/{id}", ("leaseId",), ()),
+    "listWorkflows": Operation("GET", "/sandboxes/workflows", ("limit",), ()),
+    "putWorkflow": Operation("POST", "/sandboxes/workflows", (), ("description", "hints", "name", "owner", "schedule", "steps", "version")),
+    "getWorkflow": Operation("GET", "/sandboxes/workflows/{id}", (), ()),
+    "getPool": Operation("GET", "/sandboxes/pool", (), ()),
+}
+
+AgentState = Literal["stopped", "starting", "running", "idle_stopping", "stopping", "destroying", "error"]
+Id = str
+ErrorCode = Literal["internal", "out_of_memory", "system_error", "invalid_request", "invalid_config", "too_large", "not_found", "unauthenticated", "token_malformed", "token_signature", "token_expired", "token_not_yet_valid", "token_revoked", "forbidden", "reason_required", "task_required", "task_mismatch", "conflict", "bad_state", "already_ended", "try_again", "rate_limited", "limit_reached", "timeout", "cancelled", "grant_ended", "record_unavailable", "disk_full", "sandbox_create_failed", "sandbox_create_timeout", "sandbox_exec_timeout", "program_not_found", "program_not_executable", "sandbox_transfer_timeout", "sandbox_transfer_failed", "file_not_found", "file_permission_denied", "not_a_file", "not_a_directory", "file_exists", "directory_not_empty", "file_changed", "range_past_end", "patch_refused", "path_outside", "workspace_full", "port_unreachable", "port_bad_answer", "page_not_allowed", "pty_not_allowed", "port_not_allowed", "snapshot_failed", "data_kept", "snapshot_differs", "link_lost", "protocol_error", "version_unsupported", "corrupt", "address_in_use", "permission_denied", "unsupported", "no_shell", "no_end_of_input", "missing_dependency", "unavailable", "sandbox_k8s_error", "k8s_unreachable", "k8s_tls_failed", "k8s_unauthenticated", "k8s_forbidden", "k8s_conflict", "k8s_invalid", "k8s_field_dropped", "k8s_gone", "k8s_busy", "end_of_file"]
+Encoding = Literal["utf-8", "base64"]
+FilePath = Union[str, Dict[str, Any]]
+FileType = Literal["file", "directory", "symlink", "fifo", "socket", "device"]
+FileMode = str
+FileDigest = str
+FsChanges = List[Dict[str, Any]]
+Duration = str
+Name = str
+SessionKind = Literal["terminal", "exec", "round", "file", "port"]
+SessionState = Literal["opening", "running", "suspended", "ending", "ended"]
+
+
+class _Agent(TypedDict):
+    agent: str
+    state: Union[AgentState, Literal["absent"]]
+
+
+class Agent(_Agent, total=False):
+    sandbox_id: Optional[str]
+    backend: Literal["local", "link", "plain"]
+    backend_reason: Optional[str]
+    delivery: Optional[str]
+    ephemeral_container: Optional[str]
+    namespace: Optional[str]
+    pod: Optional[str]
+    pod_made_with: Optional[str]
+    pod_template: Optional[str]
+    own_pod_template: Optional[str]
+    pod_template_refused: str
+    link: Optional[Literal["waking", "up", "lost", None]]
+    cause: Optional[str]
+    step: Optional[str]
+    generation: int
+    state_since: Optional[str]
+    workspace: bool
+    read_only: bool
+    forked_from: Dict[str, Any]
+    workspace_snapshot_id: Optional[str]
+    snapshot_check: Literal["checked", "not_checked", "not_hashed_yet", "cannot_be_hashed", "differs"]
+    next_snapshot_id: Optional[str]
+    last_activity_at: Optional[str]
+    idle_ttl_ms: int
+    idle_stops_at: Optional[str]
+    cannot_sleep: Optional[str]
+    lease_expires_at: Optional[str]
+    ttl_action: Literal["stop", "delete"]
+    holding: int
+    attached: int
+    started_at: Optional[str]
+    created_at: Optional[str]
+    updated_at: Optional[str]
+    sessions: int
+    sessions_ended: int
+    oom_kills: int
+    detail: Optional[str]
+    enforced: Dict[str, Any]
+
+
+class _Snapshot(TypedDict):
+    id: Id
+    agent: str
+    status: Literal["taking", "ready", "failed", "dropping", "dropped"]
+    created_at: str
+
+
+class Snapshot(_Snapshot, total=False):
+    current: bool
+    cause: Optional[str]
+    quiesced: bool
+    quiesce: Literal["frozen", "synced", "none"]
+    previous_id: Optional[str]
+    name: Optional[str]
+    digest: Optional[str]
+    digest_state: Optional[Literal["hashed", "not_hashed_yet", "cannot_be_hashed", None]]
+    how: Optional[str]
+    size: Optional[int]
+    detail: Optional[str]
+
+
+class _Exit(TypedDict):
+    cause: Literal["exit", "timeout", "killed", "oom", "lost", "unknown", "not_started", "idle_timeout"]
+    code: Optional[int]
+    signal: Optional[str]
+
+
+class Exit(_Exit, total=False):
+    error: ErrorCode
+    message: str
+
+
+class _Stream(TypedDict):
+    data: str
+    encoding: Encoding
+    total_bytes: int
+    truncated: bool
+    sha256: Optional[str]
+
+
+class Stream(_Stream, total=False):
+    tail: str
+    tail_encoding: Encoding
+    omitted_bytes: int
+    next_offset: int
+
+
+class _Round(TypedDict):
+    round_id: Id
+    exec_id: Optional[str]
+    task_id: str
+    state: Literal["opening", "running", "suspended", "ending", "finished"]
+    exit: Optional[Exit]
+    stdout: Stream
+    stderr: Stream
+    duration_ms: int
+
+
+class Round(_Round, total=False):
+    agent: str
+    waits: str
+    root: Literal["target"]
+    started_at: str
+    cwd: Optional[str]
+    program: Optional[str]
+    snapshot_id: Id
+
+
+class _Output(TypedDict):
+    offset: int
+    total_bytes: int
+    next_offset: int
+    data: str
+    encoding: Encoding
+    eof: bool
+
+
+class Output(_Output, total=False):
+    gaps: List[Any]
+
+
+class OutputLines(TypedDict):
+    matches: List[Dict[str, Any]]
+    next_offset: int
+    total_bytes: int
+    eof: bool
+    gaps: List[Any]
+
+
+class StdinResult(TypedDict):
+    round_id: Id
+    taken: int
+    eof: bool
+
+
+class _File(TypedDict):
+    op: Literal["put"]
+    path: Union[str, Dict[str, Any]]
+    size: int
+    sha256: str
+    agent: str
+    session: Id
+    duration_ms: int
+
+
+class File(_File, total=False):
+    mode: str
+
+
+class _FsName(TypedDict):
+    path: FilePath
+    type: FileType
+    size: int
+    mode: FileMode
+    mtime: str
+
+
+class FsName(_FsName, total=False):
+    target: FilePath
+
+
+class _FsState(TypedDict):
+    type: FileType
+    size: int
+    mode: FileMode
+
+
+class FsState(_FsState, total=False):
+    sha256: FileDigest
+
+
+class _FsEntry(TypedDict):
+    op: str
+    agent: str
+    session: Id
+    duration_ms: int
+    entry: FsName
+
+
+class FsEntry(_FsEntry, total=False):
+    sha256: FileDigest
+    created: bool
+    files: int
+    changes: FsChanges
+    changes_left_out: int
+
+
+class _FsList(TypedDict):
+    op: str
+    agent: str
+    session: Id
+    duration_ms: int
+    path: FilePath
+    entries: List[FsName]
+
+
+class FsList(_FsList, total=False):
+    cursor: FilePath
+    unreadable: int
+
+
+class _FsRead(TypedDict):
+    op: str
+    agent: str
+    session: Id
+    duration_ms: int
+    path: FilePath
+    type: FileType
+    size: int
+    mode: FileMode
+    mtime: str
+    sha256: Optional[str]
+    offset: int
+    length: int
+    truncated: bool
+    data: str
+    encoding: Encoding
+
+
+class FsRead(_FsRead, total=False):
+    from_line: int
+    to_line: int
+    total_lines: int
+
+
+class _FsWritten(TypedDict):
+    op: str
+    agent: str
+    session: Id
+    duration_ms: int
+    path: FilePath
+    type: FileType
+    size: int
+    mode: FileMode
+    mtime: str
+    created: bool
+    changes: FsChanges
+
+
+class FsWritten(_FsWritten, total=False):
+    sha256: FileDigest
+    changes_left_out: int
+
+
+class _FsDeleted(TypedDict):
+    op: str
+    agent: str
+    session: Id
+    duration_ms: int
+    path: FilePath
+    deleted: int
+    changes: FsChanges
+
+
+class FsDeleted(_FsDeleted, total=False):
+    changes_left_out: int
+
+
+class _FsPatched(TypedDict):
+    op: str
+    agent: str
+    session: Id
+    duration_ms: int
+    operations: int
+    dry_run: bool
+
+
+class FsPatched(_FsPatched, total=False):
+    changes: FsChanges
+    would_change: FsChanges
+    changes_left_out: int
+
+
+class _FsFound(TypedDict):
+    op: str
+    agent: str
+    session: Id
+    duration_ms: int
+    path: FilePath
+    results: List[Dict[str, Any]]
+    binary: List[FilePath]
+    files: int
+    matches: int
+    truncated: bool
+
+
+class FsFound(_FsFound, total=False):
+    stopped_by: Literal["limit", "time", "complexity"]
+
+
+class RoundRequest(TypedDict, total=False):
+    task_id: Name
+    exec_id: Name
+    argv: List[str]
+    command: str
+    cwd: str
+    env: Dict[str, str]
+    stdin: Union[str, Dict[str, Any]]
+    stdin_open: bool
+    timeout_ms: int
+    idle_timeout_ms: int
+    wait_ms: int
+    yield_ms: int
+    pty: Dict[str, Any]
+    limits: Dict[str, Any]
+
+
+class _Session(TypedDict):
+    id: Id
+    state: SessionState
+
+
+class Session(_Session, total=False):
+    kind: SessionKind
+    agent: str
+    principal: str
+    principal_kind: Literal["staff", "agent", "auditor", "service"]
+    grant_id: Id
+    reason: str
+    task: str
+    exec_id: str
+    door: str
+    argv: List[Any]
+    argv_truncated: bool
+    cwd: Optional[str]
+    program: Optional[str]
+    snapshot_id: Optional[str]
+    next_snapshot_id: Optional[str]
+    waits: str
+    paced: bool
+    root: Literal["target"]
+    opened_at: str
+    ended_at: str
+    cols: int
+    rows: int
+    input_bytes: int
+    output_bytes: int
+    stderr_bytes: int
+    exit: Exit
+    attachments: List[Dict[str, Any]]
+
+
+class PodTemplate(TypedDict, total=False):
+    metadata: Dict[str, Any]
+    spec: Dict[str, Any]
+
+
+class Error(TypedDict):
+    error: Dict[str, Any]

@@ -1,0 +1,76 @@
+"""The root of all errors, and those that carry more than code, message, hint and request id."""
+import re
+from typing import Any, Dict, Optional
+
+
+class SandboxError(Exception):
+    """What muxd, or the way to it, refused. `code` is stable and the same in the API, in muxctl and in the log."""
+
+    code = "internal"
+
+    def __init__(self, message: str, *, code: Optional[str] = None, hint: str = "", request_id: str = "", status: int = 0,
+                 details: Optional[Dict[str, Any]] = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.code = code or type(self).code
+        self.hint = hint
+        self.request_id = request_id
+        self.status = status  # of HTTP; 0: there was no answer
+        self.details: Dict[str, Any] = details or {}
+        self.retry_after = 1.0  # seconds; of 429 and 503
+
+    def __str__(self) -> str:
+        text = f"{self.code}: {self.message}"
+        if self.hint:
+            text = f"{text.rstrip('.')}. {self.hint}"
+        return f"{text} (request {self.request_id})" if self.request_id else text
+
+
+class SandboxK8sError(SandboxError):
+    """Kubernetes refused. `k8s_status` is what the API server's Status said, where it sent one: code, reason, message."""
+
+    code = "sandbox_k8s_error"
+    _SAID = re.compile(r": (?P<code>[1-5]\d\d) (?:(?P<reason>[A-Z][A-Za-z]+): )?(?P<message>.*)", re.S)
+
+    @property
+    def k8s_status(self) -> Optional[Dict[str, Any]]:
+        said = self._SAID.search(self.message)
+        return {"code": int(said["code"]), "reason": said["reason"] or "", "message": said["message"]} if said else None
+
+
+class ConnectionLost(SandboxError, ConnectionError):
+    """No answer came. `maybe_done`: the request may have been carried out, and saying it again could do it twice."""
+
+    code = "connection_lost"
+
+    def __init__(self, message: str, *, maybe_done: bool = False) -> None:
+        hint = "It may have been done; look before you do it again." if maybe_done else "Nothing was done; try again."
+        super().__init__(message, hint=hint)
+        self.maybe_done = maybe_done
+        self.may_come_back = False  # whether it is tried again by itself
+
+
+class RequestTimeout(ConnectionLost):
+    """No answer came within the request's timeout."""
+
+    code = "request_timeout"
+
+
+class CommandExitException(SandboxError):
+    """A command that did not end with 0, with all that it printed."""
+
+    code = "command_exit"
+
+    def __init__(self, message: str, result: Any, *, code: Optional[str] = None, hint: str = "") -> None:
+        super().__init__(message, code=code, hint=hint)
+        self.result = result  # a CommandResult
+        self.stdout: str = result.stdout
+        self.stderr: str = result.stderr
+        self.exit_code: int = result.exit_code
+        self.error: Optional[str] = result.error
+
+
+class SandboxExecTimeout(CommandExitException):
+    """The command's time was up: its whole process tree was ended. What it printed until then is here."""
+
+    code = "sandbox_exec_timeout"

@@ -1,0 +1,194 @@
+"""What calls return, in the shapes that people know; `raw` is always the API's own answer."""
+from __future__ import annotations
+
+import base64
+import os
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import Enum
+from typing import Any, Dict, List, Optional, Union
+
+from .api import FilePath, FsName
+
+PathLike = Union[str, bytes, "os.PathLike[str]"]
+Text = Union[str, bytes]
+
+
+@dataclass
+class CommandResult:
+    """How a command ended, and all that it printed. `stdout` and `stderr` are text, with U+FFFD for what is no UTF-8; the bytes
+    are beside them."""
+
+    stdout_bytes: bytes
+    stderr_bytes: bytes
+    exit_code: int  # 128 and the signal's number, as a shell has it; -1 where nobody knows it
+    error: Optional[str]  # why it has no code of its own, in words
+    round_id: str
+    cause: str  # exit, timeout, killed, oom, lost, not_started, unknown
+    signal: Optional[str]
+    duration_ms: int
+    truncated: bool  # bytes are missing: more than max_output, or not kept any more
+    raw: Dict[str, Any] = field(repr=False)
+
+    @property
+    def stdout(self) -> str:
+        return self.stdout_bytes.decode("utf-8", "replace")
+
+    @property
+    def stderr(self) -> str:
+        return self.stderr_bytes.decode("utf-8", "replace")
+
+
+@dataclass
+class ProcessInfo:
+    """A round that runs."""
+
+    pid: str  # the round's id
+    cmd: str
+    args: List[str]
+    cwd: Optional[str]
+    tag: Optional[str]  # its exec_id
+    raw: Dict[str, Any] = field(repr=False)
+
+
+class FileType(str, Enum):
+    FILE = "file"
+    DIR = "directory"
+    SYMLINK = "symlink"
+    FIFO = "fifo"
+    SOCKET = "socket"
+    DEVICE = "device"
+
+
+@dataclass
+class EntryInfo:
+    """A name in the workspace. `path` begins there, and is taken by every call; bytes that are no UTF-8 are in it as
+    os.fsdecode() has them."""
+
+    name: str
+    path: str
+    type: FileType
+    size: int
+    mode: int
+    modified_time: datetime
+    symlink_target: Optional[str]
+    raw: FsName = field(repr=False)
+
+
+@dataclass
+class WriteInfo:
+    name: str
+    path: str
+    type: FileType
+    size: int
+    sha256: str
+
+
+@dataclass
+class WriteEntry:
+    path: PathLike
+    data: Any
+
+
+@dataclass
+class SearchMatch:
+    """A line; `match` is False of one that stands beside a match."""
+
+    path: str
+    line: int
+    text: str
+    match: bool
+    column: Optional[int]
+
+
+@dataclass
+class SandboxInfo:
+    sandbox_id: str  # the agent: what connect() takes
+    state: str  # running, stopped, starting, ..., absent
+    started_at: Optional[datetime]
+    end_at: Optional[datetime]  # of its absolute TTL
+    idle_stops_at: Optional[datetime]
+    raw: Dict[str, Any] = field(repr=False)
+
+
+@dataclass
+class SnapshotInfo:
+    snapshot_id: str
+    status: str
+    created_at: Optional[datetime]
+    size: Optional[int]
+    current: bool
+    raw: Dict[str, Any] = field(repr=False)
+
+
+@dataclass
+class PtySize:
+    rows: int
+    cols: int
+
+
+def moment(text: Optional[str]) -> Optional[datetime]:
+    return datetime.fromisoformat(text.replace("Z", "+00:00")) if text else None
+
+
+def path_in(path: PathLike) -> FilePath:
+    """A path as the API takes it."""
+    raw = os.fsencode(path)
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(raw).decode()}
+
+
+def path_out(path: FilePath) -> str:
+    return path if isinstance(path, str) else os.fsdecode(base64.b64decode(path["base64"]))
+
+
+def path_query(path: PathLike) -> Dict[str, Any]:
+    """The same for a query; a line end needs base64 there."""
+    raw = os.fsencode(path)
+    if b"\n" in raw or b"\r" in raw:
+        return {"path_base64": base64.urlsafe_b64encode(raw).decode().rstrip("=")}
+    return {"path": raw}
+
+
+def data_in(data: Text) -> Dict[str, Any]:
+    raw = data.encode() if isinstance(data, str) else bytes(data)
+    try:
+        if b"\0" not in raw:
+            return {"data": raw.decode("utf-8"), "encoding": "utf-8"}
+    except UnicodeDecodeError:
+        pass  # bytes then
+    return {"data": base64.b64encode(raw).decode(), "encoding": "base64"}
+
+
+def data_out(data: str, encoding: str) -> bytes:
+    return base64.b64decode(data) if encoding == "base64" else data.encode("utf-8", "surrogatepass")
+
+
+def entry(raw: FsName) -> EntryInfo:
+    path = path_out(raw["path"])
+    modified = moment(raw["mtime"])
+    assert modified is not None
+    target = raw.get("target")
+    return EntryInfo(name=os.path.basename(path), path=path, type=FileType(raw["type"]), size=raw["size"], mode=int(raw["mode"], 8),
+                     modified_time=modified, symlink_target=None if target is None else path_out(target), raw=raw)
+
+
+def sandbox_info(raw: Dict[str, Any]) -> SandboxInfo:
+    return SandboxInfo(sandbox_id=raw["agent"], state=raw["state"], started_at=moment(raw.get("started_at")),
+                       end_at=moment(raw.get("lease_expires_at")), idle_stops_at=moment(raw.get("idle_stops_at")), raw=raw)
+
+
+def snapshot_info(raw: Dict[str, Any]) -> SnapshotInfo:
+    return SnapshotInfo(snapshot_id=raw["id"], status=raw["status"], created_at=moment(raw["created_at"]), size=raw.get("size"),
+                        current=bool(raw.get("current")), raw=raw)
+
+
+def milliseconds(seconds: Optional[float]) -> Optional[int]:
+    return None if not seconds else max(1, int(seconds * 1000))
+
+
+def duration(seconds: Optional[float]) -> Optional[str]:
+    """Seconds as the API has them; 0 is none."""
+    return None if seconds is None else f"{int(seconds * 1000)}ms" if seconds else "0s"

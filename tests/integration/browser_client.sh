@@ -1,0 +1,9 @@
+#!/bin/bash
+# The TypeScript client in Chromium, on a page of muxd's own address, with the page's cookie.
+# tier: test
+# shellcheck source=tests/lib/env.sh
+. "$(dirname "$0")/../lib/env.sh"
+
+clients/typescript/build.sh >"$tmp/tsc" 2>&1 || fail "the package is not built: $(tail -n 3 "$tmp/tsc")"
+export MUXD_STATE BUILD TMP_DIR=$tmp
+timeout -k 5 100 node tests/e2e/browser/client.mjs || fail "see above"

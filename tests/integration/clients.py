@@ -1,0 +1,342 @@
+#!/usr/bin/python3
+"""clients.py sync|async: what the Python client promises, against a daemon. Written once, for asyncio; the half that blocks is
+made of it as the package's own is (clients/generate.py)."""
+import asyncio
+import hashlib
+import os
+import subprocess
+import sys
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+TOP = os.path.join(HERE, "..", "..")
+sys.path[:0] = [os.path.join(TOP, "clients", "python"), os.path.join(TOP, "clients")]
+import generate  # noqa: E402
+import muxd  # noqa: E402
+from muxd import (AsyncSandbox, CommandExitException, ConnectionConfig, ConnectionLost, FileType, PtySize, RequestTimeout,  # noqa: E402
+                  SandboxExecTimeout, SandboxTransferTimeout, SandboxError, errors)
+
+STATE, TMP, AGENT = os.environ["MUXD_STATE"], os.environ["TMP_DIR"], os.environ["AGENT"]
+TOKEN = os.environ["TOKEN_FILE"]
+PROXY = f"{TMP}/proxy-{sys.argv[1]}.sock"
+
+
+def equal(what, expected, got):
+    if expected != got:
+        sys.exit(f"FAILED: {what}: expected {expected!r}, got {got!r}"[:2000])
+    print(f"  ok: {sys.argv[1]}: {what}", flush=True)
+
+
+async def raises(what, kind, awaited, **attributes):
+    try:
+        got = await awaited()
+    except SandboxError as e:
+        if type(e) is not kind:
+            sys.exit(f"FAILED: {what}: {type(e).__name__} {e}, not {kind.__name__}")
+        for name, expected in attributes.items():
+            equal(f"{what}: {name}", expected, getattr(e, name))
+        print(f"  ok: {sys.argv[1]}: {what}: {kind.__name__}", flush=True)
+        return e
+    sys.exit(f"FAILED: {what}: no {kind.__name__}, but {got!r}"[:2000])
+
+
+class Proxy:
+    def __init__(self):
+        self.process = subprocess.Popen([sys.executable, f"{HERE}/../lib/cutting_proxy.py", PROXY, f"{STATE}/api.sock"], stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, text=True)
+        assert self.process.stdout.readline() == "ready\n"
+
+    def say(self, line):
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+        return self.process.stdout.readline().strip()
+
+    def cut(self, kind, method, path, count=1):
+        equal(f"the proxy will cut {method} {path} ({kind})", "ok", self.say(f"cut {kind} {count} {method} {path}"))
+
+    def seen(self):
+        return int(self.say("seen").split()[0])
+
+    def end(self):
+        self.process.communicate()
+
+
+async def commands(s):
+    r = await s.commands.run("echo out; echo err >&2")
+    equal("a command", ("out\n", "err\n", 0, "exit", False), (r.stdout, r.stderr, r.exit_code, r.cause, r.truncated))
+    r = await s.commands.run(["printf", "%s|", "a b", "$HOME"], envs={"X": "1"})
+    equal("a program and its arguments", "a b|$HOME|", r.stdout)
+    equal("cwd, envs", "/tmp 1 two\n", (await s.commands.run("echo $PWD $X $Y", cwd="/tmp", envs={"X": "1"})).stdout)
+    e = await raises("another end than 0", CommandExitException, lambda: s.commands.run("echo part; exit 3"), exit_code=3, stdout="part\n")
+    equal("it is in the result, too", 3, e.result.exit_code)
+    equal("without check", 4, (await s.commands.run("exit 4", check=False)).exit_code)
+    equal("a signal", (137, "KILL"), (lambda r: (r.exit_code, r.signal))(await s.commands.run("kill -9 $$", check=False)))
+    await raises("a program that is not there", errors.ProgramNotFound, lambda: s.commands.run(["no-such-program"]), status=400)
+    await raises("a time that is up", SandboxExecTimeout, lambda: s.commands.run("echo part; sleep 30", timeout=0.4), code="sandbox_exec_timeout",
+                 stdout="part\n")
+    await raises("the same, followed", SandboxExecTimeout, lambda: s.commands.run("echo part; sleep 30", timeout=0.4, on_stdout=print_nothing),
+                 stdout="part\n")
+    equal("input at once", "grüß", (await s.commands.run("cat", stdin="grüß")).stdout)
+
+
+def print_nothing(_text):
+    pass
+
+
+async def streams(s):
+    got = []
+    line = r"for i in 1 2 3; do printf '\303'; sleep 0.15; printf '\274\360\237'; sleep 0.15; printf '\230\200\n'; done; echo e >&2"
+    r = await s.commands.run(line, on_stdout=got.append, on_stderr=lambda t: got.append(("err", t)))
+    equal("characters are whole at the borders of pieces", "ü😀\n" * 3, "".join(t for t in got if isinstance(t, str)))
+    equal("in the result as well", ("ü😀\n" * 3, "e\n"), (r.stdout, r.stderr))
+    equal("the other stream", [("err", "e\n")], [t for t in got if not isinstance(t, str)])
+    h = await s.commands.run("echo first; read x; echo got $x", background=True, stdin=True, timeout=60)
+
+    async def answer(text):
+        if "first" in text:
+            await h.send_stdin("it\n")
+    equal("it comes as it is printed: the callback answers", "first\ngot it\n", (await h.wait(on_stdout=answer)).stdout)
+    r = await s.commands.run(r"printf 'a\377b\303'", on_stdout=got.append)
+    equal("what is no UTF-8 is marked, and there in bytes", ("a\ufffdb\ufffd", b"a\xffb\xc3"), (r.stdout, r.stdout_bytes))
+    big = "head -c 9000000 /dev/urandom | tee big; sha256sum big >&2; rm big"
+    r = await s.commands.run(big)
+    equal("big output is whole", (9000000, r.stderr[:64]), (len(r.stdout_bytes), hashlib.sha256(r.stdout_bytes).hexdigest()))
+    count = [0]
+
+    def add(text):
+        count[0] += 1
+    r = await s.commands.run(big, on_stdout=add)
+    equal("followed, too", (9000000, r.stderr[:64]), (len(r.stdout_bytes), hashlib.sha256(r.stdout_bytes).hexdigest()))
+    r = await s.commands.run("head -c 9000000 /dev/zero", max_output=1 << 20)
+    equal("past max_output there are head and tail, and that is said", (True, True), (r.truncated, 0 < len(r.stdout_bytes) < 3 << 20))
+
+    def refuse(_text):
+        raise KeyError("enough")
+    began = time.monotonic()
+    try:
+        await s.commands.run("echo x; sleep 20", on_stdout=refuse)
+        sys.exit("FAILED: a callback's exception was lost")
+    except KeyError:
+        equal("a callback's exception ends the wait", True, time.monotonic() - began < 5)
+
+
+async def background(s):
+    h = await s.commands.run("cat; echo end", background=True, stdin=True)
+    equal("it is among those that run", [h.pid], [p.pid for p in await s.commands.list() if p.pid == h.pid])
+    await h.send_stdin("ü" * 50000)
+    await s.commands.send_stdin(h.pid, b"\xff\0")
+    await h.close_stdin()
+    equal("its input came in order", "ü".encode() * 50000 + b"\xff\0end\n", (await h.wait()).stdout_bytes)
+    h = await s.commands.run("trap 'echo got; exit 9' USR1; echo up; while :; do sleep 0.05; done", background=True, check=False)
+    again = await s.commands.connect(h.pid)
+    got = []
+    while not (await s.commands.run("true")).exit_code == 0 or "up\n" not in (await output_so_far(s, h.pid)):
+        time.sleep(0.02)
+    equal("a signal is sent", True, await again.send_signal("USR1"))
+    equal("its end", (9, "up\ngot\n"), (lambda r: (r.exit_code, r.stdout))(await h.wait(on_stdout=got.append)))
+    equal("a signal to one that has ended", False, await again.send_signal("USR1"))
+    h = await s.commands.run("sleep 60 & sleep 60", background=True, check=False)
+    equal("killed", (True, 137), (await s.commands.kill(h.pid), (await h.wait()).exit_code))
+
+
+async def output_so_far(s, pid):
+    answer = await s._client.open("getRoundOutput", {"id": pid}, accept="application/octet-stream", again=True, whole=True)
+    return (await answer.read()).decode()
+
+
+async def files(s):
+    f = s.files
+    names = ["plain.txt", "with space/ü😀.txt", "per%cent&plus+?#=", "line\nend", b"no\xffutf8", "-rf", "'quote\"", "$(x)`y`", "\\back\x07"]
+    for name in names:
+        content = os.urandom(1000)
+        w = await f.write(name, content)
+        equal(f"{name!r} is written", (1000, hashlib.sha256(content).hexdigest()), (w.size, w.sha256))
+        equal("and read", content, await f.read(name, "bytes"))
+        equal("and is there", True, await f.exists(name))
+    listed = [e.path for e in await f.list(".", depth=2)]
+    equal("all are listed", [], [n for n in names if (os.fsdecode(n) if isinstance(n, bytes) else n) not in listed])
+    entries = {e.path: e for e in await f.list()}
+    equal("a path of a list is a path", (await f.read(names[4], "bytes")), await f.read(entries["no\udcffutf8"].path, "bytes"))
+    equal("its type", FileType.DIR, entries["with space"].type)
+    for name in names:
+        await f.remove(name)
+    equal("and gone", False, await f.exists(names[3]))
+    await f.write("t.txt", "eins\nzwei\ndrei\n")
+    equal("text", "eins\nzwei\ndrei\n", await f.read("t.txt"))
+    equal("lines", "zwei\n", (await f.read_lines("t.txt", 2, 2))["data"])
+    equal("a part", b"drei", await f.read_part("t.txt", 10, 4))
+    await f.append("t.txt", "vier\n")
+    equal("search", [("t.txt", 4)], [(m.path, m.line) for m in await f.search("vi?er", regex=True)])
+    known = (await f.read_lines("t.txt"))["sha256"]
+    await f.edit("t.txt", "neu\n", if_match=known)
+    await raises("an edit of what has changed", errors.FileChanged, lambda: f.edit("t.txt", "x", if_match=known), status=412)
+    await f.patch("*** Begin Patch\n*** Update File: t.txt\n@@\n-neu\n+anders\n*** End Patch\n")
+    equal("a patch", "anders\n", await f.read("t.txt"))
+    e = await raises("one that does not fit", errors.PatchRefused, lambda: f.patch("*** Begin Patch\n*** Update File: t.txt\n@@\n-neu\n+x\n*** End Patch\n"))
+    equal("and why", True, "refused" in e.details)
+    equal("directories", (True, False, FileType.DIR), (await f.make_dir("d/e"), await f.make_dir("d/e"), (await f.get_info("d/e")).type))
+    equal("a new name", "d/moved", (await f.rename("t.txt", "d/moved")).path)
+    equal("a copy", "d/e/copy", (await f.copy("d/moved", "d/e/copy")).path)
+    equal("permissions", 0o750, (await f.chmod("d/moved", 0o750)).mode)
+    equal("by pattern", ["d/e/copy"], [e.path for e in await f.glob("**/co*")])
+    await raises("one that is not there", errors.FileNotFound, lambda: f.read("nowhere"), status=404)
+    await raises("one outside", errors.PathOutside, lambda: f.get_info("/etc/passwd"), status=403)
+    equal("read reaches there", True, (await f.read("/etc/hostname")).strip() != "")
+    with open("/bin/bash", "rb") as big:
+        w = await f.write("d/big", big)
+        big.seek(0)
+        equal("a big one from a file", hashlib.file_digest(big, "sha256").hexdigest(), w.sha256)
+    digest = hashlib.sha256()
+    async for piece in await f.read("d/big", "stream"):
+        digest.update(piece)
+    equal("and back in pieces", w.sha256, digest.hexdigest())
+    equal("in chunks", 3000, (await f.write("d/chunks", (b"x" * 300 for _ in range(10)))).size)
+
+    def slowly():
+        for _ in range(16):
+            time.sleep(0.05)
+            yield b"x" * 100
+    await raises("a transfer whose time is up", SandboxTransferTimeout, lambda: f.write("d/slow", slowly(), timeout=0.4), code="sandbox_transfer_timeout")
+    equal("it left nothing", False, await f.exists("d/slow"))
+    await f.remove("d")
+
+
+async def cuts(proxy):
+    """The connection is cut where it hurts; what is safe is done again, once, and the rest is said."""
+    config = ConnectionConfig(socket_path=PROXY, token_file=TOKEN, task_id="story", retry_for=10, request_timeout=5)
+    s = await AsyncSandbox.create(AGENT, connection=config)
+    rounds = f"/v1/agents/{AGENT}/rounds"
+    for kind in ("before", "answer"):
+        proxy.cut(kind, "POST", rounds, 3)
+        r = await s.commands.run(f"echo once >>{kind}; sleep 0.1; cat {kind}")
+        equal(f"cut {kind} three times, run once", "once\n", r.stdout)
+    equal("they were cut", 6, proxy.seen())
+    proxy.cut("answer", "GET", "/v1/rounds/", 2)
+    equal("cut while it waits", "x", (await s.commands.run("sleep 0.3; printf x", on_stdout=print_nothing)).stdout)
+    proxy.seen()
+    proxy.cut("body=70000", "GET", "/v1/rounds/", 4)
+    got = []
+    r = await s.commands.run("seq 60000; seq 40000 >&2", on_stdout=got.append, on_stderr=print_nothing)
+    want = "".join(f"{i}\n" for i in range(1, 60001))
+    equal("cut while it is followed, nothing twice and nothing missing", True, want == r.stdout == "".join(got))
+    equal("they were cut", 4, proxy.seen())
+    h = await s.commands.run("cat", background=True, stdin=True)
+    proxy.cut("answer", "POST", f"/v1/rounds/{h.pid}/stdin", 3)
+    await h.send_stdin("a\n")
+    await h.send_stdin("b\n")
+    await h.close_stdin()
+    equal("input comes once", "a\nb\n", (await h.wait()).stdout)
+    proxy.cut("answer", "POST", f"/v1/agents/{AGENT}/fs/append", 1)
+    e = await raises("an append whose answer was lost", ConnectionLost, lambda: s.files.append("appended", "x"), maybe_done=True)
+    equal("has its request's id", 36, len(e.request_id))
+    equal("and was not done twice", "x", await s.files.read("appended"))
+    proxy.cut("answer", "PUT", f"/v1/agents/{AGENT}/files", 1)
+    equal("a write is done again", 5, (await s.files.write("again", "hello")).size)
+    await raises("an exec_id for something else", errors.Conflict, lambda: twice(s), status=409)
+    proxy.seen()
+    proxy.cut("hang", "GET", f"/v1/agents/{AGENT}", 1)
+    quick = await AsyncSandbox.create(AGENT, socket_path=PROXY, token_file=TOKEN, request_timeout=0.5)
+    await raises("no answer in time", RequestTimeout, quick.get_info, code="request_timeout")
+    await quick.aclose()
+    proxy.cut("body=40000", "GET", f"/v1/agents/{AGENT}/terminal", 1)
+    p = await s.pty.create(PtySize(rows=24, cols=80))
+    proxy.cut("body=50000", "GET", "/v1/sessions/", 1)
+    await p.send_stdin("stty -echo; PS1=; clear\n")
+    await p.send_stdin("seq 30000; exit 7\n")
+    got = []
+    end = await p.wait(got.append)
+    numbers = [w for w in b"".join(got).replace(b"\r", b"").split(b"\n") if w.isdigit()]
+    equal("a terminal that was cut twice has lost nothing", (7, [b"%d" % i for i in range(1, 30001)] == numbers), (end["code"], True))
+    equal("they were cut", 3, proxy.seen())
+    await s.aclose()
+
+
+async def twice(s):
+    await s.commands.run("true", exec_id="the-same")
+    await s.commands.run("false", exec_id="the-same")
+
+
+async def terminals(s):
+    p = await s.pty.create(PtySize(rows=30, cols=100))
+    await p.resize(PtySize(rows=31, cols=101))
+    await p.send_stdin("stty size; tty >/dev/null && echo it is $((6*7))\n")
+    seen = b""
+    while b"it is 42" not in seen:
+        seen += await p.read(timeout=20)
+    equal("a terminal of its size", True, b"31 101" in seen)
+    await p.disconnect()
+    q = await s.pty.connect(p.pid)
+    await q.send_stdin("echo still $((40+4)) here\n")
+    seen = b""
+    while b"still 44 here" not in seen:
+        seen += await q.read(timeout=20)
+    equal("it is joined again", p.pid, q.pid)
+    equal("and ended", True, await s.pty.kill(q.pid))
+    equal("which its reader is told", True, (await q.wait())["cause"] != "exit" or q.exit["signal"] != "")
+
+
+async def life():
+    """Made, slept, woken, copied, ended; and who may not."""
+    async with await AsyncSandbox.create(state_dir=STATE, token_file=f"{TMP}/any", task_id="story") as s:
+        name = s.sandbox_id
+        equal("a grant for all makes one with a name of its own", "sbx-", name[:4])
+        await s.files.write("kept", "x")
+        equal("asleep", ("stopped", False), ((await s.pause()).state, await s.is_running()))
+        equal("awake", ("running", "x"), ((await s.resume()).state, await s.files.read("kept")))
+        await s.pause()
+        equal("connect wakes", True, await (c := await AsyncSandbox.connect(name, state_dir=STATE, token_file=f"{TMP}/any")).is_running())
+        await c.aclose()
+        snapshot = await s.create_snapshot()
+        await s.files.write("kept", "y")
+        fork = await s.fork(snapshot_id=snapshot.snapshot_id)
+        equal("a fork has what was", "x", await fork.files.read("kept"))
+        equal("and is ended", True, await fork.kill())
+        await fork.aclose()
+        await s.set_timeout(3600)
+        equal("a time to live", True, (await s.get_info()).end_at is not None)
+        equal("it is listed", [name], [i.sandbox_id for i in await AsyncSandbox.list(prefix=name, state_dir=STATE, token_file=f"{TMP}/any") if i.sandbox_id == name])
+    await raises("gone", errors.NotFound, lambda: AsyncSandbox.connect(name, state_dir=STATE, token_file=f"{TMP}/any"))
+
+    def create(**how):
+        return lambda: AsyncSandbox.create(AGENT, **{"state_dir": STATE, **how})
+    await raises("no token", errors.Unauthenticated, create())
+    await raises("a wrong one", errors.TokenMalformed, create(token="x"), status=401)
+    with open(TOKEN, encoding="ascii") as t:
+        word = t.read().strip()
+    forged = word[:-6] + ("AAAAAA" if word[-6:] != "AAAAAA" else "BBBBBB")
+    e = await raises("a forged one", errors.TokenSignature, create(token=forged))
+    equal("errors have a hint and an id", (True, 36), (e.hint != "", len(e.request_id)))
+    await raises("one that may not", errors.Forbidden, lambda: AsyncSandbox.create("another", state_dir=STATE, token_file=TOKEN), status=403)
+    await raises("a wrong certificate", ConnectionLost, create(token=word, url=os.environ["URL"], state_dir=None, ca_file="/etc/ssl/certs/ca-certificates.crt"))
+    await raises("nobody there", ConnectionLost, create(token=word, url="https://127.0.0.1:1", state_dir=None), maybe_done=False)
+    await raises("no TLS", errors.InvalidRequest, create(token=word, url="http://127.0.0.1:1", state_dir=None))
+    equal("no error is without its class", [], [c for c in generate_codes() if errors.BY_CODE[c].code != c])
+
+
+def generate_codes():
+    import yaml
+    with open(generate.DOCUMENT, encoding="utf-8") as f:
+        return yaml.safe_load(f)["components"]["schemas"]["ErrorCode"]["enum"]
+
+
+async def main():
+    equal("its version", os.environ["VERSION"], muxd.__version__)
+    async with await AsyncSandbox.create(AGENT, state_dir=STATE, token_file=TOKEN, task_id="story", envs={"Y": "two"}) as s:
+        for part in (commands, streams, background, files, terminals):
+            await part(s)
+    equal("a named agent's sandbox stays", True, await (c := await AsyncSandbox.connect(AGENT, socket_path=f"{STATE}/api.sock", token_file=TOKEN)).is_running())
+    await c.aclose()
+    proxy = Proxy()
+    await cuts(proxy)
+    proxy.end()
+    await life()
+
+
+if sys.argv[1] == "async":
+    asyncio.run(main())
+else:
+    with open(__file__, encoding="utf-8") as own:
+        source = generate.unasync(own.read().partition("\nif sys.argv[1] == ")[0])
+    from muxd import Sandbox  # noqa: F401
+    exec(compile(source.replace("        yield", "        yield").replace("import asyncio\n", ""), __file__, "exec"))  # pylint: disable=exec-used
+    main()  # type: ignore[unused-coroutine]

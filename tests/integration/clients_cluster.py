@@ -1,0 +1,39 @@
+#!/usr/bin/python3
+"""clients_cluster.py: what the client makes of a cluster that does not do its part. STATE, TMP_DIR, FAKE (the fake API server's
+commands) in the environment."""
+import json
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "clients", "python"))
+from muxd import Sandbox, SandboxCreateTimeout, SandboxError, SandboxK8sError, errors  # noqa: E402
+
+STATUS = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "InternalError", "message": "etcd is out of order", "code": 500}
+
+
+def tell(**command):
+    with open(os.environ["FAKE"], "w", encoding="utf-8") as f:
+        f.write(json.dumps(command) + "\n")
+
+
+def refused(kind, code, agent, **how):
+    try:
+        Sandbox.create(agent, state_dir=os.environ["MUXD_STATE"], token_file=f"{os.environ['TMP_DIR']}/any", **how)
+    except SandboxError as e:
+        if type(e) is not kind or e.code != code or not e.request_id or not e.hint:
+            sys.exit(f"FAILED: {type(e).__name__} {e}, not {kind.__name__}")
+        print(f"  ok: {kind.__name__}: {e}", flush=True)
+        return e
+    sys.exit(f"FAILED: no {kind.__name__}")
+
+
+refused(SandboxCreateTimeout, "sandbox_create_timeout", "late", timeout=0.5)
+tell(do="rule", method="POST", path="/pods", times=0, status=500, body=STATUS)
+e = refused(SandboxK8sError, "sandbox_k8s_error", "refused")
+if e.k8s_status != {"code": 500, "reason": "InternalError", "message": "etcd is out of order"}:
+    sys.exit(f"FAILED: the Status is {e.k8s_status}")
+tell(do="unrule")
+tell(do="rule", method="POST", path="/pods", times=0, status=403, body={**STATUS, "reason": "Forbidden", "message": "pods is forbidden", "code": 403})
+e = refused(errors.K8sForbidden, "k8s_forbidden", "forbidden")
+if not isinstance(e, SandboxK8sError) or e.k8s_status["reason"] != "Forbidden":
+    sys.exit(f"FAILED: {e!r} {e.k8s_status}")
