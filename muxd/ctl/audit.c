@@ -17,6 +17,7 @@ static const struct ctl_option audit_options[] = {
     {"agent", 0, "AGENT", "Only of this agent."},
     {"principal", 0, "NAME", "Only of this principal."},
     {"event", 0, "NAME", "Only events of this name, as grant.create."},
+    {"session", 0, "ID", "Only events about this session that have it as a field of their own."},
     {"reason", 0, "TEXT", "Reason in the audit log (default: muxctl audit)."},
     {NULL, 0, NULL, NULL},
 };
@@ -91,9 +92,9 @@ static json_t *audit_question(const struct ctl_args *a, long long limit, struct 
 
 	if (args_number(a, "since", 0, INT64_MAX, &since, e) < 0)
 		return NULL;
-	q = json_pack("{s:s,s:I,s:b,s:s*,s:s*,s:s*}", "op", "audit", "limit", (json_int_t)limit, "follow",
+	q = json_pack("{s:s,s:I,s:b,s:s*,s:s*,s:s*,s:s*}", "op", "audit", "limit", (json_int_t)limit, "follow",
 		      (int)args_has(a, "follow"), "agent", args_get(a, "agent"), "principal", args_get(a, "principal"),
-		      "event", args_get(a, "event"));
+		      "event", args_get(a, "event"), "session", args_get(a, "session"));
 	if (q && args_has(a, "since"))
 		json_object_set_new(q, "since_seq", json_integer(since));
 	return q;
@@ -144,7 +145,8 @@ static int audit_offline(struct ctl *c, const struct ctl_args *a, long long limi
 		clock_format_utc(en.wall_ns, at, sizeof(at));
 		json_t *row = json_pack("{s:I,s:s,s:o}", "seq", (json_int_t)en.journal_seq, "at", at, "record", record);
 		if (row && (long long)en.journal_seq > since && matches(a, record, "agent") &&
-		    matches(a, record, "principal") && matches(a, record, "event"))
+		    matches(a, record, "principal") && matches(a, record, "event") &&
+		    matches(a, record, "session"))
 			json_array_append(rows, row);
 		json_decref(row);
 		if ((long long)json_array_size(rows) > limit)

@@ -11,6 +11,10 @@
 int audit_event(struct hub *h, const char *event, const struct request *rq, const char *agent, const char *outcome,
 		json_t *detail);
 
+/* One event about a session (its id as text, NULL), by which the log is asked for it. */
+int audit_session_event(struct hub *h, const char *event, const char *session, const char *agent, const char *outcome,
+			json_t *detail);
+
 void audit_failure(struct hub *h, const struct request *rq, const char *what, const struct err *e);
 /* A valid grant was refused; detail (stolen): what, message and more. The same again is counted for a minute. */
 void audit_verdict(struct hub *h, const struct request *rq, const char *agent, const char *outcome, json_t *detail);

@@ -35,9 +35,10 @@ struct fs_work {
 	struct fs_out out;     /* the answer's fields, in an object that is open */
 	struct fs_out changes; /* fs_state.h */
 	unsigned changes_listed, changes_left_out;
-	uint64_t hash_left;  /* bytes that may still be read for digests alone */
-	char name[PATH_MAX]; /* ask.path below the root */
-	char why[256];       /* of a failure; "": strerror says it */
+	uint64_t hash_left;     /* bytes that may still be read for digests alone */
+	uint64_t hash_until_ns; /* and until when, by monotonic_ns(); 0: for as long as it takes */
+	char name[PATH_MAX];    /* ask.path below the root */
+	char why[256];          /* of a failure; "": strerror says it */
 };
 
 /* The exit code. visit: as in file.h. */

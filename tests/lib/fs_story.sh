@@ -192,3 +192,35 @@ fs_recorded() {
 		ok "a deletion, too" || fail "no such event of a deletion"
 	wait_for 20 fs_audited file.read '.detail.path != null' && ok "and a read by its path" || fail "no such event of a read"
 }
+
+# changes FILTER: of what was told of changes by programs, entries of all events
+changes() { muxctl audit -n 1000 --agent "$agent" --event workspace.changes -o json | jq -s "[.[] | .record.detail.entries // [] | .[]] | $1"; }
+# changed HOW PATH [DIGEST]: such an entry is there
+changed() { changes "any(.how == \"$1\" and .path == $2 and (\"${3:-}\" == \"\" or .sha256 == \"${3:-}\"))" | grep -q true; }
+tells() {
+	wait_for 20 changed "$@" && ok "told: $1 $2" ||
+		fail "not told: $* $(muxctl audit -n 1000 --agent "$agent" --event workspace.changes -o json | tail -3)"
+}
+fs_programs_changed() {
+	local id
+	id=$(muxctl exec -n "$agent" -- sh -c 'mkdir prog; echo one >prog/a; echo one >prog/b; ln -s /etc prog/out; : >"prog/n
+l"' >/dev/null && muxctl session list --all --agent "$agent" --kind round -n 1 -o json | jq -r '.sessions[0].id')
+	tells created '"prog"'
+	tells created '"prog/a"' "$(echo one | sum)"
+	tells created '"prog/n\nl"' "$(sum </dev/null)"
+	equal "a link is told with its target" /etc "$(changes '[.[] | select(.path == "prog/out")][0].target' | jq -r .)"
+	wait_for 20 sh -c "'$MUXCTL' --state '$MUXD_STATE' audit --session $id --event workspace.changes -o json | grep -q ." &&
+		ok "the log is asked for it by the session" || fail "no event by session $id"
+	equal "the event names it, and who ran it" "$id round" "$(muxctl audit -n 1000 --agent "$agent" --event workspace.changes -o json |
+		jq -rs --arg id "$id" '[.[].record.detail | (.sessions // [])[] | select(.session == $id and .principal != "")][0] | [.session, .kind] | join(" ")')"
+	inside sh -c 'echo two >prog/a; rm prog/b; chmod 600 "prog/n
+l"'
+	tells changed '"prog/a"' "$(echo two | sum)"
+	tells deleted '"prog/b"'
+	tells changed '"prog/n\nl"'
+	inside sh -c 'i=0; while [ $i -lt 1500 ]; do : >prog/many.$i; i=$((i+1)); done'
+	wait_for 20 sh -c "'$MUXCTL' --state '$MUXD_STATE' audit -n 1000 --agent '$agent' --event workspace.changes -o json | jq -es 'any(.record.detail.left_out >= 500)'" &&
+		ok "past a thousand names the rest is counted" || fail "$(muxctl audit -n 3 --agent "$agent" --event workspace.changes -o json | cut -c1-900)"
+	inside rm -r prog
+	tells deleted '"prog"'
+}
