@@ -61,7 +61,7 @@ enum frame_feature {
 	FEATURE_CLEAR = 16,  /* OPEN_RESERVE, CLEAR and CLEARED */
 	FEATURE_QUEUE = 32,  /* OPEN_RESERVE goes ahead of others; ERROR with CODE_LIMIT tells who waits its place */
 	FEATURE_FS = 64,     /* muxlet knows --fs */
-	FEATURE_SURVEY = 128 /* muxlet knows --survey */
+	FEATURE_SURVEY = 128 /* muxlet knows --survey; and --fs watches, and takes trees */
 };
 enum frame_list_flag { LIST_PTY = 1, LIST_EXITED = 2 };
 enum frame_echo_flag { ECHO_ON = 1, ECHO_CANONICAL = 2 };

@@ -19,4 +19,3 @@ fs_stays_inside
 fs_bad_requests
 fs_by_muxctl
 fs_recorded
-fs_programs_changed
