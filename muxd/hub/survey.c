@@ -11,6 +11,7 @@
 #include "muxd/hub/audit.h"
 #include "muxd/hub/hub_state.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -39,6 +40,7 @@ struct survey {
 	json_t *events; /* what is left to be told, in order */
 	bool again;     /* something ended meanwhile */
 	bool failed;    /* the last one, and that was told */
+	bool off;       /* there is no workspace to be looked at, as long as this link is up */
 };
 
 static void survey_set_state(struct agent *a, enum survey_state state)
@@ -116,7 +118,7 @@ void survey_session_ended(const struct session *s)
 {
 	struct survey *v = runs_programs(s) || changed_files(s) ? survey_get(s->agent) : NULL;
 
-	if (!v)
+	if (!v || v->off)
 		return;
 	survey_name(v, v->ended, s);
 	if (runs_programs(s))
@@ -202,6 +204,7 @@ void survey_link_up(struct agent *a)
 
 	if (!v)
 		return;
+	v->off = false;
 	survey_due(a);
 	if (v->state == SURVEY_DUE && !a->quiesce && !a->stopping)
 		survey_begin(a, clock_boot_ns());
@@ -233,7 +236,7 @@ bool survey_hurry(struct agent *a, uint64_t now)
 {
 	struct survey *v = a->survey;
 
-	if (!v || a->state != AGENT_UP || !link_has_survey(a->link))
+	if (!v || v->off || a->state != AGENT_UP || !link_has_survey(a->link))
 		return false;
 	if ((v->state == SURVEY_IDLE || v->state == SURVEY_DUE) && !v->failed && now - v->hurried_ns > 2 * HURRY_NS &&
 	    (json_array_size(v->ended) || survey_runs(a))) {
@@ -445,6 +448,22 @@ bool survey_said(struct agent *a, uint32_t channel, const uint8_t *p, size_t n)
 	return true;
 }
 
+/* Programs begin in the root of everything: that is told once, and nothing more is asked. */
+static void survey_unable(struct agent *a)
+{
+	struct survey *v = a->survey;
+
+	(void)audit_event(a->hub, EVENT, NULL, a->name, "unsupported",
+			  json_pack("{s:s}", "message", "programs begin in /, which is no workspace to be looked at"));
+	v->off = true;
+	v->channel = 0;
+	json_decref(v->named);
+	v->named = NULL;
+	json_array_clear(v->ended);
+	buf_clear(&v->answer);
+	survey_set_state(a, SURVEY_IDLE);
+}
+
 bool survey_exited(struct agent *a, uint32_t channel, const struct link_exit *x)
 {
 	struct survey *v = a->survey;
@@ -455,6 +474,10 @@ bool survey_exited(struct agent *a, uint32_t channel, const struct link_exit *x)
 	(void)link_forget(a->link, channel);
 	if (x->cause == EXIT_EXITED && x->code == 0) {
 		survey_take(a);
+		return true;
+	}
+	if (x->cause == EXIT_EXITED && x->code == EOPNOTSUPP) {
+		survey_unable(a);
 		return true;
 	}
 	text_format(why, sizeof(why), "the survey ended with %s %d%s%s", exit_cause_name(x->cause),

@@ -33,6 +33,7 @@ struct survey {
 	bool incomplete;
 	int err;
 	int64_t began_ns;
+	dev_t device; /* of the workspace: other file systems in it are none of its own */
 	uint64_t walk_until_ns;
 	unsigned long long files, count[HOWS], listed, left_out, unhashed;
 	unsigned unread; /* as it was at the last look into a directory */
@@ -222,7 +223,7 @@ static enum fs_walk_next survey_visit(void *arg, int dir_fd, const char *base, c
 		survey_tell(s, CHANGED, path, &e, dir_fd, base);
 	if (known)
 		old_next(s);
-	return s->err ? FS_WALK_STOP : FS_WALK_ON;
+	return s->err ? FS_WALK_STOP : st->st_dev == s->device ? FS_WALK_ON : FS_WALK_PAST;
 }
 
 /* Behind a directory: what was in it and was not met is gone, unless nobody could look into it. */
@@ -272,11 +273,17 @@ static void step_back(void)
 
 static int survey_begin(struct survey *s, uint64_t have)
 {
+	struct stat st = {0};
 	bool found = false;
 	int err = manifest_began(SURVEY_FD, &s->began_ns);
 
 	if (!err)
 		err = fs_root_open(0, &s->w.root);
+	if (!err && strcmp(s->w.root.path, "/") == 0)
+		err = EOPNOTSUPP; /* no workspace, but all that there is */
+	if (!err)
+		err = fstat(s->w.root.fd, &st) ? errno : 0;
+	s->device = st.st_dev;
 	if (!err)
 		err = manifest_open(SURVEY_FD, have, &s->old, &found, &s->now);
 	s->began_ns -= CLOCK_LAG;
