@@ -26,7 +26,9 @@ static int begin(void **state)
 static int end(void **state)
 {
 	(void)state;
+	attachment_detach(client.a);
 	buf_finish(&client.got);
+	memset(&client, 0, sizeof(client));
 	hub_rig_destroy(rig);
 	return 0;
 }

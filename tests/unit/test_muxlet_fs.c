@@ -735,7 +735,7 @@ static void a_tree_comes_back_as_it_went(void **state)
 	assert_int_equal(put("{\"op\":\"tree_put\",\"path\":\"arc2\",\"merge\":true}", archive, n), EISDIR);
 	assert_int_not_equal(access(inside("arc2/d/f"), F_OK), 0);
 	/* Cut anywhere it leaves nothing. */
-	for (size_t cut = 0; cut < n; cut += 256) {
+	for (size_t cut = 0; cut < n; cut += 1024) {
 		int code = put("{\"op\":\"tree_put\",\"path\":\"arc3\"}", archive, cut);
 
 		if (code == 0)
@@ -784,7 +784,7 @@ static void trees_of_strangers_stay_inside(void **state)
 	(void)state;
 	print_message("seed %u\n", seed);
 	hash_outside(before);
-	for (int i = 0; i < 300; i++) {
+	for (int i = 0; i < 80; i++) {
 		size_t n, changes = (size_t)rand_r(&seed) % 4;
 
 		snprintf(path, sizeof(path), "tests/fuzz/corpus/tar/%s",
