@@ -145,8 +145,7 @@ static int audit_offline(struct ctl *c, const struct ctl_args *a, long long limi
 		clock_format_utc(en.wall_ns, at, sizeof(at));
 		json_t *row = json_pack("{s:I,s:s,s:o}", "seq", (json_int_t)en.journal_seq, "at", at, "record", record);
 		if (row && (long long)en.journal_seq > since && matches(a, record, "agent") &&
-		    matches(a, record, "principal") && matches(a, record, "event") &&
-		    matches(a, record, "session"))
+		    matches(a, record, "principal") && matches(a, record, "event") && matches(a, record, "session"))
 			json_array_append(rows, row);
 		json_decref(row);
 		if ((long long)json_array_size(rows) > limit)

@@ -473,9 +473,8 @@ static int link_hello_start(struct link *l)
 		return rc;
 	l->hub_hello.major = FRAME_MAJOR;
 	l->hub_hello.minor = FRAME_MINOR;
-	l->hub_hello.features =
-	    FEATURE_FILES | FEATURE_PORTS | FEATURE_SYNC | FEATURE_FREEZE | FEATURE_CLEAR | FEATURE_QUEUE | FEATURE_FS |
-	    FEATURE_SURVEY;
+	l->hub_hello.features = FEATURE_FILES | FEATURE_PORTS | FEATURE_SYNC | FEATURE_FREEZE | FEATURE_CLEAR |
+				FEATURE_QUEUE | FEATURE_FS | FEATURE_SURVEY;
 	l->hub_hello.epoch = l->p.epoch;
 	f.u.hello = l->hub_hello;
 	return link_put(l, &f);

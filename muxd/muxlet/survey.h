@@ -12,8 +12,8 @@
  * the rest. Content is read for digests up to FS_HASH_MAX bytes and SURVEY_HASH_MS; unhashed counts files without one.
  * The first look (baseline) has nothing to compare with: it tells what was changed since programs could begin, and no
  * deletion. incomplete: the walk was stopped by its time or by MANIFEST_MAX; what lies behind is not told.
- * Directories are told when they come, go or change permissions. File systems that are mounted in it are not entered; of
- * a "workspace" that is "/" nothing is looked at (EOPNOTSUPP).
+ * Directories are told when they come, go or change permissions. File systems that are mounted in it are not entered;
+ *of a "workspace" that is "/" nothing is looked at (EOPNOTSUPP).
  */
 #ifndef MUXD_MUXLET_SURVEY_H
 #define MUXD_MUXLET_SURVEY_H
