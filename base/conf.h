@@ -135,6 +135,7 @@ struct conf {
 	uint64_t output_keep_size, output_keep_stream, output_keep_total; /* bytes of an agent, a stream, all */
 	/* files.* */
 	uint64_t file_timeout_ns, file_timeout_max_ns;
+	bool file_changes;
 	/* pool.*, leases.* */
 	uint32_t pool_size, pool_max, pool_fill, leases_max;
 	uint64_t lease_ttl_ns, lease_ttl_max_ns, lease_wait_ns, lease_retain_ns;

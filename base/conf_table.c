@@ -209,6 +209,8 @@ static const struct conf_key keys[] = {
      "Timeout of a file transfer that names none."},
     {"files.timeout_max", CONF_DURATION, AT(file_timeout_max_ns), "24h", NS_PER_SEC, 3650 * DAY, NULL, NULL,
      "The longest timeout a file transfer may ask for."},
+    {"files.changes", CONF_BOOL, AT(file_changes), "true", 0, 0, NULL, NULL,
+     "Behind the end of rounds and terminals the workspace is looked at, and the audit log told what changed."},
     {"pool.size", CONF_NUMBER, AT(pool_size), "0", 0, 1000, NULL, NULL,
      "Sandboxes kept ready for leases, at least; 0: each lease has one made. The environment's POOL_SIZE goes first."},
     {"pool.max", CONF_NUMBER, AT(pool_max), "0", 0, 1000, NULL, NULL,

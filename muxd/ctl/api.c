@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/time.h>
 #include <unistd.h>
 
@@ -244,6 +245,98 @@ int api_read(struct ctl *c, const struct ctl_wish *w, const struct api_call *cal
 	int rc = ask(c, w, call, b, &none, e);
 
 	json_decref(none);
+	return rc;
+}
+
+/* ---- content */
+
+/* As long as it is where that is known, else in chunks. */
+static int put_stream_head(struct buf *b, const struct api_call *call, const char *token, int in_fd, bool *out_chunked)
+{
+	struct stat st;
+	bool sized = in_fd >= 0 && fstat(in_fd, &st) == 0 && S_ISREG(st.st_mode);
+	int rc = buf_printf(b, "%s ", call->method) || put_target(b, call) ||
+		 buf_printf(b, " HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\n", token);
+
+	*out_chunked = in_fd >= 0 && !sized;
+	if (!rc && sized)
+		rc = buf_printf(b, "Content-Type: application/x-tar\r\nContent-Length: %lld\r\n",
+				(long long)(st.st_size - lseek(in_fd, 0, SEEK_CUR)));
+	else if (!rc && *out_chunked)
+		rc = buf_append_str(b, "Content-Type: application/x-tar\r\nTransfer-Encoding: chunked\r\n");
+	return rc || buf_append_str(b, "\r\n") ? ERR_NOMEM : 0;
+}
+
+/* A daemon that answers before the end has closed its ear: what it says is read then. */
+static int send_content(int fd, int in_fd, bool chunked, struct buf *b, struct err *e)
+{
+	uint8_t piece[PIECE / 2];
+	ssize_t n = 1;
+	int rc = 0;
+
+	while (rc == 0 && n > 0 && !buf_len(b)) {
+		do
+			n = read(in_fd, piece, sizeof(piece));
+		while (n < 0 && errno == EINTR);
+		if (n < 0)
+			return err_sys(e, errno, "read the standard input");
+		if (chunked && (buf_printf(b, "%zx\r\n", (size_t)n) || buf_append(b, piece, (size_t)n) ||
+				buf_append_str(b, "\r\n")))
+			return err_set(e, ERR_NOMEM, "no memory for the content");
+		if (!chunked && n && buf_append(b, piece, (size_t)n))
+			return err_set(e, ERR_NOMEM, "no memory for the content");
+		rc = send_all(fd, b, e);
+	}
+	return rc;
+}
+
+static int receive_stream(struct ctl *c, int fd, struct buf *in, const struct api_flow *flow, json_t **out,
+			  struct err *e)
+{
+	struct http1_head head;
+	struct http1_body body;
+	json_t *o = NULL;
+	int rc = receive_head(fd, in, &head, e);
+
+	if (rc == 0 && (!flow->take || head.status != 200))
+		return receive_body(c, fd, in, &head, flow->take ? &o : out, e);
+	if (rc == 0)
+		rc = http1_answer_body(&head, false, &body, e);
+	if (rc == 0 && body.kind == HTTP1_TO_THE_END)
+		rc = err_set(e, ERR_PROTOCOL, "the daemon's answer has no length");
+	if (rc == 0)
+		rc = receive_bytes(fd, in, &body, &(struct api_bytes){.take = flow->take, .arg = flow->arg}, e);
+	if (rc == ERR_UNAVAILABLE)
+		return err_set(e, ERR_EOF, "the answer broke off; why stands in the audit log");
+	return rc;
+}
+
+int api_stream(struct ctl *c, const struct ctl_wish *w, const struct api_call *call, const struct api_flow *flow,
+	       json_t **out, struct err *e)
+{
+	struct buf request, in;
+	char *token = NULL;
+	bool chunked = false;
+	int fd = -1, rc = ctl_token(c, w, &token, e);
+
+	buf_init(&request, REQUEST_MAX);
+	buf_init(&in, ANSWER_MAX);
+	if (rc == 0 && put_stream_head(&request, call, token, flow->in_fd, &chunked))
+		rc = err_set(e, ERR_NOMEM, "no memory for a request");
+	if (rc == 0)
+		rc = ctl_connect(c, "api.sock", SOCK_STREAM, &fd, e);
+	if (rc == 0)
+		rc = send_all(fd, &request, e);
+	if (rc == 0 && flow->in_fd >= 0)
+		rc = send_content(fd, flow->in_fd, chunked, &request, e);
+	if (rc == 0)
+		rc = receive_stream(c, fd, &in, flow, out, e);
+	if (fd >= 0)
+		close(fd);
+	grant_token_free(token);
+	buf_finish_secret(&request);
+	buf_finish(&in);
+	call_free(call);
 	return rc;
 }
 

@@ -39,6 +39,19 @@ struct api_bytes {
 /* The same, as the bytes come. ERR_UNAVAILABLE also where the answer was cut short. */
 int api_read(struct ctl *c, const struct ctl_wish *w, const struct api_call *call, const struct api_bytes *b,
 	     struct err *e);
+/*
+ * The same where content goes along or comes back. in_fd: read to its end, and sent as the body; -1: there is none.
+ * take: is given the answer's content as it comes, and says 0 or ERR_*; NULL: the answer is JSON, to *out. ERR_EOF: the
+ * answer broke off.
+ */
+typedef int api_take(void *arg, const void *p, size_t n, struct err *e);
+struct api_flow {
+	int in_fd;
+	api_take *take;
+	void *arg;
+};
+int api_stream(struct ctl *c, const struct ctl_wish *w, const struct api_call *call, const struct api_flow *flow,
+	       json_t **out, struct err *e);
 
 #define API_OUT_MAX (2 * 1024 * 1024) /* of messages that wait for the daemon */
 

@@ -20,6 +20,7 @@ static const struct ctl_option audit_options[] = {
     {"lease", 0, "ID", "Only of this lease."},
     {"run", 0, "ID", "Only of this run."},
     {"request", 0, "ID", "Only of the lease that was asked for with this request id."},
+    {"session", 0, "ID", "Only events about this session that have it as a field of their own."},
     {"reason", 0, "TEXT", "Reason in the audit log (default: muxctl audit)."},
     {NULL, 0, NULL, NULL},
 };
@@ -100,9 +101,9 @@ static json_t *audit_question(const struct ctl_args *a, long long limit, struct 
 
 	if (args_number(a, "since", 0, INT64_MAX, &since, e) < 0)
 		return NULL;
-	q = json_pack("{s:s,s:I,s:b,s:s*,s:s*,s:s*}", "op", "audit", "limit", (json_int_t)limit, "follow",
+	q = json_pack("{s:s,s:I,s:b,s:s*,s:s*,s:s*,s:s*}", "op", "audit", "limit", (json_int_t)limit, "follow",
 		      (int)args_has(a, "follow"), "agent", args_get(a, "agent"), "principal", args_get(a, "principal"),
-		      "event", args_get(a, "event"));
+		      "event", args_get(a, "event"), "session", args_get(a, "session"));
 	for (size_t i = 0; q && i < sizeof(of_lease) / sizeof(of_lease[0]); i++)
 		if (args_has(a, of_lease[i].option))
 			json_object_set_new(q, of_lease[i].asked, json_string(args_get(a, of_lease[i].option)));
@@ -120,7 +121,7 @@ static bool has(const struct ctl_args *a, const char *option, const json_t *reco
 
 static bool matches(const struct ctl_args *a, const json_t *record)
 {
-	static const char *const keys[] = {"agent", "principal", "event"};
+	static const char *const keys[] = {"agent", "principal", "event", "session"};
 	bool all = true;
 
 	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)

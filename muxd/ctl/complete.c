@@ -1,6 +1,7 @@
 #include "muxd/ctl/complete.h"
 
 #include "base/buf.h"
+#include "base/text.h"
 #include "muxd/ctl/args.h"
 
 #include <stdio.h>
@@ -201,7 +202,7 @@ static void put_last(struct buf *b, const struct said *s, const char *last)
 	if (s->open) {
 		put_value(b, "", s->open->metavar, last);
 	} else if (o && o->metavar) {
-		snprintf(before, sizeof(before), "%.*s", (int)(value + 1 - last), last);
+		text_format(before, sizeof(before), "%.*s", (int)(value + 1 - last), last);
 		put_value(b, before, o->metavar, value + 1);
 	} else if (last[0] == '-' && !s->plain) {
 		put_options(b, s->cmd ? s->cmd->options : args_before, last);

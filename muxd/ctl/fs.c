@@ -1,4 +1,5 @@
 /* muxctl fs: operations on files in a sandbox, asked of the API. */
+#include "base/buf.h"
 #include "base/ids.h"
 #include "base/slurp.h"
 #include "muxd/ctl/api.h"
@@ -383,6 +384,146 @@ static int patch_run(struct ctl *c, const struct ctl_args *a)
 	return rc;
 }
 
+/* ---- watch, pack, unpack: content that streams */
+
+/* The path and the flags that are on. NULL: no memory. */
+static json_t *stream_query(const struct ctl_args *a, const char *path)
+{
+	static const struct {
+		const char *option, *key;
+	} flags[] = {{"recursive", "recursive"},
+		     {"gitignore", "gitignore"},
+		     {"force", "overwrite"},
+		     {"merge", "merge"},
+		     {"parents", "parents"}};
+	char *encoded = base64_encode(path, strlen(path), true);
+	json_t *q = encoded ? json_pack("{s:s, s:s*}", "path_base64", encoded, "task_id", args_get(a, "task")) : NULL;
+
+	free(encoded);
+	for (size_t i = 0; q && i < sizeof(flags) / sizeof(flags[0]); i++)
+		if (args_has(a, flags[i].option))
+			json_object_set_new(q, flags[i].key, json_string("true"));
+	return q;
+}
+
+static int fs_stream(struct ctl *c, const struct ctl_args *a, const char *method, const char *what, const char *path,
+		     const struct api_flow *flow, json_t **out, struct err *e)
+{
+	const char *agent = a->operands[0], *reason = args_has(a, "reason") ? args_get(a, "reason") : "muxctl fs";
+	struct ctl_wish w = {
+	    .kind = "staff", .agent = agent, .scopes = "files", .task = args_get(a, "task"), .reason = reason};
+	struct api_call call = {.method = method, .path = "/v1/agents/*/fs/*", .names = {agent, what}};
+	unsigned long long timeout_ns = 0;
+	char ms[24];
+	int rc = target_name_check(agent, e);
+
+	if (rc == 0)
+		rc = args_duration(a, "timeout", &timeout_ns, e);
+	if (rc == 0 && !(call.query = stream_query(a, path)))
+		rc = err_set(e, ERR_NOMEM, "no memory for the question");
+	if (rc)
+		return rc;
+	snprintf(ms, sizeof(ms), "%llu", timeout_ns / 1000000);
+	if (timeout_ns)
+		json_object_set_new(call.query, "timeout_ms", json_string(ms));
+	return api_stream(c, &w, &call, flow, out, e);
+}
+
+static int write_out(void *arg, const void *p, size_t n, struct err *e)
+{
+	(void)arg;
+	return fwrite(p, 1, n, stdout) == n ? 0 : err_set(e, ERR_SYS, "the archive could not be written");
+}
+
+static int pack_run(struct ctl *c, const struct ctl_args *a)
+{
+	struct api_flow flow = {.in_fd = -1, .take = write_out};
+	struct err e = {0};
+	int rc = isatty(STDOUT_FILENO)
+		     ? err_set(&e, ERR_INVAL, "an archive is not for a terminal: send it to a file or a pipe")
+		     : fs_stream(c, a, "GET", "tree", a->noperands > 1 ? a->operands[1] : ".", &flow, NULL, &e);
+
+	if (rc == 0 && fflush(stdout))
+		rc = err_set(&e, ERR_SYS, "the archive could not be written");
+	return rc < 0 ? ctl_fail(c, &e) : 0;
+}
+
+static const struct ctl_column unpacked_columns[] = {
+    {"path", "path"}, {"files", "files"}, {"bytes", "bytes"}, {NULL, NULL}};
+
+static int unpack_run(struct ctl *c, const struct ctl_args *a)
+{
+	struct api_flow flow = {.in_fd = STDIN_FILENO};
+	struct err e = {0};
+	json_t *o = NULL;
+	int rc = fs_stream(c, a, "PUT", "tree", a->operands[1], &flow, &o, &e);
+
+	if (rc < 0)
+		return ctl_fail(c, &e);
+	rc = c->json ? ctl_print_json(c, o) : ctl_print_object(c, o, unpacked_columns);
+	json_decref(o);
+	return rc;
+}
+
+/* Lines of a watch, as far as they are whole. */
+struct watch_lines {
+	struct ctl *c;
+	struct buf line;
+};
+
+static void print_watched(struct ctl *c, const json_t *o)
+{
+	char *event = ctl_text(json_object_get(o, "event")), *path = ctl_text(json_object_get(o, "path"));
+	char *text = c->json ? ctl_json_text(o, JSON_COMPACT) : NULL;
+
+	if (c->json)
+		puts(text ? text : "");
+	else
+		printf("%-10s  %s%s\n", event ? event : "", path ? path : "",
+		       json_is_true(json_object_get(o, "directory")) ? "/" : "");
+	free(event);
+	free(path);
+	free(text);
+}
+
+static int watch_take(void *arg, const void *bytes, size_t n, struct err *e)
+{
+	struct watch_lines *l = arg;
+	const uint8_t *p = bytes;
+
+	while (n) {
+		const uint8_t *end = memchr(p, '\n', n);
+		size_t part = end ? (size_t)(end - p) : n;
+		json_t *o = NULL;
+
+		if (buf_append(&l->line, p, part))
+			return err_set(e, ERR_PROTOCOL, "a line of the watch is too long");
+		p += part + (end != NULL);
+		n -= part + (end != NULL);
+		if (!end)
+			continue;
+		if (json_parse(buf_ptr(&l->line), buf_len(&l->line), l->line.max, &o, NULL))
+			return err_set(e, ERR_PROTOCOL, "a line of the watch is not JSON");
+		print_watched(l->c, o);
+		json_decref(o);
+		buf_clear(&l->line);
+	}
+	return fflush(stdout) ? err_set(e, ERR_SYS, "nobody reads any more") : 0;
+}
+
+static int watch_run(struct ctl *c, const struct ctl_args *a)
+{
+	struct watch_lines l = {.c = c};
+	struct api_flow flow = {.in_fd = -1, .take = watch_take, .arg = &l};
+	struct err e = {0};
+	int rc;
+
+	buf_init(&l.line, 64 * 1024);
+	rc = fs_stream(c, a, "GET", "watch", a->noperands > 1 ? a->operands[1] : ".", &flow, NULL, &e);
+	buf_finish(&l.line);
+	return rc < 0 ? ctl_fail(c, &e) : 0;
+}
+
 /* ---- the commands */
 
 #define COMMON                                                                                                         \
@@ -440,6 +581,15 @@ static const struct ctl_option glob_options[] = {{"gitignore", 0, NULL, "Leave o
 static const struct ctl_option patch_options[] = {{"dry-run", 'n', NULL, "Say what would change, and change nothing."},
 						  COMMON};
 
+static const struct ctl_option watch_options[] = {
+    {"recursive", 'r', NULL, "Directories below, too, and those that come."}, COMMON};
+static const struct ctl_option pack_options[] = {{"gitignore", 0, NULL, "Leave out what .gitignore files name."},
+						 COMMON};
+static const struct ctl_option unpack_options[] = {{"force", 'f', NULL, "Replace what has the name, in one step."},
+						   {"merge", 'm', NULL, "Into the directory that is there."},
+						   PARENTS,
+						   COMMON};
+
 #define INSIDE "PATH is below /workspace; what leads out of it is refused (get and put reach other places).\n"
 #define FS_COMMAND(verb, operands, min, max, help)                                                                     \
 	{                                                                                                              \
@@ -460,5 +610,9 @@ const struct ctl_command fs_commands[] = {
     FS_COMMAND(grep, "AGENT PATTERN [PATH]", 2, 3, "Print the lines of files in a sandbox that match."),
     FS_COMMAND(glob, "AGENT PATTERN [PATH]", 2, 3, "List names in a sandbox that match."),
     FS_COMMAND(patch, "AGENT [PATH]", 1, 2, "Apply a patch, the standard input, in a sandbox: all of it, or nothing."),
+    FS_COMMAND(watch, "AGENT [PATH]", 1, 2, "Print what happens to files in a sandbox, as it happens."),
+    FS_COMMAND(pack, "AGENT [PATH]", 1, 2, "Print a directory of a sandbox as a tar archive."),
+    FS_COMMAND(unpack, "AGENT PATH", 2, 2,
+	       "Unpack the standard input, a tar archive, in a sandbox: whole, or not at all."),
     {0},
 };

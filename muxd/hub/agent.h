@@ -40,6 +40,7 @@ struct agent {
 	uint64_t last_activity_boot_ns, last_exit_boot_ns;
 	struct clearing *clearing; /* clear.c: everything inside is being ended */
 	struct quiesce *quiesce;   /* life waits for its disk to be written, or holds its programs frozen */
+	struct survey *survey;     /* survey.c: what programs changed; NULL: nobody asked yet */
 	uint64_t retry_at;         /* boot ns, 0 = none */
 	unsigned retry_ms;
 	uint64_t adrift_since; /* boot ns: sessions run there, and nobody looks for its stream; 0: not so */

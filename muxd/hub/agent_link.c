@@ -19,6 +19,7 @@
 #include "muxd/hub/session_input.h"
 #include "muxd/hub/session_run.h"
 #include "muxd/hub/session_state.h"
+#include "muxd/hub/survey.h"
 #include "muxd/hub/wake.h"
 
 #include <stdlib.h>
@@ -112,6 +113,7 @@ static void link_is_up(struct agent *a)
 {
 	end_from_outside(a, clear_link_up(a));
 	quiesce_link_up(a);
+	survey_link_up(a); /* ahead of the first program, which does not wait for it */
 	if (!a->stopping)
 		answer_waiters(a, 0, NULL);
 }
@@ -193,6 +195,7 @@ static void cut_off(struct agent *a, const char *why)
 	agent_set_state(a, AGENT_WAKING);
 	suspend_all(a); /* an end that has to wait for the journal must not look for the link */
 	end_sessions(a, EXIT_LOST, text);
+	survey_gone(a, text);
 	sandbox_ask(p, &(struct sandbox_ask){.op = SANDBOX_DESTROY, .agent = a->name, .reason = "protocol error"},
 		    cut_done, a);
 }
@@ -270,6 +273,7 @@ static void agent_link_on_down(void *arg, int rc, const char *why)
 		a->retry_ms = (unsigned)backoff_after(a->retry_ms, AGENT_RETRY_MIN_MS, RETRY_MAX_MS);
 	a->hub->stats.links_down++;
 	quiesce_link_down(a);
+	survey_link_down(a);
 	clear_link_down(a);
 	if (rc == ERR_PROTOCOL) {
 		cut_off(a, why);
@@ -321,7 +325,7 @@ static void agent_link_on_data(void *arg, uint32_t channel, int stream, uint64_t
 	struct session *s = by_channel(arg, channel);
 	struct agent *a = arg;
 
-	if (!(a->quiesce && quiesce_said(a, channel, p, n)) && s)
+	if (!(a->quiesce && quiesce_said(a, channel, p, n)) && !survey_said(a, channel, p, n) && s)
 		session_on_data(s, stream, offset, p, n);
 	hub_flush(a->hub);
 }
@@ -349,7 +353,9 @@ static void agent_link_on_exited(void *arg, uint32_t channel, const struct link_
 	struct session *s = by_channel(arg, channel);
 	struct agent *a = arg;
 
-	if (!(a->quiesce && quiesce_exited(a, channel, x)) && s)
+	if (survey_exited(a, channel, x))
+		quiesce_link_up(a); /* it may have waited for that */
+	else if (!(a->quiesce && quiesce_exited(a, channel, x)) && s)
 		session_on_exit(s, x);
 	hub_flush(a->hub);
 }
@@ -381,8 +387,10 @@ static int take_stream(struct agent *a, const struct sandbox_info *info, int fd)
 	bool fresh = !a->link || !id_equal(&a->linked, &info->sandbox_id);
 
 	if (fresh) { /* a new incarnation: whatever ran in the one before is gone with it */
-		if (!id_is_nil(&a->linked))
+		if (!id_is_nil(&a->linked)) {
 			end_sessions(a, EXIT_LOST, "its sandbox ended");
+			survey_gone(a, "its sandbox ended");
+		}
 		link_destroy(a->link);
 		a->link = NULL;
 		memcpy(p.secret, info->secret, sizeof(p.secret));
@@ -459,6 +467,7 @@ static void agent_link_on_stream(void *arg, const struct sandbox_answer *r)
 	quiesce_link_down(a);
 	if (rc == ERR_NOT_FOUND) {
 		end_sessions(a, EXIT_LOST, e && e->message[0] ? e->message : "its sandbox ended");
+		survey_gone(a, e && e->message[0] ? e->message : "its sandbox ended");
 		memset(&a->linked, 0, sizeof(a->linked));
 		agent_set_state(a, AGENT_COLD);
 		work_sandbox_gone(a->hub->p.work, a->name, e && e->message[0] ? e->message : "it is not there");
@@ -511,6 +520,7 @@ void agent_leave(struct agent *a, enum exit_cause cause, const char *why)
 	a->hub->stats.sandboxes_up -= a->state == AGENT_UP;
 	suspend_all(a); /* an end that the journal has no room for yet must not look for the link */
 	end_sessions(a, cause, why);
+	survey_gone(a, why);
 	link_destroy(a->link);
 	a->link = NULL;
 	memset(&a->linked, 0, sizeof(a->linked));
@@ -667,6 +677,7 @@ static void sweep(struct agent *a, uint64_t now)
 void agent_tick(struct agent *a, uint64_t now)
 {
 	end_from_outside(a, clear_tick(a, now));
+	survey_tick(a, now);
 	quiesce_tick(a, now);
 	sweep(a, now);
 	if (a->state == AGENT_LOST && a->retry_at && now >= a->retry_at)
@@ -680,6 +691,7 @@ void agent_destroy(struct agent *a)
 	err_set(&e, ERR_CANCELLED, "the daemon is stopping");
 	answer_waiters(a, ERR_CANCELLED, &e);
 	quiesce_link_down(a);
+	survey_destroy(a);
 	clear_cancel(a);
 	if (a->ask)
 		a->ask->agent = NULL;

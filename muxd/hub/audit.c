@@ -63,30 +63,53 @@ static void set_request(json_t *o, const struct request *rq)
 	json_object_set_new(o, "reason", json_string(rq->grant.reason));
 }
 
-int audit_event(struct hub *h, const char *event, const struct request *rq, const char *agent, const char *outcome,
-		json_t *detail)
+/* All but what it is about. NULL: no memory. */
+static json_t *event_json(struct hub *h, const char *event, const char *agent, const char *outcome, json_t *detail)
 {
 	json_t *o = json_object();
-	int rc = ERR_NOMEM;
 
 	if (!o)
-		goto out;
+		return NULL;
 	json_object_set_new(o, "event", json_string(event));
 	json_object_set_new(o, "wall_ns", json_integer((json_int_t)hub_now_wall(h)));
 	json_object_set_new(o, "outcome", json_string(outcome));
 	if (agent)
 		json_object_set_new(o, "agent", json_string(agent));
-	if (rq)
-		set_request(o, rq);
 	if (detail)
 		json_object_set(o, "detail", detail);
-	rc = audit_journal(h, o);
-	if (rc)
+	return o;
+}
+
+/* Both are stolen. */
+static int event_write(struct hub *h, const char *event, json_t *o, json_t *detail)
+{
+	int rc = o ? audit_journal(h, o) : ERR_NOMEM;
+
+	if (o && rc)
 		log_error(NULL, "audit event %s not journaled: %s", event, err_name(rc));
-out:
 	json_decref(detail);
 	json_decref(o);
 	return rc;
+}
+
+int audit_event(struct hub *h, const char *event, const struct request *rq, const char *agent, const char *outcome,
+		json_t *detail)
+{
+	json_t *o = event_json(h, event, agent, outcome, detail);
+
+	if (o && rq)
+		set_request(o, rq);
+	return event_write(h, event, o, detail);
+}
+
+int audit_session_event(struct hub *h, const char *event, const char *session, const char *agent, const char *outcome,
+			json_t *detail)
+{
+	json_t *o = event_json(h, event, agent, outcome, detail);
+
+	if (o && session)
+		json_object_set_new(o, "session", json_string(session));
+	return event_write(h, event, o, detail);
 }
 
 int hub_audit(struct hub *h, const json_t *record)

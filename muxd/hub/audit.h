@@ -15,6 +15,9 @@ int audit_event(struct hub *h, const char *event, const struct request *rq, cons
 int audit_journal(struct hub *h, json_t *record);
 /* Fields of an event, or of OPEN: lease_id, run_id, client_request_id; those that are there. */
 void audit_set_lease(json_t *o, const struct work_ids *i);
+/* One event about a session (its id as text, NULL), by which the log is asked for it. */
+int audit_session_event(struct hub *h, const char *event, const char *session, const char *agent, const char *outcome,
+			json_t *detail);
 
 void audit_failure(struct hub *h, const struct request *rq, const char *what, const struct err *e);
 /* A valid grant was refused; detail (stolen): what, message and more. The same again is counted for a minute. */

@@ -104,6 +104,9 @@ enum file_op {
 	FILE_PATCH,
 	FILE_SEARCH,
 	FILE_GLOB,
+	FILE_WATCH,
+	FILE_TREE_GET,
+	FILE_TREE_PUT,
 	FILE_OPS
 };
 struct file_spec {

@@ -108,6 +108,8 @@ static const char *cannot(const struct agent *a, enum session_kind kind, const s
 {
 	if (kind == SESSION_PORT)
 		return link_has_ports(a->link) ? NULL : "ports cannot be reached in";
+	if (kind == SESSION_FILE && l->transfer->row->later)
+		return link_has_survey(a->link) ? NULL : "neither watches nor trees are known in";
 	if (kind == SESSION_FILE && l->transfer->row->asks)
 		return link_has_fs(a->link) ? NULL : "there are no file operations in";
 	return kind != SESSION_FILE || link_has_files(a->link) ? NULL : "files cannot be moved in or out of";

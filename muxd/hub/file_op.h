@@ -2,7 +2,7 @@
  * file_op.h - what can be done with files in a sandbox: one row for each, which all of the hub asks.
  *
  * put and get move one file whole, its content as it is. The others are muxlet --fs (muxd/muxlet/fs.h): a JSON request,
- * for some of them content, and a JSON answer.
+ * for some of them content, and a JSON answer; or, of what gives, an answer in bytes whose length nobody knows before.
  */
 #ifndef MUXD_HUB_FILE_OP_H
 #define MUXD_HUB_FILE_OP_H
@@ -14,7 +14,9 @@ struct file_op_row {
 	const char *event; /* of the audit log */
 	bool takes;        /* content, as its input */
 	bool gives;        /* content, as its output */
-	bool asks;         /* a request and an answer */
+	bool asks;         /* a request; and an answer, unless it gives */
+	bool later;        /* muxlets with --survey know it */
+	bool lasts;        /* until somebody ends it: it has no timeout of its own, and keeps no sandbox awake */
 };
 
 const struct file_op_row *file_op_row(enum file_op op);

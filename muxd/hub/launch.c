@@ -218,7 +218,7 @@ static int copy_spec(const struct hub *h, const struct exec_spec *spec, struct l
 	out->idle_ns = spec->idle_ns;
 	if (!out->timeout_ns && spec->kind == SESSION_ROUND)
 		out->timeout_ns = c->round_timeout_ns;
-	if (!out->timeout_ns && spec->kind == SESSION_FILE)
+	if (!out->timeout_ns && spec->kind == SESSION_FILE && !out->transfer->row->lasts)
 		out->timeout_ns = c->file_timeout_ns;
 	out->head = spec->head == UINT64_MAX ? c->round_head : spec->head;
 	out->tail = spec->tail == UINT64_MAX ? c->round_tail : spec->tail;

@@ -21,12 +21,14 @@
 /* ---- what is activity, and what holds (requirement A3) */
 
 /*
- * A round, a transfer and a command over SSH hold the timer while they run: each is a call that somebody waits for. A
- * terminal does not, however busy what runs in it; who is at it is known by what is typed.
+ * A round, a transfer and a command over SSH hold the timer while they run: each is a call that somebody waits for. Who
+ * watches files waits for others, and holds nothing. A terminal does not either, however busy what runs in it; who is
+ * at it is known by what is typed.
  */
 static bool holds(const struct session *s)
 {
-	return s->state != SESSION_ENDED && s->kind != SESSION_TERMINAL;
+	return s->state != SESSION_ENDED && s->kind != SESSION_TERMINAL &&
+	       !(s->launch.transfer && s->launch.transfer->row->lasts);
 }
 
 static void activity(void *ctx, const char *name, struct life_activity *out)

@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "muxd/hub/agent.h"
 #include "muxd/hub/hub_state.h"
+#include "muxd/hub/survey.h"
 
 #include <stdlib.h>
 
@@ -74,6 +75,9 @@ void quiesce_tick(struct agent *a, uint64_t now)
 {
 	struct quiesce *q = a->quiesce;
 
+	if (q && !q->channel && a->state == AGENT_UP)
+		quiesce_link_up(a); /* what it waited for takes too long */
+	q = a->quiesce;
 	if (!q || q->held || now < q->deadline)
 		return;
 	if (q->channel)
@@ -109,7 +113,7 @@ void quiesce_link_up(struct agent *a)
 	struct quiesce *q = a->quiesce;
 	struct err e = {0};
 
-	if (!q || q->channel)
+	if (!q || q->channel || survey_hurry(a, clock_boot_ns()))
 		return;
 	if (open_sync(a, q->timeout_ns, q->hold_ns, &q->channel, &e))
 		quiesced(a, e.code, e.message);

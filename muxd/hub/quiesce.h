@@ -1,5 +1,6 @@
 /*
- * quiesce.h - lifecycle waits for a sandbox's disk to be written, or holds its programs frozen.
+ * quiesce.h - lifecycle waits for a sandbox's disk to be written, or holds its programs frozen. What programs changed
+ * is looked at before that (survey.h), for 3 s at most.
  */
 #ifndef MUXD_HUB_QUIESCE_H
 #define MUXD_HUB_QUIESCE_H

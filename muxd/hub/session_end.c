@@ -18,6 +18,7 @@
 #include "muxd/hub/session_output.h"
 #include "muxd/hub/session_run.h"
 #include "muxd/hub/session_state.h"
+#include "muxd/hub/survey.h"
 #include "muxd/hub/wake.h"
 
 #include <errno.h>
@@ -341,6 +342,7 @@ static void ended(struct session *s)
 	s->ended_wall_ns = hub_now_wall(h);
 	s->forget_at = clock_boot_ns() + h->conf->round_keep_ns;
 	session_audit_end(s);
+	survey_session_ended(s);
 	agent_touch(s->agent);
 	session_ack(s, true);
 	if (s->agent->link && link_state(s->agent->link) == LINK_UP) /* else LIST shows it again, and then */

@@ -40,7 +40,7 @@ static bool accept_transfer(struct session *s, int stream, const uint8_t *p, siz
 	size_t content = 0;
 	bool begins;
 
-	if (t && t->row->asks && stream == STREAM_OUTPUT && transfer_output(t, p, n, &content))
+	if (t && t->row->asks && !t->row->gives && stream == STREAM_OUTPUT && transfer_output(t, p, n, &content))
 		session_doom(s, EXIT_LOST, "the answer is larger than muxlet sends");
 	if (!t || !t->row->gives || stream != STREAM_OUTPUT) {
 		drop(st, n);

@@ -31,6 +31,12 @@ static int make_request(struct transfer *t, const struct file_spec *spec, struct
 	return 0;
 }
 
+/* Its output is content from the first byte to the end. */
+static bool gives_all(const struct transfer *t)
+{
+	return t->row->asks && t->row->gives;
+}
+
 int transfer_create(const struct file_spec *spec, struct transfer **out, struct err *e)
 {
 	size_t n = spec->path ? strlen(spec->path) : 0;
@@ -53,6 +59,7 @@ int transfer_create(const struct file_spec *spec, struct transfer **out, struct 
 	t->mode = spec->op == FILE_PUT ? spec->mode : -1;
 	t->size = t->row->takes ? spec->size : UINT64_MAX;
 	t->parents = spec->parents;
+	t->head_known = gives_all(t); /* there is none */
 	buf_init(&t->answer, TRANSFER_ANSWER_MAX);
 	if (spec->to && !(t->to = strdup(spec->to)))
 		rc = err_set(e, ERR_NOMEM, "no memory for a transfer");
@@ -133,7 +140,7 @@ static int parse_head(struct transfer *t)
 int transfer_output(struct transfer *t, const uint8_t *p, size_t n, size_t *out_content)
 {
 	*out_content = 0;
-	if (t->row->asks)
+	if (t->row->asks && !t->row->gives)
 		return buf_append(&t->answer, p, n);
 	while (n && !t->head_known) {
 		if (*p == '\n') {
@@ -200,7 +207,8 @@ static void take_reply(struct transfer *t)
 {
 	json_t *o = NULL;
 
-	if (!t->row->asks || json_parse(buf_ptr(&t->answer), buf_len(&t->answer), TRANSFER_ANSWER_MAX, &o, NULL))
+	if (!t->row->asks || t->row->gives ||
+	    json_parse(buf_ptr(&t->answer), buf_len(&t->answer), TRANSFER_ANSWER_MAX, &o, NULL))
 		return;
 	t->reply_bytes = buf_len(&t->answer);
 	buf_finish(&t->answer);
@@ -238,7 +246,7 @@ static int went_well(const struct transfer *t, const char *what, struct err *e)
 			       (unsigned long long)t->content.total, (unsigned long long)(t->head_known ? t->size : 0));
 	if (t->row->takes && !t->trailer_due)
 		return err_set(e, ERR_TRANSFER, "%s: muxlet ended before the content did", what);
-	if (t->row->asks && !t->reply)
+	if (t->row->asks && !t->row->gives && !t->reply)
 		return err_set(e, ERR_TRANSFER, "%s: its answer is not one", what);
 	return 0;
 }
@@ -277,12 +285,12 @@ json_t *transfer_json(const struct transfer *t)
 		json_object_set(o, "changes", t->changes);
 	if (t->changes_left_out)
 		json_object_set_new(o, "changes_left_out", json_integer(t->changes_left_out));
-	if (t->row->asks && !t->row->takes)
+	if (t->row->asks && !t->row->takes && !t->row->gives)
 		return o;
 	snprintf(text, sizeof(text), "%04llo", (unsigned long long)t->mode);
 	if (t->mode >= 0)
 		json_object_set_new(o, "mode", json_string(text));
-	if (t->head_known) {
+	if (t->head_known && !t->row->asks) {
 		clock_format_utc(t->mtime_s * (int64_t)NS_PER_SEC, text, sizeof(text));
 		json_object_set_new(o, "mtime", json_string(text));
 	}

@@ -138,6 +138,7 @@ enum link_state link_state(const struct link *l);
 /* UP, and its muxlet moves files (muxd/muxlet/file.h). One from before an upgrade may not. */
 bool link_has_files(const struct link *l);
 bool link_has_fs(const struct link *l);     /* does operations on files (muxd/muxlet/fs.h) */
+bool link_has_survey(const struct link *l); /* muxlet --survey */
 bool link_has_sync(const struct link *l);   /* muxlet --sync */
 bool link_has_freeze(const struct link *l); /* muxlet --freeze */
 bool link_has_clear(const struct link *l);  /* ends everything inside, and keeps a reserve of processes */

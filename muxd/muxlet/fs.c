@@ -9,12 +9,12 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { NEEDS_TO = 1, NEEDS_MODE = 2, NEEDS_PATTERN = 4 };
+enum { NEEDS_TO = 1, NEEDS_MODE = 2, NEEDS_PATTERN = 4, STREAMS = 8 };
 
 static const struct op {
 	const char *name;
 	int (*run)(struct fs_work *w);
-	unsigned needs; /* beside a path */
+	unsigned needs; /* beside a path; STREAMS: its output is no JSON */
 } ops[] = {
     {"stat", fs_stat, 0},
     {"list", fs_list, 0},
@@ -29,10 +29,19 @@ static const struct op {
     {"patch", fs_patch, 0},
     {"search", fs_search, NEEDS_PATTERN},
     {"glob", fs_glob, NEEDS_PATTERN},
+    {"watch", fs_watch, STREAMS},
+    {"tree_get", fs_pack, STREAMS},
+    {"tree_put", fs_unpack, 0},
 };
 
 static int run_row(struct fs_work *w, const struct op *op)
 {
+	int err;
+
+	w->streams = op->needs & STREAMS; /* whatever comes of it */
+	err = fs_root_name(&w->root, w->ask.path, w->name, sizeof(w->name));
+	if (err)
+		return err;
 	if ((op->needs & NEEDS_TO && !w->ask.to) || (op->needs & NEEDS_MODE && w->ask.mode < 0) ||
 	    (op->needs & NEEDS_PATTERN && !w->ask.pattern))
 		return fs_fail(w, EINVAL, "%s lacks a field that it needs", op->name);
@@ -41,10 +50,6 @@ static int run_row(struct fs_work *w, const struct op *op)
 
 static int run_op(struct fs_work *w)
 {
-	int err = fs_root_name(&w->root, w->ask.path, w->name, sizeof(w->name));
-
-	if (err)
-		return err;
 	for (size_t i = 0; i < sizeof(ops) / sizeof(ops[0]); i++)
 		if (strcmp(ops[i].name, w->ask.op) == 0)
 			return run_row(w, &ops[i]);
@@ -77,6 +82,11 @@ static void put_changes(struct fs_work *w)
 /* A failure tells its changes, too: some may have been done. */
 static int answer(struct fs_work *w, int err)
 {
+	if (w->streams) {
+		if (err)
+			fprintf(stderr, "%s\n", sentence(w, err));
+		return err > 0 && err < 256 ? err : err ? EIO : 0;
+	}
 	if (err)
 		fs_out_text(&w->out, "error", sentence(w, err));
 	put_changes(w);

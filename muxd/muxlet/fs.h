@@ -17,6 +17,8 @@
  *	ENOMSG          the patch does not fit
  *	EINVAL          the request
  *
+ * watch and tree_get answer with what they tell or read, as it comes, and no JSON; why they failed stands on stderr.
+ *
  * One operation is one row of the table in fs.c, and one function.
  */
 #ifndef MUXD_MUXLET_FS_H
@@ -35,9 +37,11 @@ struct fs_work {
 	struct fs_out out;     /* the answer's fields, in an object that is open */
 	struct fs_out changes; /* fs_state.h */
 	unsigned changes_listed, changes_left_out;
-	uint64_t hash_left;  /* bytes that may still be read for digests alone */
-	char name[PATH_MAX]; /* ask.path below the root */
-	char why[256];       /* of a failure; "": strerror says it */
+	uint64_t hash_left;     /* bytes that may still be read for digests alone */
+	uint64_t hash_until_ns; /* and until when, by monotonic_ns(); 0: for as long as it takes */
+	char name[PATH_MAX];    /* ask.path below the root */
+	char why[256];          /* of a failure; "": strerror says it */
+	bool streams;           /* the output is no JSON */
 };
 
 /* The exit code. visit: as in file.h. */

@@ -37,6 +37,7 @@ static const struct field {
     {"parents", KIND_FLAG, offsetof(struct fs_ask, parents), 0, 0},
     {"recursive", KIND_FLAG, offsetof(struct fs_ask, recursive), 0, 0},
     {"overwrite", KIND_FLAG, offsetof(struct fs_ask, overwrite), 0, 0},
+    {"merge", KIND_FLAG, offsetof(struct fs_ask, merge), 0, 0},
     {"create_only", KIND_FLAG, offsetof(struct fs_ask, create_only), 0, 0},
     {"follow", KIND_FLAG, offsetof(struct fs_ask, follow), 0, 0},
     {"sha256", KIND_FLAG, offsetof(struct fs_ask, sha256), 0, 0},

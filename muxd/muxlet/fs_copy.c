@@ -176,8 +176,7 @@ static enum fs_walk_next tidy_leave(void *arg, int dir_fd, const char *base, con
 	return FS_WALK_ON;
 }
 
-/* Takes away the part that a failed copy has made. */
-static void tidy(int fd, int dir_fd, const char *temp)
+void fs_tidy(int fd, int dir_fd, const char *temp)
 {
 	struct fs_walk walk = {.visit = tidy_visit, .leave = tidy_leave, .depth = FS_WALK_DEPTH};
 
@@ -237,7 +236,7 @@ static int copy_tree(struct fs_work *w, int from, const struct stat *st, const s
 	if (!err && renameat2(to->dir_fd, temp, to->dir_fd, to->base, RENAME_NOREPLACE))
 		err = errno;
 	if (err && top >= 0)
-		tidy(top, to->dir_fd, temp);
+		fs_tidy(top, to->dir_fd, temp);
 	if (err)
 		fs_state_forget(w);
 	if (top >= 0)

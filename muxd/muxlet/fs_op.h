@@ -23,6 +23,12 @@ int fs_chmod(struct fs_work *w);
 int fs_patch(struct fs_work *w);
 int fs_search(struct fs_work *w);
 int fs_glob(struct fs_work *w);
+int fs_watch(struct fs_work *w);
+int fs_pack(struct fs_work *w);
+int fs_unpack(struct fs_work *w);
+
+/* Away with a directory that was made for a tree, and what is in it; dir_fd has it as temp. */
+void fs_tidy(int fd, int dir_fd, const char *temp);
 
 /* The rules of the request for a walk: w->ask.ignore, and .gitignore files where it says so. */
 struct fs_walk;

@@ -2,6 +2,7 @@
 
 #include "muxd/muxlet/fs_op.h"
 #include "muxd/muxlet/fs_text.h"
+#include "muxd/muxlet/loop.h"
 #include "muxd/muxlet/newfile.h"
 
 #include <errno.h>
@@ -81,8 +82,8 @@ int fs_state_digest(struct fs_work *w, int fd, char out[2 * SHA256_LEN + 1])
 		return 0;
 	sha256_init(&s);
 	while ((n = newfile_read(fd, buf, sizeof(buf))) > 0) {
-		if ((uint64_t)n > w->hash_left) /* it grows while it is read */
-			return 0;
+		if ((uint64_t)n > w->hash_left || (w->hash_until_ns && monotonic_ns() > w->hash_until_ns))
+			return 0; /* it grows while it is read, or it takes too long */
 		w->hash_left -= (uint64_t)n;
 		sha256_add(&s, buf, (size_t)n);
 	}

@@ -2,8 +2,8 @@
  * fs_state.h - what a name is: for answers, and before and after each change, with the content's SHA-256.
  *
  * A digest is left out where the content is not read for it: of what is no file, and once an operation has read
- * FS_HASH_MAX bytes for digests alone. Changes are a list of {path, before, after}, null where nothing was or is;
- * those beyond FS_CHANGES_MAX or 48 KiB are counted.
+ * FS_HASH_MAX bytes, or as long as it may, for digests alone. Changes are a list of {path, before, after}, null where
+ * nothing was or is; those beyond FS_CHANGES_MAX or 48 KiB are counted.
  */
 #ifndef MUXD_MUXLET_FS_STATE_H
 #define MUXD_MUXLET_FS_STATE_H

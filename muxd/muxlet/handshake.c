@@ -41,7 +41,7 @@ static int handshake_on_hello(struct stream *s, const struct frame *f)
 	s->ours = (struct frame_hello){.major = FRAME_MAJOR,
 				       .minor = FRAME_MINOR,
 				       .features = FEATURE_FILES | FEATURE_PORTS | FEATURE_SYNC | FEATURE_FREEZE |
-						   FEATURE_CLEAR | FEATURE_FS | FEATURE_IDLE,
+						   FEATURE_CLEAR | FEATURE_FS | FEATURE_IDLE | FEATURE_SURVEY,
 				       .epoch = s->m->epoch};
 	if (fill_random(s->ours.nonce, sizeof(s->ours.nonce))) {
 		stream_goodbye(s, CODE_SYSTEM, "no randomness");
@@ -69,6 +69,7 @@ static void handshake_take_over(struct stream *s)
 	}
 	m->epoch = s->theirs.epoch;
 	m->stream = s;
+	m->first_wall_ns = 0;
 	s->state = STREAM_UP;
 	timer_cancel(&m->loop, &s->timer);
 	muxlet_note(m, "stream of epoch %llu is up", (unsigned long long)m->epoch);

@@ -8,6 +8,7 @@
 #include "muxd/muxlet/join.h"
 #include "muxd/muxlet/muxlet.h"
 #include "muxd/muxlet/start.h"
+#include "muxd/muxlet/survey.h"
 #include "muxd/muxlet/visit.h"
 
 #include <errno.h>
@@ -33,6 +34,7 @@ struct options {
 	bool pause, nursery, spare, framed, verbose, version;
 	const char *shell, *workdir, *join, *check, *install, *get, *fs, *sync, *freeze;
 	struct file_put put; /* its visit is everybody's */
+	long survey, have;
 };
 
 static int usage(void)
@@ -41,7 +43,7 @@ static int usage(void)
 	      "              [--programs-fd N] [--verbose]\n"
 	      "       muxlet --join NAME [--leave SECONDS] [--shell PATH] [--workdir PATH]\n"
 	      "       muxlet --put PATH [--mode OCTAL] [--size BYTES] [--parents] | --get PATH | --fs REQUEST\n"
-	      "       muxlet --dial PORT | --sync PATH | --freeze PATH\n"
+	      "       muxlet --dial PORT | --sync PATH | --freeze PATH | --survey NUMBER [--have NUMBER]\n"
 	      "       muxlet --visit PID --pause | [--framed] --put ... | --get PATH | --fs REQUEST\n"
 	      "       muxlet --pause | --nursery | --spare | --canary BYTES | --install PATH | --check SHA256 | "
 	      "--version\n",
@@ -83,6 +85,8 @@ static const struct row {
     {"mode", LONG, offsetof(struct options, put.mode), 0, LONG_MAX, 8},
     {"size", LONG, offsetof(struct options, put.size), 0, LONG_MAX, 10},
     {"parents", FLAG, offsetof(struct options, put.parents), 0, 0, 0},
+    {"survey", LONG, offsetof(struct options, survey), 1, LONG_MAX, 10},
+    {"have", LONG, offsetof(struct options, have), 0, LONG_MAX, 10},
     {"visit", NUMBER, offsetof(struct options, put.visit), 1, INT_MAX, 10},
     {"framed", FLAG, offsetof(struct options, framed), 0, 0, 0},
 };
@@ -138,7 +142,7 @@ static int main_parse(int argc, char **argv, struct options *o)
 	if (optind != argc)
 		return -1;
 	modes = o->pause + o->spare + !!o->check + !!o->join + !!o->install + !!o->put.path + !!o->get + !!o->fs +
-		!!o->sync + !!o->freeze + !!o->dial + o->nursery + !!o->canary;
+		!!o->sync + !!o->freeze + !!o->dial + o->nursery + !!o->canary + !!o->survey;
 	if (o->put.visit && !o->pause && !o->get && !o->put.path && !o->fs && !o->dial)
 		return -1;
 	if (modes)
@@ -217,7 +221,7 @@ static void init(struct muxlet *m, char **envp)
 	TAILQ_INIT(&m->bulk);
 	TAILQ_INIT(&m->lazy);
 	TAILQ_INIT(&m->sink_list);
-	m->listener.fd = m->signals.fd = m->null_fd = -1;
+	m->listener.fd = m->signals.fd = m->null_fd = m->manifest_fd = -1;
 	m->memory.stat_fd = m->memory.limit_fd = m->memory.kernel_fd = m->memory.pids_fd = -1;
 	m->environ = envp;
 	start_user_name(getuid(), "/etc/passwd", m->user, sizeof(m->user));
@@ -332,6 +336,8 @@ static void tear_down(struct muxlet *m)
 	source_close(&m->loop, &m->listener);
 	source_close(&m->loop, &m->signals);
 	spares_close(m);
+	if (m->manifest_fd >= 0)
+		close(m->manifest_fd);
 	memory_close(m);
 	loop_finish(&m->loop);
 	pool_finish(&m->pool);
@@ -385,6 +391,8 @@ int main(int argc, char **argv)
 		return file_get(o.get, o.put.visit);
 	if (o.fs)
 		return fs_run(o.fs, o.put.visit);
+	if (o.survey)
+		return survey_run((uint64_t)o.survey, (uint64_t)o.have);
 	if (o.dial)
 		return dial_port((uint16_t)o.dial);
 	(void)mlock(m.secret, sizeof(m.secret));

@@ -88,6 +88,8 @@ struct muxlet {
 	unsigned clear_looks; /* in a row, of one clear */
 	struct memory memory;
 	struct spares spares;
+	int manifest_fd;       /* manifest.h; -1: nobody asked for it yet */
+	int64_t first_wall_ns; /* the first OPEN of this stream; 0: none came */
 	char user[64];
 	char **environ; /* of the sandbox, as muxlet found it */
 };

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -130,36 +131,95 @@ static int check_trailer(const uint8_t *p, size_t n, uint64_t size, const uint8_
 	return 0;
 }
 
+/* What comes in: all but the last 40 bytes goes on. */
+struct receiving {
+	int (*take)(void *arg, const uint8_t *p, size_t n);
+	void *arg;
+	ssize_t (*read)(int fd, void *p, size_t n);
+	struct sha256 sum;
+	uint64_t size;
+};
+
 /* Everything but the last 40 bytes, which are known to be the last when the end has come. */
-int newfile_receive(int fd, uint8_t out_sum[SHA256_LEN], uint64_t *out_size)
+static int receive(struct receiving *r, uint8_t own[SHA256_LEN])
 {
 	static uint8_t buf[CHUNK + TRAILER];
-	uint8_t own[SHA256_LEN];
-	struct sha256 sum;
-	uint64_t size = 0;
 	size_t held = 0;
 	ssize_t got;
 
-	sha256_init(&sum);
-	while ((got = newfile_read(STDIN_FILENO, buf + held, CHUNK)) > 0) {
+	sha256_init(&r->sum);
+	while ((got = r->read(STDIN_FILENO, buf + held, CHUNK)) > 0) {
 		size_t n = held + (size_t)got, out = n > TRAILER ? n - TRAILER : 0;
-		int err = newfile_write(fd, buf, out);
+		int err = out ? r->take(r->arg, buf, out) : 0;
 
 		if (err)
 			return err;
-		sha256_add(&sum, buf, out);
-		size += out;
+		sha256_add(&r->sum, buf, out);
+		r->size += out;
 		held = n - out;
 		memmove(buf, buf + out, held);
 	}
 	if (got < 0)
 		return errno;
-	sha256_finish(&sum, own);
-	if (out_sum)
+	sha256_finish(&r->sum, own);
+	return check_trailer(buf, held, r->size, own);
+}
+
+static int take_to_file(void *arg, const uint8_t *p, size_t n)
+{
+	return newfile_write(*(int *)arg, p, n);
+}
+
+int newfile_receive(int fd, uint8_t out_sum[SHA256_LEN], uint64_t *out_size)
+{
+	struct receiving r = {.take = take_to_file, .arg = &fd, .read = newfile_read};
+	uint8_t own[SHA256_LEN];
+	int err = receive(&r, own);
+
+	if (!err && out_sum)
 		memcpy(out_sum, own, sizeof(own));
-	if (out_size)
-		*out_size = size;
-	return check_trailer(buf, held, size, own);
+	if (!err && out_size)
+		*out_size = r.size;
+	return err;
+}
+
+static volatile sig_atomic_t told_to_end;
+
+static void on_term(int signum)
+{
+	(void)signum;
+	told_to_end = 1;
+}
+
+/* What there is; TERM is heard while there is nothing. */
+static ssize_t read_until_term(int fd, void *p, size_t n)
+{
+	struct pollfd wait = {.fd = fd, .events = POLLIN};
+	sigset_t open;
+
+	sigprocmask(SIG_BLOCK, NULL, &open);
+	sigdelset(&open, SIGTERM);
+	while (!told_to_end && ppoll(&wait, 1, NULL, &open) < 0)
+		if (errno != EINTR)
+			return -1;
+	if (!told_to_end)
+		return read(fd, p, n);
+	errno = ECANCELED;
+	return -1;
+}
+
+int newfile_receive_each(int (*take)(void *arg, const uint8_t *p, size_t n), void *arg)
+{
+	struct receiving r = {.take = take, .arg = arg, .read = read_until_term};
+	struct sigaction act = {.sa_handler = on_term};
+	uint8_t own[SHA256_LEN];
+	sigset_t term;
+
+	sigemptyset(&term);
+	sigaddset(&term, SIGTERM);
+	if (sigprocmask(SIG_BLOCK, &term, NULL) || sigaction(SIGTERM, &act, NULL))
+		return errno;
+	return receive(&r, own);
 }
 
 /* ---- its name */

@@ -1,7 +1,9 @@
 #include "muxd/muxlet/start.h"
 
 #include "muxd/muxlet/child.h"
+#include "muxd/muxlet/manifest.h"
 #include "muxd/muxlet/muxlet.h"
+#include "muxd/muxlet/survey.h"
 #include "muxd/muxlet/terminal.h"
 #include "muxd/muxlet/tree.h"
 
@@ -10,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #define GRACE_MAX_MS   60000
@@ -26,6 +29,7 @@ struct start {
 	const char *path, *shell;
 	char *login_name;
 	char mark[TREE_MARK_LEN + 1], user[80], shell_var[272];
+	bool surveys; /* it gets the manifest */
 	struct child_fd more[SECRETS_MAX];
 	size_t nmore;
 	int fd[3];           /* the child's ends */
@@ -121,6 +125,7 @@ static int name_program(struct start *s, const char **out_file)
 	if (s->o->flags & OPEN_SELF) {
 		*out_file = "/proc/self/exe";
 		s->c->freezes = s->o->argc > 1 && strcmp(s->argv[1], "--freeze") == 0;
+		s->surveys = s->o->argc > 1 && strcmp(s->argv[1], "--survey") == 0;
 		return 0;
 	}
 	*out_file = *s->argv[0] ? s->argv[0] : s->shell;
@@ -206,6 +211,26 @@ static void collect_secrets(struct start *s)
 		s->nmore += at == s->nmore;
 	}
 	qsort(s->more, s->nmore, sizeof(s->more[0]), by_target);
+}
+
+/* Made for the first who asks, and kept: it knows when the first program of this stream may have begun. */
+static int give_manifest(struct start *s)
+{
+	struct muxlet *m = s->m;
+	int low;
+
+	if (s->nmore) /* the number is its own */
+		return EINVAL;
+	if (m->manifest_fd < 0) {
+		low = manifest_make(m->first_wall_ns);
+		m->manifest_fd = low < 0 ? -1 : fcntl(low, F_DUPFD_CLOEXEC, CHILD_SECRET_LAST + 1);
+		if (low >= 0)
+			close(low);
+	}
+	if (m->manifest_fd < 0)
+		return errno;
+	s->more[s->nmore++] = (struct child_fd){m->manifest_fd, SURVEY_FD};
+	return 0;
 }
 
 /*
@@ -311,6 +336,8 @@ static int launch(struct start *s, const char **at)
 	if (err)
 		return err;
 	collect_secrets(s);
+	if (s->surveys && (err = give_manifest(s)))
+		return err;
 	child.argv = s->argv;
 	child.envp = s->envp;
 	child.path = s->path ? s->path : PATH_DEFAULT;
@@ -508,6 +535,14 @@ static bool may_start(struct muxlet *m, const struct frame *f)
 	return true;
 }
 
+static int64_t wall_ns(void)
+{
+	struct timespec t;
+
+	(void)clock_gettime(CLOCK_REALTIME, &t);
+	return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
+}
+
 void start_channel(struct muxlet *m, const struct frame *f)
 {
 	struct start s = {.m = m, .o = &f->u.open, .shell = m->shell, .fd = {-1, -1, -1}};
@@ -521,6 +556,8 @@ void start_channel(struct muxlet *m, const struct frame *f)
 		refuse_new(m, f->channel, CODE_SYSTEM, ENOMEM, "spawn", "out of memory");
 		goto out;
 	}
+	if (!m->first_wall_ns)
+		m->first_wall_ns = wall_ns();
 	muxlet_adopt(m, s.c);
 	err = launch(&s, &at);
 	close_childs(&s);

@@ -55,6 +55,9 @@ REST = {
     "GET /v1/agents/{agent}/logs": op(about="agent", needs="observe " + LIFE, event="sandbox.log"),
     "GET /v1/agents/{agent}/files": op(about="agent", needs="files", event="file.get"),
     "PUT /v1/agents/{agent}/files": op(about="agent", needs="files", body="content", event="file.put"),
+    "GET /v1/agents/{agent}/fs/watch": op(about="agent", needs="files", event="file.watch"),  # of a file: it would not end else
+    "GET /v1/agents/{agent}/fs/tree": op(about="agent", needs="files", event="file.tree_get"),
+    "PUT /v1/agents/{agent}/fs/tree": op(about="agent", needs="files", body="content", event="file.tree_put"),
     **{"POST /v1/agents/{agent}/fs/" + name: op(about="agent", needs="files", body={"path": "fs", "task_id": "m", **more}, event="file." + name)
        for name, more in FS.items()},
     "POST /v1/agents/{agent}/rounds": op(about="agent", needs="rounds", body={"argv": ["true"], "task_id": "m", "wait_ms": 5000}, event="round.start"),
@@ -456,7 +459,7 @@ def path_of(name, o, agent, facts, fresh):
     if "/workflows/{id}" in path:
         ident = "hello"
     path = path.replace("{id}", ident)
-    if path.endswith("/files"):
+    if path.endswith(("/files", "/fs/watch", "/fs/tree")):
         path += "?path=m&task_id=m"
     if path.endswith("/moment"):
         path += "?opened_at=2026-01-01T00:00:00Z"

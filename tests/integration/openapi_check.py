@@ -16,6 +16,7 @@ import os
 import re
 import ssl
 import sys
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -443,6 +444,45 @@ def operations(api, agent, task):
         api.refused("POST", f"/v1/agents/{{agent}}/fs/{name}", 401, "unauthenticated", agent=agent, body={}, token=False)
 
 
+def trees(api, agent, task):
+    """A tree as an archive, out and in, and a watch that ends because its directory goes."""
+    path, more = "/v1/agents/{agent}/fs/tree", f"&task_id={task}&timeout_ms=60000"
+    _, archive = api.call("GET", path, {200}, agent=agent, query="?path=fs&gitignore=true" + more)
+    archive = (archive or "").encode()
+    _, value = api.call("PUT", path, {200}, body=archive, agent=agent, query="?path=tree/fs&parents=true" + more)
+    if value and not value["changes"]:
+        api.fail(f"what was unpacked is {value}")
+    api.call("PUT", path, {200}, body=archive, agent=agent, query="?path=tree/fs&merge=true" + more)
+    api.call("PUT", path, {200}, body=archive, agent=agent, query="?path=tree/fs&overwrite=true" + more)
+    api.refused("PUT", path, 409, "file_exists", body=archive, agent=agent, query="?path=tree/fs" + more)
+    api.refused("PUT", path, 400, "invalid_request", body=b"no archive" * 100, agent=agent, query="?path=tree/no" + more)
+    api.refused("PUT", path, 400, "invalid_request", body=archive, agent=agent, query="?path=tree/no&mode=7" + more)
+    api.refused("PUT", path, 400, "invalid_request", body=archive, agent=agent, query="?path=tree/fs&merge=true&overwrite=true" + more)
+    api.refused("GET", path, 404, "file_not_found", agent=agent, query="?path=none" + more)
+    api.refused("GET", path, 403, "path_outside", agent=agent, query="?path=/etc" + more)
+    watch = "/v1/agents/{agent}/fs/watch"
+    for wait in (0.2, 1, 5):  # what goes before the watch is there does not end it: then there is none of it, and no lines
+        got = []
+        thread = threading.Thread(target=lambda: got.append(api.call("GET", watch, {200, 404}, agent=agent, query="?path=tree&recursive=true" + more)[1]))
+        thread.start()
+        time.sleep(wait)
+        api.call("POST", "/v1/agents/{agent}/fs/delete", {200}, agent=agent, body={"path": "tree", "recursive": True, "task_id": task})
+        thread.join(30)
+        events = [json.loads(line) for line in got[0].splitlines()] if got and isinstance(got[0], str) else []
+        if events:
+            break
+        api.call("POST", "/v1/agents/{agent}/fs/mkdir", {200}, agent=agent, body={"path": "tree", "task_id": task})
+    if not events or events[0]["event"] != "ready" or events[-1]["event"] != "gone":
+        api.fail(f"what was watched is {events[:5]}")
+    for event in events:
+        api.schemas.check(event, {"$ref": "#/components/schemas/FsEvent"})
+    for method, where in (("GET", watch), ("GET", path), ("PUT", path)):
+        body = archive if method == "PUT" else None
+        api.refused(method, where, 400, "invalid_request", agent=agent, body=body)
+        api.refused(method, where, 401, "unauthenticated", agent=agent, body=body, query="?path=fs", token=False)
+    api.refused("GET", watch, 409, "not_a_directory", agent=agent, query="?path=fs/a" + more)
+
+
 def the_end(api, agent):
     path = "/v1/agents/{agent}"
     api.refused("DELETE", path, 400, "reason_required", agent=agent)
@@ -700,6 +740,7 @@ def main():
     keeping(api, agent)
     files(api, agent, task)
     operations(api, agent, task)
+    trees(api, agent, task)
     pages(api, agent)
     lifecycle_refused(api, agent)
     lifecycle(api, agent)

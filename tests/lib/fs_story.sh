@@ -192,3 +192,101 @@ fs_recorded() {
 		ok "a deletion, too" || fail "no such event of a deletion"
 	wait_for 20 fs_audited file.read '.detail.path != null' && ok "and a read by its path" || fail "no such event of a read"
 }
+
+# changes FILTER: of what was told of changes by programs, entries of all events
+changes() { muxctl audit -n 1000 --agent "$agent" --event workspace.changes -o json | jq -s "[.[] | .record.detail.entries // [] | .[]] | $1"; }
+# changed HOW PATH [DIGEST]: such an entry is there
+changed() { changes "any(.how == \"$1\" and .path == $2 and (\"${3:-}\" == \"\" or .sha256 == \"${3:-}\"))" | grep -q true; }
+tells() {
+	wait_for 20 changed "$@" && ok "told: $1 $2" ||
+		fail "not told: $* $(muxctl audit -n 1000 --agent "$agent" --event workspace.changes -o json | tail -3)"
+}
+fs_programs_changed() {
+	local id
+	id=$(muxctl exec -n "$agent" -- sh -c 'mkdir prog; echo one >prog/a; echo one >prog/b; ln -s /etc prog/out; : >"prog/n
+l"' >/dev/null && muxctl session list --all --agent "$agent" --kind round -n 1 -o json | jq -r '.sessions[0].id')
+	tells created '"prog"'
+	tells created '"prog/a"' "$(echo one | sum)"
+	tells created '"prog/n\nl"' "$(sum </dev/null)"
+	equal "a link is told with its target" /etc "$(changes '[.[] | select(.path == "prog/out")][0].target' | jq -r .)"
+	wait_for 20 sh -c "'$MUXCTL' --state '$MUXD_STATE' audit --session $id --event workspace.changes -o json | grep -q ." &&
+		ok "the log is asked for it by the session" || fail "no event by session $id"
+	equal "the event names it, and who ran it" "$id round" "$(muxctl audit -n 1000 --agent "$agent" --event workspace.changes -o json |
+		jq -rs --arg id "$id" '[.[].record.detail | (.sessions // [])[] | select(.session == $id and .principal != "")][0] | [.session, .kind] | join(" ")')"
+	inside sh -c 'echo two >prog/a; rm prog/b; chmod 600 "prog/n
+l"'
+	tells changed '"prog/a"' "$(echo two | sum)"
+	tells deleted '"prog/b"'
+	tells changed '"prog/n\nl"'
+	inside sh -c 'i=0; while [ $i -lt 1500 ]; do : >prog/many.$i; i=$((i+1)); done'
+	wait_for 20 sh -c "'$MUXCTL' --state '$MUXD_STATE' audit -n 1000 --agent '$agent' --event workspace.changes -o json | jq -es 'any(.record.detail.left_out >= 500)'" &&
+		ok "past a thousand names the rest is counted" || fail "$(muxctl audit -n 3 --agent "$agent" --event workspace.changes -o json | cut -c1-900)"
+	inside rm -r prog
+	tells deleted '"prog"'
+}
+
+# stream ARGS...: content of the API, by curl
+stream() { curl -sS --unix-socket "$MUXD_STATE/api.sock" -H "Authorization: Bearer $token" "$@"; }
+fs_trees() {
+	local url=http://muxd/v1/agents/$agent/fs/tree before after f name
+	inside sh -c 'mkdir -p trees/d && echo one >trees/a && echo two >trees/d/b && ln -s ../a trees/d/l && chmod 750 trees/d'
+	equal "a tree comes as an archive" "200 application/x-tar" "$(stream -o "$tmp/tree.tar" -w '%{http_code} %{content_type}' "$url?path=trees")"
+	equal "that tar reads" "./ a d/ d/b d/l" "$(tar tf "$tmp/tree.tar" | sort | tr '\n' ' ' | sed 's/ $//')"
+	equal "and goes back" "200 5 8" "$(stream -T "$tmp/tree.tar" -o "$tmp/answer" -w '%{http_code}' "$url?path=back") $(got .entries) $(got .bytes)"
+	equal "as it was" "$(inside sh -c 'cd trees && cat a d/l d/b && stat -c %a d')" "$(inside sh -c 'cd back && cat a d/l d/b && stat -c %a d')"
+	equal "not over what is there" "409 file_exists" "$(stream -T "$tmp/tree.tar" -o "$tmp/answer" -w '%{http_code}' "$url?path=back") $(got .error.code)"
+	inside sh -c 'echo mine >back/mine; rm back/a'
+	equal "into what is there" 200 "$(stream -T - -o "$tmp/answer" -w '%{http_code}' "$url?path=back&merge=true" <"$tmp/tree.tar")"
+	equal "each has its own" "one mine" "$(inside sh -c 'cat back/a back/mine' | tr '\r\n' '  ' | xargs)"
+	equal "or in its place" true "$(stream -T "$tmp/tree.tar" "$url?path=back&overwrite=true" | jq .replaced)"
+	inside test -e back/mine && fail "what was replaced is there still"
+	before=$(inside sh -c 'ls -la /tmp /etc; find . | sort' | sum)
+	for f in "$here"/tests/fuzz/corpus/tar/*; do
+		name=${f##*/}
+		case $name in gnu | pax | ustar) continue ;; esac
+		equal "an archive with ${name} is refused" "400 invalid_request" "$(stream -T "$f" -o "$tmp/answer" -w '%{http_code}' "$url?path=bad") $(got .error.code)"
+	done
+	head -c 3000 "$tmp/tree.tar" >"$tmp/cut.tar"
+	equal "one that ends in the middle, too" 400 "$(stream -T "$tmp/cut.tar" -o "$tmp/answer" -w '%{http_code}' "$url?path=bad")"
+	mkfifo "$tmp/fifo"
+	exec 9<>"$tmp/fifo"
+	head -c 3000 "$tmp/tree.tar" >&9 # and no end
+	timeout 1 curl -sS --unix-socket "$MUXD_STATE/api.sock" -H "Authorization: Bearer $token" -T "$tmp/fifo" "$url?path=bad" >/dev/null 2>&1
+	exec 9>&-
+	after() { inside sh -c 'ls -la /tmp /etc; find . | sort' | sum; }
+	nothing_left() { [ "$before" = "$(after)" ]; }
+	wait_for 10 nothing_left && ok "nothing of them is left, nor of one whose sender went" || fail "left: $(inside find . | sort | tail -20)"
+	for name in /etc ../x; do
+		equal "not outside: $name" "403 path_outside" "$(stream -o "$tmp/answer" -w '%{http_code}' "$url?path=$name") $(got .error.code)"
+		equal "nor in there" "403 path_outside" "$(stream -T "$tmp/tree.tar" -o "$tmp/answer" -w '%{http_code}' "$url?path=$name") $(got .error.code)"
+	done
+	wait_for 20 fs_audited file.tree_put ".detail.changes[] | select(.path == \"back/a\") | .after.sha256 == \"$(echo one | sum)\"" && ok "in the audit log, by path and digest" || fail "no event"
+	wait_for 20 fs_audited file.tree_get ".detail.sha256 == \"$(sum <"$tmp/tree.tar")\"" && ok "and what went out, by its own" || fail "no event of a tree that went out"
+	muxctl fs pack "$agent" trees | muxctl fs unpack "$agent" by/hand -p >/dev/null || fail "pack, unpack"
+	equal "the same by hand" "one two" "$(inside cat by/hand/a by/hand/d/b | tr '\r\n' '  ' | xargs)"
+}
+
+fs_watches() {
+	inside mkdir -p seen/sub
+	muxctl fs watch -r "$agent" seen -o json >"$tmp/seen" 2>"$tmp/seen.err" &
+	watch=$!
+	wait_for 10 grep -q '"ready"' "$tmp/seen" || fail "no watch: $(cat "$tmp/seen.err")"
+	inside sh -c 'echo x >seen/sub/f; mkdir seen/new; echo y >seen/new/g; mv seen/new seen/other; echo z >seen/other/h; rm seen/sub/f'
+	saw() { jq -es "any($1)" "$tmp/seen" >/dev/null; }
+	wait_for 10 saw '.event == "deleted" and .path == "seen/sub/f"' && ok "what programs do is told" || fail "$(cat "$tmp/seen")"
+	saw '.event == "written" and .path == "seen/sub/f"' && saw '.event == "created" and .path == "seen/new/g"' &&
+		saw '.event == "moved_to" and .path == "seen/other" and .directory and .cookie > 0' && saw '.event == "created" and .path == "seen/other/h"' &&
+		ok "with what comes in a new directory, under the name that it has" || fail "$(cat "$tmp/seen")"
+	kill "$watch"
+	wait "$watch" 2>/dev/null
+	muxctl fs watch "$agent" seen >"$tmp/seen" 2>"$tmp/seen.err" &
+	watch=$!
+	wait_for 10 grep -q '^ready' "$tmp/seen" || fail "no watch: $(cat "$tmp/seen.err")"
+	inside rm -r seen
+	wait "$watch" && grep -q '^gone *seen/' "$tmp/seen" && ok "it ends when its directory is gone" || fail "$(cat "$tmp/seen" "$tmp/seen.err")"
+	alone() { [ "$(muxctl session list --agent "$agent" -o json | jq '[.sessions[] | select(.kind == "file")] | length')" = 0 ]; }
+	wait_for 20 alone && ok "nothing of those whose clients left is running" || fail "$(muxctl session list --agent "$agent")"
+	wait_for 20 fs_audited file.watch '.detail.path != null' && ok "a watch is in the audit log" || fail "no event"
+	equal "not outside" "403 path_outside" "$(stream -o "$tmp/answer" -w '%{http_code}' "http://muxd/v1/agents/$agent/fs/watch?path=/etc") $(got .error.code)"
+	equal "nor of a file" "409 not_a_directory" "$(inside sh -c ': >plainfile'; stream -o "$tmp/answer" -w '%{http_code}' "http://muxd/v1/agents/$agent/fs/watch?path=plainfile") $(got .error.code)"
+}

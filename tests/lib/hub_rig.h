@@ -252,6 +252,7 @@ static void hub_start(struct hub_rig *r, const struct hub_screens *screens)
 	if (screens)
 		p.screens = *screens;
 	assert_int_equal(conf_create(&p.conf), 0);
+	p.conf->file_changes = false; /* programs begin in /tmp, which is everybody's */
 	assert_int_equal(hub_create(&p, &r->hub, &e), 0);
 	r->hub->recovered = true;
 }

@@ -1,9 +1,11 @@
-/* PUT and GET /v1/agents/{agent}/files: content streams through, and a get that fails never looks whole. */
+/* Content that streams through: PUT and GET /v1/agents/{agent}/files, /fs/tree, GET /fs/watch. A get that fails never
+ * looks whole. */
 #include "base/clock.h"
 #include "base/ring.h"
 #include "base/text.h"
 #include "muxd/doors/https/handlers.h"
 #include "muxd/doors/https/route.h"
+#include "muxd/hub/file_op.h"
 #include "muxd/hub/hub.h"
 
 #include <stdio.h>
@@ -14,7 +16,7 @@
 struct moving {
 	struct http_exchange *x;
 	struct attachment *a; /* NULL: over, or not begun */
-	enum file_op op;
+	const struct file_op_row *row;
 	bool begun; /* the head of a get is out */
 	bool ended; /* and well */
 	bool held;  /* the last byte of a get stays here until it has ended well */
@@ -58,12 +60,14 @@ static size_t files_give(struct http_exchange *x, uint8_t *to, size_t max)
 		return 1;
 	}
 	n = m->a ? attachment_peek(m->a, STREAM_OUTPUT, &p) : 0;
+	if (!n && m->ended && x->chunked)
+		x->stream_over = true;
 	if (!n)
 		return 0;
 	n = n < max ? n : max;
 	memcpy(to, p, n);
 	attachment_consume(m->a, STREAM_OUTPUT, n);
-	if (n < x->stream_left)
+	if (x->chunked || n < x->stream_left)
 		return n;
 	m->last = to[n - 1];
 	m->held = true;
@@ -91,8 +95,21 @@ static void wake(struct moving *m)
 
 /* ---- what the hub tells */
 
+/* Of no length that is known. */
+static void begin_stream(struct moving *m)
+{
+	if (m->begun)
+		return;
+	m->begun = true;
+	http_reply_chunked(m->x, 200, m->row->lasts ? "application/x-ndjson" : "application/x-tar");
+}
+
 static void begin_get(struct moving *m, const struct session *s)
 {
+	if (m->row->asks) {
+		begin_stream(m);
+		return;
+	}
 	json_t *o = session_file_json(s);
 	const char *mode = json_string_value(json_object_get(o, "mode"));
 	int64_t size = json_integer_value(json_object_get(o, "size"));
@@ -110,9 +127,9 @@ static void files_on_readable(void *arg)
 	struct moving *m = arg;
 	const uint8_t *p;
 
-	if (m->op == FILE_GET && m->begun)
+	if (m->row->gives && m->begun)
 		wake(m);
-	else if (m->op == FILE_GET && attachment_peek(m->a, STREAM_OUTPUT, &p))
+	else if (m->row->gives && attachment_peek(m->a, STREAM_OUTPUT, &p))
 		begin_get(m, attachment_session(m->a));
 }
 
@@ -145,13 +162,15 @@ static void files_fail(struct moving *m, int rc, const char *message)
 	http_reply_error(m->x, e.code, &e);
 }
 
-static void reply_put(struct moving *m, const struct session *s, const struct session_result *r)
+/* Of a file what was sent; of a tree what muxlet says of it. */
+static void reply_put(struct moving *m, struct session *s, const struct session_result *r)
 {
-	json_t *o = session_file_json(s);
+	json_t *o = m->row->asks ? session_file_take_reply(s) : session_file_json(s);
 	char id[ID_STR_LEN];
 
 	id_format(session_id(s), id);
 	if (o) {
+		json_object_set_new(o, "op", json_string(m->row->name));
 		json_object_set_new(o, "agent", json_string(session_agent(s)));
 		json_object_set_new(o, "session", json_string(id));
 		json_object_set_new(o, "duration_ms", json_integer((json_int_t)(r->duration_ns / NS_PER_MS)));
@@ -164,14 +183,30 @@ static void reply_put(struct moving *m, const struct session *s, const struct se
 	json_decref(o);
 }
 
+/* With what muxlet says of it beside the sentence. */
+static void refuse_tree(struct moving *m, struct session *s, const struct session_result *r)
+{
+	json_t *said = session_file_take_reply(s);
+	struct err e = {0};
+
+	files_let_go(m);
+	err_set(&e, r->failed, "%s", r->message);
+	if (said)
+		json_object_del(said, "error");
+	http_reply_error_with(m->x, e.code, &e, said && json_object_size(said) ? said : NULL);
+	json_decref(said);
+}
+
 static void files_on_ended(void *arg, const struct session_result *r)
 {
 	struct moving *m = arg;
-	const struct session *s = attachment_session(m->a);
+	struct session *s = attachment_session(m->a);
 
-	if (r->failed) {
+	if (r->failed && m->row->asks && m->row->takes) {
+		refuse_tree(m, s, r);
+	} else if (r->failed) {
 		files_fail(m, r->failed, r->message);
-	} else if (m->op == FILE_PUT) {
+	} else if (m->row->takes) {
 		reply_put(m, s, r);
 	} else {
 		m->ended = true;
@@ -231,6 +266,26 @@ static int read_mode(const struct http_exchange *x, int64_t *out, struct err *e)
 	return 0;
 }
 
+/* What else the operation knows, for muxlet; the route has the keys that there may be. Borrowed from the caller. */
+static int read_flags(const struct http_exchange *x, struct file_spec *file, struct err *e)
+{
+	static const char *const flags[] = {"recursive", "gitignore", "overwrite", "merge", "parents"};
+	json_t *o = json_object();
+	int rc = o ? 0 : err_set(e, ERR_NOMEM, "out of memory");
+
+	for (size_t i = 0; rc == 0 && i < sizeof(flags) / sizeof(flags[0]); i++) {
+		bool on = false;
+
+		if (!http_query_str(x, flags[i]))
+			continue;
+		rc = http_query_bool(x, flags[i], &on, e);
+		if (rc == 0)
+			json_object_set_new(o, flags[i], json_boolean(on));
+	}
+	file->request = o;
+	return rc;
+}
+
 static int read_query(const struct http_exchange *x, struct exec_spec *spec, struct file_spec *file, struct err *e)
 {
 	int64_t timeout = 0;
@@ -246,6 +301,10 @@ static int read_query(const struct http_exchange *x, struct exec_spec *spec, str
 		return rc;
 	file->path = x->file_path;
 	file->size = x->body_len;
+	if (file_op_row(file->op)->asks)
+		rc = read_flags(x, file, e);
+	if (rc)
+		return rc;
 	spec->agent = x->params[0];
 	spec->task = http_query_str(x, "task_id");
 	spec->timeout_ns = (uint64_t)timeout * NS_PER_MS;
@@ -254,21 +313,24 @@ static int read_query(const struct http_exchange *x, struct exec_spec *spec, str
 
 void rest_file(struct http_exchange *x)
 {
-	enum file_op op = strcmp(x->route->call, "put") == 0 ? FILE_PUT : FILE_GET;
-	struct file_spec file = {.op = op, .mode = -1};
-	struct exec_spec spec = {
-	    .kind = SESSION_FILE, .file = &file, .stdin_open = op == FILE_PUT, .head = UINT64_MAX, .tail = UINT64_MAX};
+	struct file_spec file = {.mode = -1};
+	struct exec_spec spec = {.kind = SESSION_FILE, .file = &file, .head = UINT64_MAX, .tail = UINT64_MAX};
 	struct moving *m = NULL;
 	struct err e = {0};
-	int rc = read_query(x, &spec, &file, &e);
+	int rc = file_op_parse(x->route->call, &file.op);
 
+	if (rc == 0)
+		rc = read_query(x, &spec, &file, &e);
 	if (rc == 0 && !(m = calloc(1, sizeof(*m))))
 		rc = err_set(&e, ERR_NOMEM, "out of memory");
 	if (rc) {
+		json_decref((json_t *)(uintptr_t)file.request);
 		http_reply_error(x, rc, &e);
 		return;
 	}
 	m->x = x;
-	m->op = op;
+	m->row = file_op_row(file.op);
+	spec.stdin_open = m->row->takes;
 	broker_open(x->hub, &x->rq, &spec, &ops, m, files_on_open, m);
+	json_decref((json_t *)(uintptr_t)file.request); /* the broker has its own */
 }

@@ -28,6 +28,9 @@ fs_stays_inside
 fs_bad_requests
 fs_by_muxctl
 fs_recorded
+fs_programs_changed
+fs_trees
+fs_watches
 muxctl sandbox destroy --reason "the story goes on" $agent >/dev/null || fail "not ended"
 
 kubectl apply -f - >/dev/null <<-YAML || fail "no pod"
