@@ -11,6 +11,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "control/store/store.h"
+#include "control/store/store_schema.h"
 #include "control/store/store_sql.h"
 #include "control/work/state.h"
 
@@ -29,16 +30,21 @@ struct page {
 static json_t *record_of(sqlite3_stmt *st)
 {
 	const char *detail = store_text(st, 5), *sandbox = store_text(st, 3);
-	json_t *d = NULL, *o;
+	json_t *d = NULL, *call, *o;
 
 	if (json_parse(detail, strlen(detail), 64 * 1024, &d, NULL))
 		d = json_object();
 	json_object_set_new(d, "event_id", json_string(store_text(st, 1)));
+	call = json_incref(json_object_get(d, OUTBOX_CALL));
+	json_object_del(d, OUTBOX_CALL);
 	if (json_is_null(json_object_get(d, "reason")))
 		json_object_del(d, "reason");
 	o = json_pack("{s:s,s:s,s:o}", "event", store_text(st, 2), "outcome", store_text(st, 4), "detail", d);
 	if (o && *sandbox)
 		json_object_set_new(o, "agent", json_string(sandbox));
+	if (o && call)
+		(void)json_object_update_missing(o, call);
+	json_decref(call);
 	return o;
 }
 

@@ -31,6 +31,7 @@ struct launch {
 	size_t stdin_len;
 	uint8_t *secret; /* until OPEN is sent; wiped */
 	size_t secret_len;
+	json_t *artifacts;                               /* rounds: NULL, or control/artifacts/artifact_wish.h */
 	char lease[ID_STR_LEN], run[GRANT_NAME_MAX + 1]; /* of the request */
 	uint64_t timeout_ns, head, tail;
 };

@@ -140,6 +140,7 @@ void session_free(struct session *s)
 	regain_forget(s);
 	session_input_forget(s);
 	buf_finish(&s->in_flight);
+	json_decref(s->artifacts);
 	launch_finish(&s->launch);
 	session_forget_begun(s);
 	free(s->sizes);

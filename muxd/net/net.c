@@ -14,6 +14,7 @@
 #include "base/slurp.h"
 #include "base/sock.h"
 #include "base/text.h"
+#include "control/artifacts/artifacts.h"
 #include "control/life/life.h"
 #include "control/store/store.h"
 #include "control/work/work.h"
@@ -75,6 +76,7 @@ struct net {
 	struct store *store;
 	struct life *life;
 	struct work *work;
+	struct artifacts *artifacts;
 	struct recorder_client *recorder;
 	struct hub *hub;
 	struct ssh_door *ssh;
@@ -193,6 +195,7 @@ static void reload(struct net *n, int fd)
 	}
 	life_set_conf(n->life, c);
 	work_set_conf(n->work, c);
+	artifacts_set_conf(n->artifacts, c);
 	hub_set_conf(n->hub, c);
 	if (n->ssh)
 		ssh_door_reload(n->ssh);
@@ -421,6 +424,12 @@ static int make_life(struct net *n, const json_t *start, const struct conf *c, s
 		n->provider = life_provider(n->life);
 	if (!rc)
 		rc = work_create(&(struct work_params){.loop = &n->loop, .store = n->store, .conf = c}, &n->work, e);
+	if (!rc)
+		rc = control_path(start, "artifacts", path, e);
+	if (!rc)
+		rc = artifacts_create(
+		    &(struct artifacts_params){.loop = &n->loop, .store = n->store, .dir = path, .conf = c},
+		    &n->artifacts, e);
 	return rc;
 }
 
@@ -451,6 +460,7 @@ static int make_hub(struct net *n, const json_t *start, struct err *e)
 	p.provider = n->provider;
 	p.life = n->life;
 	p.work = n->work;
+	p.artifacts = n->artifacts;
 	p.issuer = (struct hub_issuer){.issue = net_ask_grant, .ctx = n->ipc};
 	p.reviewer = reviewer_for_hub(n->reviewer);
 	p.screens = (struct hub_screens){.start = net_ask_screen, .ctx = n->ipc};
@@ -493,6 +503,7 @@ static void tear_down(struct net *n)
 	ssh_door_close(n->ssh);
 	rest_door_close(n->rest);
 	work_stop(n->work);
+	artifacts_stop(n->artifacts);
 	reviewer_destroy(n->reviewer);
 	hub_destroy(n->hub);
 	recorder_client_destroy(n->recorder);
@@ -504,6 +515,7 @@ static void tear_down(struct net *n)
 	ipc_destroy(n->ipc);
 	store_close(n->store);
 	work_destroy(n->work);
+	artifacts_destroy(n->artifacts);
 	cluster_client_destroy(n->cluster);
 	for (int i = 0; i < FD_COUNT; i++)
 		if (n->fds[i] >= 0)
