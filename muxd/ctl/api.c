@@ -2,6 +2,7 @@
 
 #include "base/http1.h"
 #include "base/ids.h"
+#include "base/slurp.h"
 #include "policy/grant.h"
 
 #include <errno.h>
@@ -183,6 +184,158 @@ int api_ask(struct ctl *c, const struct ctl_wish *w, const struct api_call *call
 	buf_finish_secret(&request);
 	buf_finish_secret(&in);
 	call_free(call);
+	return rc;
+}
+
+/* ---- content */
+
+static int put_head(struct buf *b, const struct api_call *call, const char *token, long long size)
+{
+	int rc = buf_printf(b, "%s ", call->method);
+
+	if (rc == 0)
+		rc = put_target(b, call);
+	if (rc == 0)
+		rc = buf_printf(b, " HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\n", token);
+	if (rc == 0)
+		rc = size < 0 ? buf_append_str(b, "Transfer-Encoding: chunked\r\n\r\n")
+			      : buf_printf(b, "Content-Length: %lld\r\n\r\n", size);
+	return rc;
+}
+
+/* A daemon that has answered already reads no more of it. */
+static bool has_answered(int fd)
+{
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+
+	return poll(&p, 1, 0) > 0 && p.revents;
+}
+
+/* One piece of the source. 0: that was its end. */
+static ssize_t take_piece(int from, uint8_t *piece, size_t max, struct err *e)
+{
+	ssize_t n;
+
+	do
+		n = read(from, piece, max);
+	while (n < 0 && errno == EINTR);
+	return n < 0 ? err_sys(e, errno, "read what is to be put") : n;
+}
+
+static int send_content(int fd, int from, long long size, struct err *e)
+{
+	uint8_t piece[PIECE];
+	long long left = size;
+	struct buf out;
+	ssize_t n = 1;
+	int rc = 0;
+
+	buf_init(&out, PIECE + 32);
+	while (rc == 0 && n > 0 && left && !has_answered(fd)) {
+		size_t max = left >= 0 && left < PIECE ? (size_t)left : PIECE;
+
+		n = take_piece(from, piece, max, e);
+		if (n < 0)
+			rc = (int)n;
+		else if (n == 0 && left > 0)
+			rc = err_set(e, ERR_EOF, "what is to be put became shorter meanwhile");
+		else if (left >= 0)
+			left -= n;
+		if (rc == 0 && size < 0)
+			rc = buf_printf(&out, "%zx\r\n", (size_t)n);
+		if (rc == 0 && n)
+			rc = buf_append(&out, piece, (size_t)n);
+		if (rc == 0 && size < 0)
+			rc = buf_append_str(&out, "\r\n");
+		if (rc == 0)
+			rc = send_all(fd, &out, e);
+		buf_clear(&out);
+	}
+	buf_finish(&out);
+	return rc;
+}
+
+/* From a question to the head of its answer. *out_fd: the caller's, -1: there is none. */
+static int begin(struct ctl *c, const struct ctl_wish *w, const struct api_call *call, int from, long long size,
+		 struct buf *in, struct http1_head *head, int *out_fd, struct err *e)
+{
+	struct buf request;
+	char *token = NULL;
+	int rc = ctl_token(c, w, &token, e);
+
+	buf_init(&request, REQUEST_MAX);
+	if (rc == 0 && (rc = put_head(&request, call, token, size)))
+		err_set(e, rc, "no memory for the question");
+	if (rc == 0)
+		rc = ctl_connect(c, "api.sock", SOCK_STREAM, out_fd, e);
+	if (rc == 0)
+		rc = send_all(*out_fd, &request, e);
+	if (rc == 0 && from >= 0)
+		rc = send_content(*out_fd, from, size, e);
+	if (rc == 0)
+		rc = receive_head(*out_fd, in, head, e);
+	grant_token_free(token);
+	buf_finish_secret(&request);
+	call_free(call);
+	return rc;
+}
+
+int api_send(struct ctl *c, const struct ctl_wish *w, const struct api_call *call, int from, long long size,
+	     json_t **out, struct err *e)
+{
+	struct http1_head head;
+	struct buf in;
+	int fd = -1, rc;
+
+	buf_init(&in, ANSWER_MAX);
+	rc = begin(c, w, call, from, size, &in, &head, &fd, e);
+	if (rc == 0)
+		rc = receive_body(c, fd, &in, &head, out, e);
+	if (fd >= 0)
+		close(fd);
+	buf_finish(&in);
+	return rc;
+}
+
+static int fetch_content(int fd, struct buf *in, uint64_t left, int to, struct err *e)
+{
+	int rc = 0;
+
+	while (rc == 0 && left) {
+		size_t n = buf_len(in) < left ? buf_len(in) : (size_t)left;
+
+		if (n && spill_fd(to, buf_ptr(in), n) < 0)
+			return err_sys(e, errno, "write");
+		buf_consume(in, n);
+		left -= n;
+		if (left && receive(fd, in, e))
+			rc = err_set(e, ERR_EOF, "the answer broke off: %llu bytes are missing",
+				     (unsigned long long)left);
+	}
+	return rc;
+}
+
+int api_fetch(struct ctl *c, const struct ctl_wish *w, const struct api_call *call, int to, struct err *e)
+{
+	struct http1_head head;
+	struct http1_body body;
+	json_t *o = NULL;
+	struct buf in;
+	int fd = -1, rc;
+
+	buf_init(&in, ANSWER_MAX);
+	rc = begin(c, w, call, -1, 0, &in, &head, &fd, e);
+	if (rc == 0 && head.status != 200)
+		rc = receive_body(c, fd, &in, &head, &o, e);
+	else if (rc == 0 && http1_answer_body(&head, false, &body, e) == 0)
+		rc = body.kind == HTTP1_LENGTH ? fetch_content(fd, &in, body.left, to, e)
+					       : err_set(e, ERR_PROTOCOL, "the daemon's answer has no length");
+	else if (rc == 0)
+		rc = ERR_PROTOCOL;
+	json_decref(o);
+	if (fd >= 0)
+		close(fd);
+	buf_finish(&in);
 	return rc;
 }
 

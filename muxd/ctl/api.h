@@ -28,6 +28,12 @@ struct api_call {
  */
 int api_ask(struct ctl *c, const struct ctl_wish *w, const struct api_call *call, json_t **out, struct err *e);
 
+/* The same with content in place of a body: read from fd to its end; size -1: not known, 100 MiB at most then. */
+int api_send(struct ctl *c, const struct ctl_wish *w, const struct api_call *call, int fd, long long size, json_t **out,
+	     struct err *e);
+/* The answer's content, written to fd as it comes. ERR_EOF: it broke off. */
+int api_fetch(struct ctl *c, const struct ctl_wish *w, const struct api_call *call, int fd, struct err *e);
+
 #define API_OUT_MAX (2 * 1024 * 1024) /* of messages that wait for the daemon */
 
 struct api_socket {

@@ -6,10 +6,23 @@
 #include <string.h>
 
 const struct ctl_command *const ctl_commands[] = {
-    grant_commands,   exec_commands,    transfer_commands, fs_commands,
-    session_commands, sandbox_commands, work_commands,     cluster_commands,
-    demo_commands,    replay_commands,  export_commands,   verify_commands,
-    audit_commands,   keep_commands,    daemon_commands,   NULL,
+    grant_commands,
+    exec_commands,
+    transfer_commands,
+    fs_commands,
+    artifact_commands,
+    session_commands,
+    sandbox_commands,
+    work_commands,
+    cluster_commands,
+    demo_commands,
+    replay_commands,
+    export_commands,
+    verify_commands,
+    audit_commands,
+    keep_commands,
+    daemon_commands,
+    NULL,
 };
 
 static int print_usage(char *text)

@@ -110,6 +110,23 @@ equal "a file that is not there" file_not_found "$(take '{"name":"x","agent":"de
 equal "a round that is not there" not_found "$(take '{"name":"x","round":"0193aaaa-0000-7000-8000-000000000001"}' | code)"
 equal "another agent's file" forbidden "$(take '{"name":"x","agent":"other","path":"f"}' | code)"
 
+# --- by muxctl
+equal "muxctl puts" "m $(sum "$tmp/b")" "$(muxctl artifact put story "$tmp/b" m -o json | jq -r '"\(.name) \(.sha256)"')"
+equal "from its input" "piped 6" "$(echo hello | muxctl artifact put story - piped -o json | jq -r '"\(.name) \(.size)"')"
+muxctl artifact get story m "$tmp/got" && cmp "$tmp/got" "$tmp/b" && ok "gets" || fail "another content"
+equal "to its output" hello "$(muxctl artifact get story piped -)"
+equal "lists" "m piped" "$(muxctl artifact list story | awk '$1 == "m" || $1 == "piped" {print $1}' | xargs)"
+for n in m piped; do muxctl artifact rm story "$n" >/dev/null || fail "$n does not go"; done
+muxctl artifact take story taken --agent demo --path f >/dev/null && muxctl artifact take story err --round "$round" --stream stderr >/dev/null ||
+	fail "it does not take"
+equal "takes" "problem" "$(muxctl artifact get story err -)"
+muxctl artifact get story absent "$tmp/absent" 2>"$tmp/err"
+equal "says what is not there" "66 not_found no" "$? $(grep -o 'not_found' "$tmp/err") $([ -e "$tmp/absent" ] && echo yes || echo no)"
+muxctl artifact put story "$tmp/big" big 2>"$tmp/err"
+equal "and what is too large" "64 too_large" "$? $(grep -o 'too_large' "$tmp/err")"
+for n in taken err; do muxctl artifact rm story "$n" >/dev/null || fail "$n does not go"; done
+ok "and deletes"
+
 # --- at the end of a round
 api "$T" POST /v1/agents/demo/rounds '{"command":"echo report >r; echo said; echo oops >&2; exit 3","artifacts":[
  {"name":"report","path":"r"},{"name":"said","stream":"stdout"},{"name":"none","path":"not/there"}]}' >"$tmp/round"
