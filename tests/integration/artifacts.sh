@@ -91,6 +91,13 @@ done
 equal "4 KiB of a name" 400 "$(put "$(head -c 4096 /dev/zero | tr '\0' n)" "$tmp/b" | cut -c1-3 | sed 's/^4../400/')"
 c --path-as-is -o "$tmp/x" -T "$tmp/b" "$(at ..)" && equal "two dots" not_found "$(code <"$tmp/x")"
 
+# --- deleted
+equal "a deletion says what it was" "chunks 700000" "$(c -X DELETE "$(at chunks)" | jq -r '"\(.name) \(.size)"')"
+equal "and then it is not there" "404 404" "$(c -o /dev/null -w '%{http_code}' "$(at chunks)") $(c -o /dev/null -w '%{http_code}' -X DELETE "$(at chunks)")"
+cmp <(c "$(at right)") "$tmp/a" && ok "its bytes stay while another name has them" || fail "they are gone"
+
+for n in n1 n2 m1 empty; do c -o /dev/null -X DELETE "$(at "$n")"; done
+
 # --- a file that is not what it was
 random 100000 "$tmp/m"
 put rotten "$tmp/m" >/dev/null
@@ -99,13 +106,7 @@ c -o "$tmp/x" "$(at rotten)" 2>/dev/null && fail "another content was given out 
 [ "$(stat -c %s "$tmp/x")" -lt 100000 ] && ok "whose file was changed breaks off, and never looks whole" || fail "it is whole"
 c -o /dev/null -X DELETE "$(at rotten)"
 
-# --- deleted
-equal "a deletion says what it was" "chunks 700000" "$(c -X DELETE "$(at chunks)" | jq -r '"\(.name) \(.size)"')"
-equal "and then it is not there" "404 404" "$(c -o /dev/null -w '%{http_code}' "$(at chunks)") $(c -o /dev/null -w '%{http_code}' -X DELETE "$(at chunks)")"
-cmp <(c "$(at right)") "$tmp/a" && ok "its bytes stay while another name has them" || fail "they are gone"
-
 # --- taken from a sandbox, and from a round
-for n in n1 n2 m1 empty; do c -o /dev/null -X DELETE "$(at "$n")"; done
 api "$T" POST /v1/agents/demo/rounds '{"command":"head -c 200000 /dev/urandom >f; sha256sum f; echo problem >&2; seq 30000","task_id":"story"}' >"$tmp/round"
 round=$(jq -r .round_id "$tmp/round")
 take() { api "${TOKEN:-$T}" POST /v1/tasks/story/artifacts "$1"; }
