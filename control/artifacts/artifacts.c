@@ -4,6 +4,7 @@
 
 #include "base/conf.h"
 #include "base/log.h"
+#include "base/metric.h"
 #include "base/text.h"
 #include "control/artifacts/artifact_state.h"
 #include "control/store/store.h"
@@ -302,7 +303,18 @@ void artifacts_destroy(struct artifacts *a)
 	free(a);
 }
 
-void artifacts_numbers(const struct artifacts *a, struct artifacts_numbers *out)
+int artifacts_metrics(const struct artifacts *a, struct buf *out)
 {
-	*out = a ? a->stored : (struct artifacts_numbers){0};
+	json_t *list = a ? json_array() : NULL;
+	int rc;
+
+	if (!a)
+		return 0;
+	metric_value(metric_family(list, "gauge", "muxd_artifacts", "Artifacts of all tasks."), NULL, NULL,
+		     (double)a->stored.count);
+	metric_value(metric_family(list, "gauge", "muxd_artifacts_bytes", "Bytes of artifacts on the disk."), NULL,
+		     NULL, (double)a->stored.bytes);
+	rc = list ? metric_render(list, out) : ERR_NOMEM;
+	json_decref(list);
+	return rc;
 }

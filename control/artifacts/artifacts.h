@@ -26,6 +26,7 @@
 struct artifact_reader;
 struct artifact_writer;
 struct artifacts;
+struct buf;
 struct conf;
 struct err;
 struct store;
@@ -131,6 +132,7 @@ void artifact_reader_end(struct artifact_reader *r); /* NULL-safe; nothing is to
 struct artifacts_numbers {
 	uint64_t count, bytes; /* rows; bytes on the disk */
 };
-void artifacts_numbers(const struct artifacts *a, struct artifacts_numbers *out); /* a NULL: zeros */
+/* muxd_artifacts and muxd_artifacts_bytes for /metrics. a NULL: nothing. ERR_NOMEM, ERR_TOO_LARGE. */
+int artifacts_metrics(const struct artifacts *a, struct buf *out);
 
 #endif

@@ -357,7 +357,9 @@ void hub_begin_work(struct hub *h)
 
 int hub_work_metrics(struct hub *h, struct buf *out)
 {
-	return work_metrics(h->p.work, out);
+	int rc = work_metrics(h->p.work, out);
+
+	return rc ? rc : artifacts_metrics(h->p.artifacts, out);
 }
 
 /* ---- who may ask */
