@@ -66,6 +66,18 @@ static int results_make(const json_t *wishes, json_t **out)
 	return list ? 0 : ERR_NOMEM;
 }
 
+static bool wants_output(const json_t *wishes)
+{
+	struct artifact_wish w;
+
+	for (size_t i = 0; i < json_array_size(wishes); i++) {
+		artifact_wish_read(wishes, i, &w);
+		if (w.stream)
+			return true;
+	}
+	return false;
+}
+
 int round_wishes_begin(struct session *s, const struct request *rq)
 {
 	struct round_wishes *k = calloc(1, sizeof(*k));
@@ -82,6 +94,8 @@ int round_wishes_begin(struct session *s, const struct request *rq)
 	text_put(k->task, sizeof(k->task), s->launch.task);
 	k->wishes = json_incref(s->launch.artifacts);
 	s->artifacts = json_incref(k->results);
+	if (!wants_output(k->wishes)) /* the token is for the record alone */
+		request_finish(&k->rq);
 	session_wait(s, &k->waiter, wishes_on_end, k);
 	return 0;
 }
