@@ -136,6 +136,10 @@ struct conf {
 	/* files.* */
 	uint64_t file_timeout_ns, file_timeout_max_ns;
 	bool file_changes;
+	/* artifacts.* */
+	uint64_t artifact_keep_ns; /* 0: for ever */
+	uint64_t artifact_size, artifact_size_max, artifact_task_size;
+	uint32_t artifact_task_max;
 	/* pool.*, leases.* */
 	uint32_t pool_size, pool_max, pool_fill, leases_max;
 	uint64_t lease_ttl_ns, lease_ttl_max_ns, lease_wait_ns, lease_retain_ns;

@@ -211,6 +211,17 @@ static const struct conf_key keys[] = {
      "The longest timeout a file transfer may ask for."},
     {"files.changes", CONF_BOOL, AT(file_changes), "true", 0, 0, NULL, NULL,
      "Behind the end of rounds and terminals the workspace is looked at, and the audit log told what changed."},
+    {"artifacts.keep", CONF_DURATION, AT(artifact_keep_ns), "7d", 0, 3650 * DAY, NULL, NULL,
+     "How long an artifact is kept, from its put on; what stands here then is what counts for it. 0: until it is "
+     "deleted."},
+    {"artifacts.size", CONF_SIZE, AT(artifact_size), "16GiB", MIB, 1024 * TIB, NULL, NULL,
+     "Bytes on the disk for all artifacts; the same content is there once. None is made with less than twice "
+     "record.min_free left on the disk."},
+    {"artifacts.size_max", CONF_SIZE, AT(artifact_size_max), "1GiB", KIB, 1024 * TIB, NULL, NULL,
+     "Bytes of one artifact."},
+    {"artifacts.task_size", CONF_SIZE, AT(artifact_task_size), "4GiB", KIB, 1024 * TIB, NULL, NULL,
+     "Bytes of all artifacts of one task."},
+    {"artifacts.task_max", CONF_NUMBER, AT(artifact_task_max), "1000", 1, 100000, NULL, NULL, "Artifacts of one task."},
     {"pool.size", CONF_NUMBER, AT(pool_size), "0", 0, 1000, NULL, NULL,
      "Sandboxes kept ready for leases, at least; 0: each lease has one made. The environment's POOL_SIZE goes first."},
     {"pool.max", CONF_NUMBER, AT(pool_max), "0", 0, 1000, NULL, NULL,

@@ -68,6 +68,8 @@
 	  "Name a path in the workspace, and no link that leads out of it; get and put reach other places.")           \
 	X(NO_SPACE, "workspace_full", 507, 73,                                                                         \
 	  "Free space in the sandbox, or raise sandbox.workspace_size for new ones.")                                  \
+	X(ARTIFACTS_FULL, "artifacts_full", 507, 73,                                                                   \
+	  "Delete artifacts that nobody needs, or raise the limit that the message names.")                            \
 	X(PORT, "port_unreachable", 502, 69,                                                                           \
 	  "Start the server in the sandbox on that port, or look there why it ended.")                                 \
 	X(PORT_ANSWER, "port_bad_answer", 502, 76,                                                                     \

@@ -7,15 +7,16 @@
 #include <string.h>
 
 static const char *const steps[] = {
-    store_schema_life_1,   /* 1: agents, snapshots */
-    store_schema_work_1,   /* 2: workflows, pool, leases, runs */
-    store_schema_outbox_1, /* 3: what the audit log has yet to hear */
-    store_schema_life_2,   /* 4: agents by sandbox */
-    store_schema_life_3,   /* 5: digests of snapshots */
-    store_schema_life_4,   /* 6: ... those that have none yet */
-    store_schema_life_5,   /* 7: pod templates of agents' own */
-    store_schema_outbox_2, /* 8: every event of a lease by its three ids */
-    store_schema_work_2,   /* 9: logs of runs */
+    store_schema_life_1,      /* 1: agents, snapshots */
+    store_schema_work_1,      /* 2: workflows, pool, leases, runs */
+    store_schema_outbox_1,    /* 3: what the audit log has yet to hear */
+    store_schema_life_2,      /* 4: agents by sandbox */
+    store_schema_life_3,      /* 5: digests of snapshots */
+    store_schema_life_4,      /* 6: ... those that have none yet */
+    store_schema_life_5,      /* 7: pod templates of agents' own */
+    store_schema_outbox_2,    /* 8: every event of a lease by its three ids */
+    store_schema_work_2,      /* 9: logs of runs */
+    store_schema_artifacts_1, /* 10: artifacts of tasks */
 };
 #define VERSION ((int)(sizeof(steps) / sizeof(steps[0])))
 

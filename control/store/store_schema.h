@@ -11,12 +11,14 @@ struct err;
 struct sqlite3;
 
 #define STORE_APPLICATION_ID 0x6d757863 /* "muxc" */
+#define OUTBOX_CALL          "call"     /* in outbox.detail: an object whose members become those of the event */
 
 /* What a step runs; in the table of store_schema.c. */
 extern const char store_schema_life_1[], store_schema_life_2[], store_schema_life_3[];
 extern const char store_schema_life_4[], store_schema_life_5[];
 extern const char store_schema_work_1[], store_schema_work_2[];
 extern const char store_schema_outbox_1[], store_schema_outbox_2[];
+extern const char store_schema_artifacts_1[];
 
 int store_schema_version(void); /* of this program */
 /*

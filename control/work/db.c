@@ -110,8 +110,10 @@ int db_lease_end(struct sqlite3 *db, const struct db_end *x, struct err *e)
 	if (!rc)
 		rc = store_run(db, NULL, e,
 			       "UPDATE runs SET state = ?, reason = ?, message = ?, ended_ns = ?,"
-			       " steps = coalesce(?, steps) WHERE lease = ? AND state = 'RUNNING'",
-			       "tttitt", x->run_state, x->run_reason, x->run_message, x->now_ns, x->steps, x->lease);
+			       " steps = coalesce(?, steps), artifacts = coalesce(?, artifacts)"
+			       " WHERE lease = ? AND state = 'RUNNING'",
+			       "tttittt", x->run_state, x->run_reason, x->run_message, x->now_ns, x->steps,
+			       x->artifacts, x->lease);
 	if (!rc)
 		rc = store_run(db, NULL, e,
 			       "UPDATE pool SET state = 'discarding', why = ? WHERE lease = ? AND state = 'leased'",
@@ -170,9 +172,10 @@ int db_run_insert(struct sqlite3 *db, const struct run_row *r, struct err *e)
 	return must_change(rc, changes, e, "the lease is not ACTIVE, or has a run");
 }
 
-int db_run_steps(struct sqlite3 *db, const char *id, const char *steps, struct err *e)
+int db_run_steps(struct sqlite3 *db, const char *id, const char *steps, const char *artifacts, struct err *e)
 {
-	return store_run(db, NULL, e, "UPDATE runs SET steps = ? WHERE id = ? AND state = 'RUNNING'", "tt", steps, id);
+	return store_run(db, NULL, e, "UPDATE runs SET steps = ?, artifacts = ? WHERE id = ? AND state = 'RUNNING'",
+			 "ttt", steps, artifacts, id);
 }
 
 /* ---- the pool */

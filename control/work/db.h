@@ -39,13 +39,14 @@ int db_run_by_key(struct sqlite3 *db, const char *lease, const char *run, struct
 		  struct err *e);
 /* JSON text; the first one stays. NULL: none could be made. */
 int db_run_log(struct sqlite3 *db, const char *lease, const char *log, struct err *e);
-int db_run_steps(struct sqlite3 *db, const char *id, const char *steps, struct err *e); /* JSON text */
+/* JSON texts. */
+int db_run_steps(struct sqlite3 *db, const char *id, const char *steps, const char *artifacts, struct err *e);
 
 /* The end of a lease, of its run and of its sandbox: ERR_BAD_STATE when the lease is not ACTIVE. */
 struct db_end {
 	const char *lease, *state, *cause;
 	const char *run_state, *run_reason, *run_message; /* of the run that is RUNNING, if there is one */
-	const char *steps;                                /* JSON text; NULL: as they are */
+	const char *steps, *artifacts;                    /* JSON texts; NULL: as they are */
 	int64_t now_ns;
 };
 int db_lease_end(struct sqlite3 *db, const struct db_end *x, struct err *e);

@@ -161,7 +161,7 @@ struct ending {
 	bool ended;           /* by this one */
 	bool released;        /* asked for by a call */
 	char state[12], cause[200], run_state[12], run_reason[12], run_message[200];
-	char *steps;
+	char *steps, *artifacts;
 };
 
 static int end_in_db(struct sqlite3 *db, struct job *j, struct err *e)
@@ -174,6 +174,7 @@ static int end_in_db(struct sqlite3 *db, struct job *j, struct err *e)
 			     .run_reason = x->run_reason[0] ? x->run_reason : NULL,
 			     .run_message = x->run_message[0] ? x->run_message : NULL,
 			     .steps = x->steps,
+			     .artifacts = x->artifacts,
 			     .now_ns = j->now_ns};
 	char id[ID_STR_LEN];
 	bool found = false;
@@ -232,14 +233,16 @@ static void lease_on_ended(struct job *j, int rc, const struct err *e)
 static void drop_ending(struct job *j)
 {
 	free(((struct ending *)j)->steps);
+	free(((struct ending *)j)->artifacts);
 }
 
-static void fill_run(struct ending *x, const char *state, const char *reason, const char *message, const json_t *steps)
+static void fill_run(struct ending *x, const char *state, const char *reason, const char *message, const struct run *r)
 {
 	text_put(x->run_state, sizeof(x->run_state), state);
 	text_put(x->run_reason, sizeof(x->run_reason), reason);
 	text_put(x->run_message, sizeof(x->run_message), message);
-	x->steps = steps ? json_dumps(steps, JSON_COMPACT) : NULL;
+	x->steps = r ? json_dumps(r->results, JSON_COMPACT) : NULL;
+	x->artifacts = r ? json_dumps(r->artifacts, JSON_COMPACT) : NULL;
 }
 
 static void begin_end(struct work *w, const char *id, const struct lease_end *by, bool released, work_done *done,
@@ -258,7 +261,7 @@ static void begin_end(struct work *w, const char *id, const struct lease_end *by
 	text_put(x->state, sizeof(x->state), by->state);
 	text_put(x->cause, sizeof(x->cause), by->cause);
 	if (l && l->run && l->run->ending) /* what came of it is known, and could not be stored so far */
-		fill_run(x, l->run->row.state, l->run->row.reason, l->run->row.message, l->run->results);
+		fill_run(x, l->run->row.state, l->run->row.reason, l->run->row.message, l->run);
 	else
 		fill_run(x, by->run_state, by->run_reason, by->run_message, NULL);
 	job_write(&x->j, end_in_db, lease_on_ended);

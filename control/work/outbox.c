@@ -11,6 +11,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "control/store/store.h"
+#include "control/store/store_schema.h"
 #include "control/store/store_sql.h"
 #include "control/work/state.h"
 
@@ -39,13 +40,15 @@ static void lift_ids(json_t *o, const json_t *detail)
 static json_t *record_of(sqlite3_stmt *st)
 {
 	const char *detail = store_text(st, 5), *sandbox = store_text(st, 3);
-	json_t *d = NULL, *o, *v;
+	json_t *d = NULL, *call, *o, *v;
 	const char *key;
 	void *next;
 
 	if (json_parse(detail, strlen(detail), 64 * 1024, &d, NULL))
 		d = json_object();
 	json_object_set_new(d, "event_id", json_string(store_text(st, 1)));
+	call = json_incref(json_object_get(d, OUTBOX_CALL));
+	json_object_del(d, OUTBOX_CALL);
 	json_object_foreach_safe(d, next, key, v)
 	{
 		if (json_is_null(v))
@@ -56,6 +59,9 @@ static json_t *record_of(sqlite3_stmt *st)
 		json_object_set_new(o, "agent", json_string(sandbox));
 	if (o)
 		lift_ids(o, d);
+	if (o && call)
+		(void)json_object_update_missing(o, call);
+	json_decref(call);
 	return o;
 }
 

@@ -29,6 +29,7 @@ void run_free(struct run *r)
 	run_forget_token(r);
 	json_decref(r->definition);
 	json_decref(r->results);
+	json_decref(r->artifacts);
 	free(r);
 }
 

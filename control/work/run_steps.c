@@ -5,6 +5,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "control/artifacts/artifact_wish.h"
 #include "control/store/store.h"
 #include "control/work/state.h"
 #include "control/work/workflow.h"
@@ -14,6 +15,9 @@
 
 /* A round that neither ends nor is told lost: the run does not wait for it longer than this past its time. */
 #define OVERDUE_NS (60 * NS_PER_SEC)
+/* Of one transfer of an artifact. */
+#define TAKE_LEAST_NS (30 * NS_PER_SEC)
+#define TAKE_MOST_NS  (600 * NS_PER_SEC)
 
 /* A token in the request's own text: jansson frees without wiping. */
 static void wipe_text(json_t *body)
@@ -85,44 +89,115 @@ static const char *reason_of(const struct work_result *x)
 										   : "error";
 }
 
-static void run_steps_on_step(void *arg, int rc, const struct err *e, const struct work_result *x)
+/* What follows from how the last step ended, once its artifacts are taken. */
+static void run_steps_judge(struct run *r)
 {
-	static const struct work_result none = {.cause = "not_started", .code = -1};
+	const struct work_result *x = &r->last;
 	struct workflow_step s;
-	struct run *r = arg;
 	char message[200];
+	int rc = r->last_rc;
 
-	r->out = false;
-	if (r->w->stopped)
-		return;
-	if (r->over) {
-		run_free(r);
-		return;
-	}
-	if (r->ending)
-		return;
-	workflow_step(r->definition, r->step, &s);
-	x = rc ? &none : x;
-	json_array_append_new(r->results, result_json(&s, x, rc ? (e ? e->message : err_name(rc)) : NULL));
-	r->step++;
-	if (!rc && strcmp(x->cause, "exit") == 0 && (x->code == 0 || s.go_on)) {
-		store_progress(r);
-		next_step(r);
-		return;
-	}
-	if (!rc && strcmp(x->cause, "timeout") == 0 && s.go_on && clock_boot_ns() < r->deadline) {
+	workflow_step(r->definition, r->step - 1, &s);
+	if (!rc && ((strcmp(x->cause, "exit") == 0 && (x->code == 0 || s.go_on)) ||
+		    (strcmp(x->cause, "timeout") == 0 && s.go_on && clock_boot_ns() < r->deadline))) {
 		store_progress(r);
 		next_step(r);
 		return;
 	}
 	if (rc)
-		text_format(message, sizeof(message), "step %zu: %.170s", r->step, e ? e->message : err_name(rc));
+		text_format(message, sizeof(message), "step %zu: %.170s", r->step, r->last_e.message);
 	else if (x->code >= 0 && strcmp(x->cause, "exit") == 0)
 		snprintf(message, sizeof(message), "step %zu ended with code %d", r->step, x->code);
 	else
 		text_format(message, sizeof(message), "step %zu: %s%s%.140s", r->step, x->cause,
 			    *x->message ? ": " : "", x->message);
 	run_steps_finish(r, "FAILED", rc ? "error" : reason_of(x), message);
+}
+
+/* The run has gone on without it, or the daemon is about to. */
+static bool run_steps_left(struct run *r)
+{
+	r->out = false;
+	if (r->w->stopped)
+		return true;
+	if (r->over) {
+		run_free(r);
+		return true;
+	}
+	return r->ending;
+}
+
+static void take_next(struct run *r);
+
+static void run_steps_on_taken(void *arg, int rc, const struct err *e, const json_t *row)
+{
+	struct artifact_wish wish;
+	struct workflow_step s;
+	struct run *r = arg;
+	json_t *o;
+
+	if (run_steps_left(r))
+		return;
+	workflow_step(r->definition, r->step - 1, &s);
+	artifact_wish_read(s.artifacts, r->taking, &wish);
+	o = rc ? artifact_wish_failed(wish.name, rc, e ? e->message : NULL) : artifact_wish_kept(wish.name, row);
+	if (o) {
+		json_object_set_new(o, "step", json_integer((json_int_t)r->step));
+		json_object_set_new(o, "roundId", json_string(r->last.round));
+	}
+	json_array_append_new(r->artifacts, o);
+	r->taking++;
+	take_next(r);
+}
+
+/* Transfers have what is left of the run's time, and half a minute where that is little: a step that timed out has a
+ * log. */
+static uint64_t take_time(const struct run *r)
+{
+	uint64_t now = clock_boot_ns(), left = now < r->deadline ? r->deadline - now : 0;
+
+	return left < TAKE_LEAST_NS ? TAKE_LEAST_NS : left > TAKE_MOST_NS ? TAKE_MOST_NS : left;
+}
+
+/* The step's artifacts one after the other, while its sandbox is still the run's. */
+static void take_next(struct run *r)
+{
+	struct artifact_wish wish;
+	struct workflow_step s;
+	struct work_take t = {.sandbox = r->sandbox, .lease = r->row.lease, .run = r->row.run, .round = r->last.round};
+
+	workflow_step(r->definition, r->step - 1, &s);
+	if (!*r->last.round || r->taking >= json_array_size(s.artifacts)) {
+		run_steps_judge(r);
+		return;
+	}
+	artifact_wish_read(s.artifacts, r->taking, &wish);
+	t.name = wish.name;
+	t.path = wish.path;
+	t.is_stderr = wish.stream && strcmp(wish.stream, "stderr") == 0;
+	t.timeout_ns = take_time(r);
+	r->out = true;
+	r->w->host.take(r->w->host.ctx, r->auth, &t, run_steps_on_taken, r);
+}
+
+static void run_steps_on_step(void *arg, int rc, const struct err *e, const struct work_result *x)
+{
+	static const struct work_result none = {.cause = "not_started", .code = -1};
+	struct workflow_step s;
+	struct run *r = arg;
+
+	if (run_steps_left(r))
+		return;
+	workflow_step(r->definition, r->step, &s);
+	r->last = rc ? none : *x;
+	r->last_rc = rc;
+	r->last_e = (struct err){0};
+	if (rc)
+		err_set(&r->last_e, rc, "%s", e ? e->message : err_name(rc));
+	json_array_append_new(r->results, result_json(&s, &r->last, rc ? r->last_e.message : NULL));
+	r->step++;
+	r->taking = 0;
+	take_next(r);
 }
 
 struct words {
@@ -207,19 +282,20 @@ static void next_step(struct run *r)
 struct progress {
 	struct job j;
 	char id[ID_STR_LEN], sandbox[WORK_SANDBOX_MAX];
-	char *steps;
+	char *steps, *artifacts;
 };
 
 static int progress_in_db(struct sqlite3 *db, struct job *j, struct err *e)
 {
 	struct progress *k = (struct progress *)j;
 
-	return db_run_steps(db, k->id, k->steps, e);
+	return db_run_steps(db, k->id, k->steps, k->artifacts, e);
 }
 
 static void drop_progress(struct job *j)
 {
 	free(((struct progress *)j)->steps);
+	free(((struct progress *)j)->artifacts);
 }
 
 static void run_steps_on_progress(struct job *j, int rc, const struct err *e)
@@ -239,6 +315,7 @@ static void store_progress(struct run *r)
 	memcpy(k->id, r->row.id, sizeof(k->id));
 	memcpy(k->sandbox, r->sandbox, sizeof(k->sandbox));
 	k->steps = json_dumps(r->results, JSON_COMPACT);
+	k->artifacts = json_dumps(r->artifacts, JSON_COMPACT);
 	job_write(&k->j, progress_in_db, run_steps_on_progress);
 }
 
@@ -397,11 +474,12 @@ static int run_make(struct work *w, const struct start *s, struct run **out, str
 	r->row.created_ns = now_wall(w);
 	memcpy(r->sandbox, s->lease.sandbox, sizeof(r->sandbox));
 	r->results = json_array();
+	r->artifacts = json_array();
 	r->definition = json_loads(s->workflow.body, 0, NULL);
 	r->token = malloc(s->body.token_len);
 	if (!r->definition)
 		rc = err_set(e, ERR_CORRUPT, "the stored definition of %s cannot be read", s->workflow.name);
-	else if (!r->token || !r->results)
+	else if (!r->token || !r->results || !r->artifacts)
 		rc = err_set(e, ERR_NOMEM, "no memory for a run");
 	else
 		rc = find_timeout(w, s, r->definition, &r->row.timeout_s, e);

@@ -7,6 +7,7 @@
 #ifndef CONTROL_WORK_STATE_H
 #define CONTROL_WORK_STATE_H
 
+#include "base/err.h"
 #include "control/work/body.h"
 #include "control/work/db.h"
 #include "control/work/demand.h"
@@ -43,8 +44,12 @@ struct run {
 	struct work *w;
 	struct run_row row;
 	char sandbox[WORK_SANDBOX_MAX];
-	json_t *definition, *results;
+	json_t *definition, *results, *artifacts;
 	size_t step;
+	size_t taking;           /* which of the step's artifacts */
+	struct work_result last; /* of the step whose artifacts are being taken */
+	int last_rc;
+	struct err last_e;
 	void *auth;
 	char *token;
 	size_t token_len;

@@ -72,6 +72,18 @@ struct work_result {
 	} out, err;
 };
 
+/* A file of the sandbox, or the output of a round in it, is to become an artifact. Borrowed for the call. */
+struct work_take {
+	const char *sandbox, *lease, *run;
+	const char *round; /* the step's */
+	const char *name;
+	const char *path; /* NULL: the round's output */
+	bool is_stderr;
+	uint64_t timeout_ns;
+};
+/* row: of the artifact (control/artifacts/artifacts.h); borrowed. */
+typedef void work_take_done(void *arg, int rc, const struct err *e, const json_t *row);
+
 typedef void work_host_done(void *arg, int rc, const struct err *e);
 typedef void work_exec_done(void *arg, int rc, const struct err *e, const struct work_result *r);
 struct work_seen {
@@ -98,6 +110,7 @@ struct work_host {
 	void (*exec)(void *ctx, void *auth, const struct work_exec *x, work_exec_done *done, void *arg);
 	void (*release)(void *ctx, void *auth);
 	int (*audit)(void *ctx, json_t *record); /* {"event","agent","outcome","detail"}; stolen */
+	void (*take)(void *ctx, void *auth, const struct work_take *t, work_take_done *done, void *arg);
 };
 
 struct work_params {

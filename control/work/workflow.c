@@ -4,6 +4,7 @@
 #include "base/ids.h"
 #include "base/schema.h"
 #include "base/text.h"
+#include "control/artifacts/artifact_wish.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -128,6 +129,7 @@ static int check_step(const struct schema *c, const struct schema_at *at, const 
 	    {"env", SCHEMA_OBJECT, false, 0, 0, check_env, 0},
 	    {"timeoutSeconds", SCHEMA_INTEGER, false, 1, INT32_MAX, check_timeout, 0},
 	    {"continueOnError", SCHEMA_BOOL, false, 0, 0, NULL, 0},
+	    {"artifacts", SCHEMA_LIST, false, 1, ARTIFACT_WISHES_MAX, artifact_wishes_check, 0},
 	};
 	int rc = schema_object(c, at, v, SCHEMA_FIELDS(fields)), kinds = 0;
 
@@ -248,6 +250,7 @@ void workflow_step(const json_t *o, size_t i, struct workflow_step *out)
 				      .language = json_string_value(json_object_get(code, "language")),
 				      .source = json_string_value(json_object_get(code, "source")),
 				      .cwd = json_string_value(json_object_get(s, "cwd")),
+				      .artifacts = json_object_get(s, "artifacts"),
 				      .go_on = json_is_true(json_object_get(s, "continueOnError"))};
 	out->timeout_s = (uint64_t)json_integer_value(json_object_get(s, "timeoutSeconds"));
 }

@@ -5,8 +5,8 @@
  *	 "hints"?: {"timeoutSeconds", "memoryBytes"}, "schedule"?: {"cron", "timeZone"?, "enabled"?}}
  *
  * A step has one of argv (a list), shell (a line) and code ({"language", "source"}), and may have
- * name, cwd, env, timeoutSeconds and continueOnError. Faults name where they are as a JSON
- * pointer (RFC 6901): "/steps/2/argv/0: ...". Pure: nothing is stored here.
+ * name, cwd, env, timeoutSeconds, continueOnError and artifacts (control/artifacts/artifact_wish.h). Faults name where
+ *they are as a JSON pointer (RFC 6901): "/steps/2/argv/0: ...". Pure: nothing is stored here.
  */
 #ifndef CONTROL_WORK_WORKFLOW_H
 #define CONTROL_WORK_WORKFLOW_H
@@ -42,7 +42,8 @@ struct workflow_step {
 	const char *language, *source;
 	const char *cwd; /* NULL: /workspace */
 	uint64_t timeout_s;
-	bool go_on; /* continueOnError */
+	const json_t *artifacts; /* NULL: none */
+	bool go_on;              /* continueOnError */
 };
 size_t workflow_steps(const json_t *o);
 void workflow_step(const json_t *o, size_t i, struct workflow_step *out);

@@ -1,6 +1,7 @@
 #include "muxd/ctl/api.h"
 
 #include "base/ids.h"
+#include "base/slurp.h"
 #include "policy/grant.h"
 
 #include <errno.h>
@@ -250,58 +251,123 @@ int api_read(struct ctl *c, const struct ctl_wish *w, const struct api_call *cal
 
 /* ---- content */
 
-/* As long as it is where that is known, else in chunks. */
-static int put_stream_head(struct buf *b, const struct api_call *call, const char *token, int in_fd, bool *out_chunked)
+static int put_head(struct buf *b, const struct api_call *call, const char *token, const char *type, long long size)
 {
-	struct stat st;
-	bool sized = in_fd >= 0 && fstat(in_fd, &st) == 0 && S_ISREG(st.st_mode);
-	int rc = buf_printf(b, "%s ", call->method) || put_target(b, call) ||
-		 buf_printf(b, " HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\n", token);
+	int rc = buf_printf(b, "%s ", call->method);
 
-	*out_chunked = in_fd >= 0 && !sized;
-	if (!rc && sized)
-		rc = buf_printf(b, "Content-Type: application/x-tar\r\nContent-Length: %lld\r\n",
-				(long long)(st.st_size - lseek(in_fd, 0, SEEK_CUR)));
-	else if (!rc && *out_chunked)
-		rc = buf_append_str(b, "Content-Type: application/x-tar\r\nTransfer-Encoding: chunked\r\n");
-	return rc || buf_append_str(b, "\r\n") ? ERR_NOMEM : 0;
-}
-
-/* A daemon that answers before the end has closed its ear: what it says is read then. */
-static int send_content(int fd, int in_fd, bool chunked, struct buf *b, struct err *e)
-{
-	uint8_t piece[PIECE / 2];
-	ssize_t n = 1;
-	int rc = 0;
-
-	while (rc == 0 && n > 0 && !buf_len(b)) {
-		do
-			n = read(in_fd, piece, sizeof(piece));
-		while (n < 0 && errno == EINTR);
-		if (n < 0)
-			return err_sys(e, errno, "read the standard input");
-		if (chunked && (buf_printf(b, "%zx\r\n", (size_t)n) || buf_append(b, piece, (size_t)n) ||
-				buf_append_str(b, "\r\n")))
-			return err_set(e, ERR_NOMEM, "no memory for the content");
-		if (!chunked && n && buf_append(b, piece, (size_t)n))
-			return err_set(e, ERR_NOMEM, "no memory for the content");
-		rc = send_all(fd, b, e);
-	}
+	if (rc == 0)
+		rc = put_target(b, call);
+	if (rc == 0)
+		rc = buf_printf(b, " HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\n", token);
+	if (rc == 0 && type)
+		rc = buf_printf(b, "Content-Type: %s\r\n", type);
+	if (rc == 0)
+		rc = size < 0 ? buf_append_str(b, "Transfer-Encoding: chunked\r\n\r\n")
+			      : buf_printf(b, "Content-Length: %lld\r\n\r\n", size);
 	return rc;
 }
 
-static int receive_stream(struct ctl *c, int fd, struct buf *in, const struct api_flow *flow, json_t **out,
-			  struct err *e)
+/* A daemon that has answered already reads no more of it. */
+static bool has_answered(int fd)
 {
-	struct http1_head head;
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+
+	return poll(&p, 1, 0) > 0 && p.revents;
+}
+
+/* One piece of the source. 0: that was its end. */
+static ssize_t take_piece(int from, uint8_t *piece, size_t max, struct err *e)
+{
+	ssize_t n;
+
+	do
+		n = read(from, piece, max);
+	while (n < 0 && errno == EINTR);
+	return n < 0 ? err_sys(e, errno, "read what is to be put") : n;
+}
+
+static int send_content(int fd, int from, long long size, struct err *e)
+{
+	uint8_t piece[PIECE];
+	long long left = size;
+	struct buf out;
+	ssize_t n = 1;
+	int rc = 0;
+
+	buf_init(&out, PIECE + 32);
+	while (rc == 0 && n > 0 && left && !has_answered(fd)) {
+		size_t max = left >= 0 && left < PIECE ? (size_t)left : PIECE;
+
+		n = take_piece(from, piece, max, e);
+		if (n < 0)
+			rc = (int)n;
+		else if (n == 0 && left > 0)
+			rc = err_set(e, ERR_EOF, "what is to be put became shorter meanwhile");
+		else if (left >= 0)
+			left -= n;
+		if (rc == 0 && size < 0)
+			rc = buf_printf(&out, "%zx\r\n", (size_t)n);
+		if (rc == 0 && n)
+			rc = buf_append(&out, piece, (size_t)n);
+		if (rc == 0 && size < 0)
+			rc = buf_append_str(&out, "\r\n");
+		if (rc == 0)
+			rc = send_all(fd, &out, e);
+		buf_clear(&out);
+	}
+	buf_finish(&out);
+	return rc;
+}
+
+/* -1: not known. */
+static long long content_size(int fd)
+{
+	struct stat st;
+	off_t at;
+
+	if (fd < 0)
+		return 0;
+	if (fstat(fd, &st) || !S_ISREG(st.st_mode) || (at = lseek(fd, 0, SEEK_CUR)) < 0 || at > st.st_size)
+		return -1;
+	return st.st_size - at;
+}
+
+/* From a question to the head of its answer. *out_fd: the caller's, -1: there is none. */
+static int begin(struct ctl *c, const struct ctl_wish *w, const struct api_call *call, const struct api_flow *flow,
+		 struct buf *in, struct http1_head *head, int *out_fd, struct err *e)
+{
+	long long size = content_size(flow->in_fd);
+	struct buf request;
+	char *token = NULL;
+	int rc = ctl_token(c, w, &token, e);
+
+	buf_init(&request, REQUEST_MAX);
+	if (rc == 0 && (rc = put_head(&request, call, token, flow->type, size)))
+		err_set(e, rc, "no memory for the question");
+	if (rc == 0)
+		rc = ctl_connect(c, "api.sock", SOCK_STREAM, out_fd, e);
+	if (rc == 0)
+		rc = send_all(*out_fd, &request, e);
+	if (rc == 0 && flow->in_fd >= 0)
+		rc = send_content(*out_fd, flow->in_fd, size, e);
+	if (rc == 0)
+		rc = receive_head(*out_fd, in, head, e);
+	grant_token_free(token);
+	buf_finish_secret(&request);
+	call_free(call);
+	return rc;
+}
+
+static int receive_stream(struct ctl *c, int fd, struct buf *in, const struct http1_head *head,
+			  const struct api_flow *flow, json_t **out, struct err *e)
+{
 	struct http1_body body;
 	json_t *o = NULL;
-	int rc = receive_head(fd, in, &head, e);
+	int rc;
 
-	if (rc == 0 && (!flow->take || head.status != 200))
-		return receive_body(c, fd, in, &head, flow->take ? &o : out, e);
-	if (rc == 0)
-		rc = http1_answer_body(&head, false, &body, e);
+	if (!flow->take || head->status != 200)
+		return receive_body(c, fd, in, head, flow->take ? &o : out, e);
+	rc = http1_answer_body(head, false, &body, e);
 	if (rc == 0 && body.kind == HTTP1_TO_THE_END)
 		rc = err_set(e, ERR_PROTOCOL, "the daemon's answer has no length");
 	if (rc == 0)
@@ -314,29 +380,17 @@ static int receive_stream(struct ctl *c, int fd, struct buf *in, const struct ap
 int api_stream(struct ctl *c, const struct ctl_wish *w, const struct api_call *call, const struct api_flow *flow,
 	       json_t **out, struct err *e)
 {
-	struct buf request, in;
-	char *token = NULL;
-	bool chunked = false;
-	int fd = -1, rc = ctl_token(c, w, &token, e);
+	struct http1_head head;
+	struct buf in;
+	int fd = -1, rc;
 
-	buf_init(&request, REQUEST_MAX);
 	buf_init(&in, ANSWER_MAX);
-	if (rc == 0 && put_stream_head(&request, call, token, flow->in_fd, &chunked))
-		rc = err_set(e, ERR_NOMEM, "no memory for a request");
+	rc = begin(c, w, call, flow, &in, &head, &fd, e);
 	if (rc == 0)
-		rc = ctl_connect(c, "api.sock", SOCK_STREAM, &fd, e);
-	if (rc == 0)
-		rc = send_all(fd, &request, e);
-	if (rc == 0 && flow->in_fd >= 0)
-		rc = send_content(fd, flow->in_fd, chunked, &request, e);
-	if (rc == 0)
-		rc = receive_stream(c, fd, &in, flow, out, e);
+		rc = receive_stream(c, fd, &in, &head, flow, out, e);
 	if (fd >= 0)
 		close(fd);
-	grant_token_free(token);
-	buf_finish_secret(&request);
 	buf_finish(&in);
-	call_free(call);
 	return rc;
 }
 

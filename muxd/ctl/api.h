@@ -47,6 +47,7 @@ int api_read(struct ctl *c, const struct ctl_wish *w, const struct api_call *cal
 typedef int api_take(void *arg, const void *p, size_t n, struct err *e);
 struct api_flow {
 	int in_fd;
+	const char *type; /* of the content that goes along; NULL: none is named */
 	api_take *take;
 	void *arg;
 };

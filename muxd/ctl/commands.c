@@ -11,6 +11,7 @@ const struct ctl_command *const ctl_commands[] = {
     round_commands,
     transfer_commands,
     fs_commands,
+    artifact_commands,
     session_commands,
     sandbox_commands,
     work_commands,

@@ -167,7 +167,7 @@ static void put_operand(struct buf *b, const struct said *s, const char *prefix)
 		if (strncmp(at, "[--]", 4) == 0 || i++ < s->operands)
 			continue;
 		at += *at == '[';
-		snprintf(what, sizeof(what), "%.*s", (int)strcspn(at, " ].["), at);
+		text_format(what, sizeof(what), "%.*s", (int)strcspn(at, " ].["), at);
 		put_value(b, "", what, prefix);
 		return;
 	}

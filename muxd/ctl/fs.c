@@ -453,7 +453,7 @@ static const struct ctl_column unpacked_columns[] = {
 
 static int unpack_run(struct ctl *c, const struct ctl_args *a)
 {
-	struct api_flow flow = {.in_fd = STDIN_FILENO};
+	struct api_flow flow = {.in_fd = STDIN_FILENO, .type = "application/x-tar"};
 	struct err e = {0};
 	json_t *o = NULL;
 	int rc = fs_stream(c, a, "PUT", "tree", a->operands[1], &flow, &o, &e);

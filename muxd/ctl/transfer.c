@@ -2,11 +2,10 @@
 #include "base/ids.h"
 #include "muxd/ctl/files.h"
 #include "muxd/ctl/nouns.h"
+#include "muxd/ctl/sink.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,16 +32,6 @@ static const struct ctl_option get_options[] = {
 
 static const struct ctl_column columns[] = {{"path", "path"}, {"size", "size"}, {"sha256", "sha256"}, {NULL, NULL}};
 
-/* Where a file is put together here; the handler takes it away. */
-static char temporary[PATH_MAX];
-
-static void transfer_on_end(int signum)
-{
-	if (temporary[0])
-		(void)unlink(temporary);
-	_exit(128 + signum);
-}
-
 static int take_wish(const struct ctl_args *a, const char *reason, struct file_wish *w, struct err *e)
 {
 	int rc;
@@ -68,18 +57,6 @@ static int take_mode(const struct ctl_args *a, struct file_wish *w, struct err *
 	if (*end || end == text || w->mode < 0 || w->mode > 07777)
 		return err_set(e, ERR_INVAL, "--mode is \"%.20s\", not permissions such as 644 or 0755", text);
 	return 0;
-}
-
-/* "dir/" means the same name in it. To be freed. */
-static char *into(const char *to, const char *from)
-{
-	const char *slash = strrchr(from, '/');
-	size_t n = strlen(to);
-	char *out = NULL;
-
-	if (!n || to[n - 1] != '/')
-		return strdup(to);
-	return asprintf(&out, "%s%s", to, slash ? slash + 1 : from) < 0 ? NULL : out;
 }
 
 static int transfer_finish(struct ctl *c, int rc, const struct err *e, json_t *o, bool quiet)
@@ -124,7 +101,7 @@ static int put_run(struct ctl *c, const struct ctl_args *a)
 		rc = take_mode(a, &w, &e);
 	if (rc == 0)
 		rc = open_source(local, &w, &fd, &e);
-	if (rc == 0 && !(w.path = path = into(a->operands[2], local)))
+	if (rc == 0 && !(w.path = path = sink_into(a->operands[2], local)))
 		rc = err_set(&e, ERR_NOMEM, "no memory");
 	if (rc == 0)
 		rc = files_put(c, &w, fd, &o, &e);
@@ -136,76 +113,16 @@ static int put_run(struct ctl *c, const struct ctl_args *a)
 
 /* ---- get */
 
-/* What LOCAL is: a new name or a file to replace (put together beside it), or something to write into as it is. */
-static int open_sink(const char *local, char real[PATH_MAX], int *out_fd, struct err *e)
-{
-	struct stat st;
-
-	if (stat(local, &st) == 0 && !S_ISREG(st.st_mode)) {
-		if (S_ISDIR(st.st_mode))
-			return err_set(e, ERR_INVAL, "%s is a directory: name a file in it, or end it with /", local);
-		*out_fd = open(local, O_WRONLY | O_CLOEXEC | O_NOCTTY);
-		return *out_fd < 0 ? err_sys(e, errno, "open %s", local) : 0;
-	}
-	if (!realpath(local, real) && snprintf(real, PATH_MAX, "%s", local) >= PATH_MAX)
-		return err_set(e, ERR_INVAL, "the name of the file is too long");
-	if (snprintf(temporary, sizeof(temporary), "%s.XXXXXX", real) >= (int)sizeof(temporary)) {
-		temporary[0] = '\0';
-		return err_set(e, ERR_INVAL, "the name of the file is too long");
-	}
-	*out_fd = mkostemp(temporary, O_CLOEXEC);
-	if (*out_fd >= 0)
-		return 0;
-	temporary[0] = '\0';
-	return err_sys(e, errno, "make a file beside %s", local);
-}
-
-/*
- * What the sandbox says of permissions does not count: nothing that comes out of it can be executed, or read by more
- * than the umask allows, because a program inside wished so. Who wants that asks for it.
- */
-static mode_t permissions(const char *real, long asked)
-{
-	struct stat st;
-	mode_t mask = umask(0);
-
-	(void)umask(mask);
-	if (asked >= 0)
-		return (mode_t)asked;
-	if (stat(real, &st) == 0)
-		return st.st_mode & 0666;
-	return 0666 & ~mask;
-}
-
-/* Complete: it takes its name. */
-static int transfer_settle(int fd, const char *real, long mode, struct err *e)
-{
-	if (fchmod(fd, permissions(real, mode)) < 0 || fsync(fd) < 0 || rename(temporary, real) < 0)
-		return err_sys(e, errno, "write %s", real);
-	temporary[0] = '\0';
-	return 0;
-}
-
 static int get_to(struct ctl *c, const struct file_wish *w, const char *local, json_t **out, struct err *e)
 {
-	char real[PATH_MAX] = "";
-	int fd = -1, rc;
+	struct sink sink;
+	int rc = sink_open(local, &sink, e);
 
-	if (strcmp(local, "-") == 0)
-		return files_get(c, w, STDOUT_FILENO, out, e);
-	(void)signal(SIGINT, transfer_on_end);
-	(void)signal(SIGTERM, transfer_on_end);
-	(void)signal(SIGHUP, transfer_on_end);
-	rc = open_sink(local, real, &fd, e);
 	if (rc == 0)
-		rc = files_get(c, w, fd, out, e);
-	if (rc == 0 && temporary[0])
-		rc = transfer_settle(fd, real, w->mode, e);
-	if (temporary[0])
-		(void)unlink(temporary);
-	temporary[0] = '\0';
-	if (fd >= 0)
-		close(fd);
+		rc = files_get(c, w, sink.fd, out, e);
+	if (rc == 0)
+		rc = sink_settle(&sink, w->mode, e);
+	sink_close(&sink);
 	return rc;
 }
 
@@ -220,7 +137,7 @@ static int get_run(struct ctl *c, const struct ctl_args *a)
 	if (rc == 0)
 		rc = take_mode(a, &w, &e);
 	w.path = a->operands[1];
-	if (rc == 0 && !(local = into(a->operands[2], w.path)))
+	if (rc == 0 && !(local = sink_into(a->operands[2], w.path)))
 		rc = err_set(&e, ERR_NOMEM, "no memory");
 	if (rc == 0)
 		rc = get_to(c, &w, local, &o, &e);

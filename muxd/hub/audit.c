@@ -63,6 +63,15 @@ static void set_request(json_t *o, const struct request *rq)
 	json_object_set_new(o, "reason", json_string(rq->grant.reason));
 }
 
+json_t *audit_request_json(const struct request *rq)
+{
+	json_t *o = json_object();
+
+	if (o)
+		set_request(o, rq);
+	return o;
+}
+
 /* All but what it is about. NULL: no memory. */
 static json_t *event_json(struct hub *h, const char *event, const char *agent, const char *outcome, json_t *detail)
 {

@@ -158,6 +158,8 @@ struct exec_spec {
 	 */
 	const void *secret;
 	size_t secret_len;
+	/* Rounds: what becomes an artifact at the end, a list as artifact_wishes_check() has it; scope files. NULL */
+	const json_t *artifacts;
 };
 #define SECRET_FD 3
 

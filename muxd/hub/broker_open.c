@@ -12,6 +12,7 @@
 #include "muxd/hub/hub_state.h"
 #include "muxd/hub/launch.h"
 #include "muxd/hub/quota.h"
+#include "muxd/hub/round_wishes.h"
 #include "muxd/hub/session_end.h"
 #include "muxd/hub/session_json.h"
 #include "muxd/hub/session_run.h"
@@ -232,7 +233,9 @@ static void broker_open_begin(void *arg, int rc, const struct err *e)
 	agent_touch(j->agent);
 	s->on_opened = broker_open_on_opened;
 	s->opened_arg = j;
-	if (s->launch.exec_id)
+	if (s->launch.artifacts)
+		rc = round_wishes_begin(s, &j->rq);
+	if (!rc && s->launch.exec_id)
 		rc = exec_ids_add(j->hub->exec_ids, j->agent->name, j->rq.grant.principal, s->launch.exec_id, &s->id,
 				  s->launch.digest);
 	if (!rc && j->ops)
@@ -264,6 +267,8 @@ static int broker_open_prepare(struct open_job *j, const struct exec_spec *spec,
 	const struct work_ids *work;
 	int rc = broker_check(h, &j->rq, spec->agent, scope_of(spec->kind), session_kind_name(spec->kind), e);
 
+	if (!rc && spec->artifacts)
+		rc = broker_check(h, &j->rq, spec->agent, SCOPE_FILES, "artifacts", e);
 	if (rc)
 		return rc;
 	if (h->stopping)

@@ -3,11 +3,14 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
+#include "base/ring.h"
 #include "base/text.h"
+#include "control/artifacts/artifacts.h"
 #include "control/life/life.h"
 #include "control/work/work.h"
 #include "muxd/hub/agent.h"
 #include "muxd/hub/audit.h"
+#include "muxd/hub/broker_artifact.h"
 #include "muxd/hub/broker_check.h"
 #include "muxd/hub/gate.h"
 #include "muxd/hub/hub_state.h"
@@ -294,6 +297,54 @@ static void exec(void *ctx, void *auth, const struct work_exec *x, work_exec_don
 	if (spec.timeout_ns > h->conf->round_timeout_max_ns)
 		spec.timeout_ns = h->conf->round_timeout_max_ns;
 	broker_open(h, &rq, &spec, NULL, NULL, broker_work_on_round, j);
+	request_finish(&rq);
+}
+
+/* ---- artifacts of its steps */
+
+struct take_job {
+	work_take_done *done;
+	void *arg;
+};
+
+static void broker_work_on_taken(void *arg, int rc, const struct err *e, json_t *row)
+{
+	struct take_job *j = arg;
+
+	j->done(j->arg, rc, e, row);
+	free(j);
+}
+
+/* Of the task that the step's round is of: the grant's, or else one that has the run's id. */
+static void take(void *ctx, void *auth, const struct work_take *t, work_take_done *done, void *arg)
+{
+	struct request rq = *(const struct request *)auth;
+	struct artifact_take a = {.task = rq.grant.task[0] ? rq.grant.task : t->run,
+				  .name = t->name,
+				  .agent = t->path ? t->sandbox : NULL,
+				  .path = t->path,
+				  .stream = t->is_stderr ? STREAM_STDERR : STREAM_OUTPUT,
+				  .made_by = t->round,
+				  .timeout_ns = t->timeout_ns};
+	struct take_job *j = calloc(1, sizeof(*j));
+	struct hub *h = ctx;
+	const struct work_ids *ids = work_ids_of(h->p.work, t->sandbox);
+	struct err e = {0};
+
+	if (!j || (!t->path && id_parse(t->round, &a.round))) {
+		free(j);
+		done(arg, err_set(&e, ERR_NOMEM, "no memory"), &e, NULL);
+		return;
+	}
+	*j = (struct take_job){done, arg};
+	if (a.timeout_ns > h->conf->file_timeout_max_ns)
+		a.timeout_ns = h->conf->file_timeout_max_ns;
+	text_put(rq.work.lease, sizeof(rq.work.lease), t->lease);
+	text_put(rq.work.run, sizeof(rq.work.run), t->run);
+	if (ids)
+		rq.work = *ids;
+	broker_artifact_take(h, &rq, &a, broker_work_on_taken, j);
+	request_finish(&rq);
 }
 
 static void broker_work_release(void *ctx, void *auth)
@@ -332,14 +383,19 @@ void hub_begin_work(struct hub *h)
 				 .log = own_log,
 				 .exec = exec,
 				 .release = broker_work_release,
-				 .audit = broker_work_audit};
+				 .audit = broker_work_audit,
+				 .take = take};
 
 	work_begin(h->p.work, &host);
+	if (h->p.artifacts)
+		artifacts_begin(h->p.artifacts, now, h);
 }
 
 int hub_work_metrics(struct hub *h, struct buf *out)
 {
-	return work_metrics(h->p.work, out);
+	int rc = work_metrics(h->p.work, out);
+
+	return rc ? rc : artifacts_metrics(h->p.artifacts, out);
 }
 
 void broker_about(struct hub *h, const char *agent, const struct id *session, struct work_ids *out)
@@ -399,15 +455,14 @@ static int broker_work_check(struct hub *h, const struct request *rq, enum work_
 	return rc;
 }
 
-/* What the run's rounds are opened with: the caller's grant, without its token. */
+/* What the run's rounds are opened with: the caller's grant, and its token, by which the record is asked for the output
+ * of steps; it is wiped when the run is over (broker_work_release()). */
 static struct request *auth_of(const struct request *rq)
 {
 	struct request *auth = malloc(sizeof(*auth));
 
-	if (auth) {
+	if (auth)
 		*auth = *rq;
-		request_finish(auth);
-	}
 	return auth;
 }
 

@@ -47,6 +47,7 @@ struct hub {
 	struct reader_client *readers; /* who has read the record and is still connected */
 	uint64_t recovered_ns;
 	TAILQ_HEAD(gate_list, gate_wait) gate, later; /* in the order in which they came, all for the same time */
+	TAILQ_HEAD(, round_wishes) wishes;            /* of rounds that have ended */
 	struct recovery *recovery;                    /* waits for the recorder to say how it is */
 	uv_timer_t *second;
 	uv_idle_t *idle;

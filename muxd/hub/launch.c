@@ -35,6 +35,7 @@ void launch_finish(struct launch *l)
 	free(l->stdin_data);
 	launch_forget_secret(l);
 	transfer_destroy(l->transfer);
+	json_decref(l->artifacts);
 	memset(l, 0, sizeof(*l));
 }
 
@@ -75,6 +76,8 @@ static int check_sizes(const struct hub *h, const struct exec_spec *spec, struct
 		return err_set(e, ERR_INVAL, "argv is empty: name a program");
 	if (spec->secret_len && (spec->kind != SESSION_ROUND || spec->pty))
 		return err_set(e, ERR_INVAL, "a secret goes to a round");
+	if (spec->artifacts && spec->kind != SESSION_ROUND)
+		return err_set(e, ERR_INVAL, "artifacts are made of a round");
 	if (spec->argv && spec->command)
 		return err_set(e, ERR_INVAL, "argv and command are both given: use one");
 	if (spec->command && !spec->command[0])
@@ -127,6 +130,17 @@ static void digest_str(EVP_MD_CTX *md, const char *tag, const char *s)
 		EVP_DigestUpdate(md, s, strlen(s) + 1);
 }
 
+static int digest_json(EVP_MD_CTX *md, const char *tag, const json_t *o)
+{
+	char *text = json_dumps(o, JSON_COMPACT | JSON_SORT_KEYS);
+
+	if (!text)
+		return ERR_NOMEM;
+	digest_str(md, tag, text);
+	free(text);
+	return 0;
+}
+
 static int make_digest(struct launch *l, const struct exec_spec *spec)
 {
 	EVP_MD_CTX *md = EVP_MD_CTX_new();
@@ -145,6 +159,8 @@ static int make_digest(struct launch *l, const struct exec_spec *spec)
 	digest_str(md, "stdin", NULL);
 	EVP_DigestUpdate(md, spec->stdin_data ? spec->stdin_data : "", spec->stdin_len);
 	digest_str(md, spec->pty ? "pty" : "pipe", NULL);
+	if (spec->artifacts && digest_json(md, "artifacts", spec->artifacts))
+		goto out;
 	if (EVP_DigestFinal_ex(md, sum, NULL) != 1)
 		goto out;
 	for (int i = 0; i < 32; i++)
@@ -203,6 +219,8 @@ static int copy_spec(const struct hub *h, const struct exec_spec *spec, struct l
 	    (spec->exec_id && !(out->exec_id = strdup(spec->exec_id))) ||
 	    (spec->port && spec->port->use && !(out->port_use = strdup(spec->port->use))) ||
 	    (spec->command && !(out->command = strdup(spec->command))))
+		return ERR_NOMEM;
+	if (spec->artifacts && !(out->artifacts = json_deep_copy(spec->artifacts)))
 		return ERR_NOMEM;
 	if (spec->stdin_len) {
 		out->stdin_data = malloc(spec->stdin_len);

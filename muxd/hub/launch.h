@@ -31,7 +31,8 @@ struct launch {
 	size_t stdin_len;
 	uint8_t *secret; /* until OPEN is sent; wiped */
 	size_t secret_len;
-	struct work_ids work; /* of the sandbox, when it was opened */
+	json_t *artifacts;                        /* rounds: NULL, or control/artifacts/artifact_wish.h */
+	struct work_ids work;                     /* of the sandbox, when it was opened */
 	uint64_t timeout_ns, idle_ns, head, tail; /* timeouts 0: none */
 };
 

@@ -11,6 +11,7 @@
 #include "muxd/hub/attachment_state.h"
 #include "muxd/hub/audit.h"
 #include "muxd/hub/hub_state.h"
+#include "muxd/hub/round_wishes.h"
 #include "muxd/hub/screen.h"
 #include "muxd/hub/session_end.h"
 #include "muxd/hub/session_run.h"
@@ -89,6 +90,8 @@ static int restore_launch(struct launch *l, const json_t *open)
 	text_put(l->work.run, sizeof(l->work.run), run);
 	text_put(l->work.request, sizeof(l->work.request), client);
 	l->argv = calloc(n + 1, sizeof(*l->argv));
+	if (json_is_array(json_object_get(open, "artifacts")))
+		l->artifacts = json_incref(json_object_get(open, "artifacts"));
 	if (!l->argv || (cwd && !(l->cwd = strdup(cwd))) || (exec_id && !(l->exec_id = strdup(exec_id))))
 		return ERR_NOMEM;
 	for (size_t i = 0; i < n; i++) {
@@ -182,6 +185,8 @@ static int restore_session(struct hub *h, const struct id *id, const json_t *ope
 	if (!rc)
 		rc = restore_keeps(s);
 	restore_input(s, open);
+	if (!rc && s->launch.artifacts)
+		rc = round_wishes_restore(s);
 	s->size_unsure = true;
 	s->caller_changed = true; /* whose input the record has last is not known */
 	if (!rc)

@@ -97,6 +97,8 @@ json_t *session_open_json(const struct session *s)
 		json_object_set_new(o, "idle_timeout_ms", json_integer((json_int_t)(l->idle_ns / NS_PER_MS)));
 	set_str(o, "cwd", l->cwd);
 	audit_set_lease(o, &l->work);
+	if (l->artifacts)
+		json_object_set(o, "artifacts", l->artifacts);
 	if (l->secret_len)
 		json_object_set_new(o, "secret_bytes", json_integer((json_int_t)l->secret_len));
 	if (l->stdin_open)
@@ -245,6 +247,7 @@ static json_t *round_json(const struct session *s, json_t *(*stream)(const struc
 {
 	bool done = s->end == END_TOLD;
 	char started[40];
+	json_t *o;
 	struct round_told t = {.id = s->id_text,
 			       .exec_id = s->launch.exec_id,
 			       .task = s->launch.task,
@@ -264,7 +267,10 @@ static json_t *round_json(const struct session *s, json_t *(*stream)(const struc
 			       .err = stream(&s->keep[STREAM_STDERR])};
 
 	clock_format_utc(s->opened_wall_ns, started, sizeof(started));
-	return round_told_json(&t);
+	o = round_told_json(&t);
+	if (o && s->artifacts)
+		json_object_set_new(o, "artifacts", json_deep_copy(s->artifacts));
+	return o;
 }
 
 json_t *session_round_json(const struct session *s)

@@ -143,6 +143,7 @@ void session_free(struct session *s)
 	session_input_forget(s);
 	free(s->caller);
 	buf_finish(&s->in_flight);
+	json_decref(s->artifacts);
 	launch_finish(&s->launch);
 	session_forget_begun(s);
 	free(s->sizes);

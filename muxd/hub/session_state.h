@@ -116,6 +116,7 @@ struct session {
 	uint64_t end_asked; /* boot ns: since when END_ASKED */
 	uint64_t exit_position;
 	struct session_result result;
+	json_t *artifacts;   /* what came of those of a round; NULL: none was asked for */
 	uint64_t kept_bytes; /* counted in hub->ended_bytes */
 
 	struct session_size *sizes; /* of a terminal, SESSION_SIZES at most; the first is where it began */

@@ -10,6 +10,8 @@
 #include "muxd/hub/gate.h"
 #include "muxd/hub/hub_state.h"
 #include "muxd/hub/reader.h"
+#include "muxd/hub/round_artifacts.h"
+#include "muxd/hub/round_wishes.h"
 #include "muxd/hub/session_end.h"
 #include "muxd/hub/session_input.h"
 #include "muxd/hub/session_run.h"
@@ -113,6 +115,7 @@ static void setup_on_second(uv_timer_t *t)
 	HASH_ITER(hh, h->agents, a, an)
 	agent_tick(a, now);
 	exec_ids_expire(h->exec_ids, now);
+	round_artifacts_tick(h);
 	memory_rest(&h->rest, now);
 	if (h->recovered)
 		audit_failures_tick(h, false);
@@ -165,6 +168,7 @@ int hub_create(const struct hub_params *p, struct hub **out, struct err *e)
 	TAILQ_INIT(&h->paced);
 	TAILQ_INIT(&h->ahead);
 	TAILQ_INIT(&h->screens);
+	TAILQ_INIT(&h->wishes);
 	time_floor_init(&h->floor, p->floor_ns, clock_wall_ns(), clock_boot_ns());
 	rc = revocations_create(&h->revoked);
 	if (!rc && !(h->exec_ids = exec_ids_create(round_runs, h)))
@@ -217,6 +221,7 @@ void hub_stop(struct hub *h)
 void hub_destroy(struct hub *h)
 {
 	struct session_waiter *w;
+	struct round_wishes *k;
 	struct session *s;
 	struct agent *a, *next;
 
@@ -240,6 +245,10 @@ void hub_destroy(struct hub *h)
 	}
 	HASH_ITER(hh, h->agents, a, next)
 	agent_destroy(a);
+	while ((k = TAILQ_FIRST(&h->wishes))) {
+		TAILQ_REMOVE(&h->wishes, k, entry);
+		round_wishes_free(k);
+	}
 	exec_ids_destroy(h->exec_ids);
 	readers_destroy(h);
 	json_decref(h->witnesses);

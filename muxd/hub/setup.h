@@ -10,6 +10,7 @@
 
 #include "muxd/hub/hub.h"
 
+struct artifacts;
 struct life;
 struct work;
 
@@ -42,8 +43,9 @@ struct hub_params {
 	int bell_fd, moved_fd;  /* likewise (base/ring.h); 0: the recorder looks and is looked at by the clock */
 	struct conf *conf;      /* becomes the hub's */
 	struct sandbox_provider *provider; /* outlives the hub */
-	struct life *life; /* outlives the hub, which becomes its host; provider is its own; NULL: none */
-	struct work *work; /* begun by hub_begin_work(), outlives the hub; NULL: none */
+	struct life *life;           /* outlives the hub, which becomes its host; provider is its own; NULL: none */
+	struct work *work;           /* begun by hub_begin_work(), outlives the hub; NULL: none */
+	struct artifacts *artifacts; /* likewise */
 	struct hub_issuer issuer;
 	struct hub_reviewer reviewer;
 	struct hub_screens screens;
@@ -65,7 +67,7 @@ void hub_set_conf(struct hub *h, struct conf *c);
 typedef void hub_recovered(void *arg, int rc, const struct err *e);
 void hub_recover(struct hub *h, struct recorder_client *rc, hub_recovered *done, void *arg);
 void hub_set_recorder(struct hub *h, struct recorder_client *rc); /* after the recorder came again */
-/* Leases, runs and the pool begin: once, after hub_recover(), before the doors. */
+/* Leases, runs and the pool begin, and artifacts to expire: once, after hub_recover(), before the doors. */
 void hub_begin_work(struct hub *h);
 /* An audit record of the monitor's (grants made and revoked). */
 int hub_audit(struct hub *h, const json_t *record);

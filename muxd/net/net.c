@@ -14,6 +14,7 @@
 #include "base/slurp.h"
 #include "base/sock.h"
 #include "base/text.h"
+#include "control/artifacts/artifacts.h"
 #include "control/life/life.h"
 #include "control/store/store.h"
 #include "control/work/work.h"
@@ -76,6 +77,7 @@ struct net {
 	struct life *life;
 	struct work *work;
 	struct log_context about;
+	struct artifacts *artifacts;
 	struct recorder_client *recorder;
 	struct hub *hub;
 	struct ssh_door *ssh;
@@ -194,6 +196,7 @@ static void reload(struct net *n, int fd)
 	}
 	life_set_conf(n->life, c);
 	work_set_conf(n->work, c);
+	artifacts_set_conf(n->artifacts, c);
 	hub_set_conf(n->hub, c);
 	if (n->ssh)
 		ssh_door_reload(n->ssh);
@@ -434,6 +437,12 @@ static int make_life(struct net *n, const json_t *start, const struct conf *c, s
 		n->about = (struct log_context){.complete = net_on_line, .arg = n, .thread = pthread_self()};
 		log_about(&n->about);
 	}
+	if (!rc)
+		rc = control_path(start, "artifacts", path, e);
+	if (!rc)
+		rc = artifacts_create(
+		    &(struct artifacts_params){.loop = &n->loop, .store = n->store, .dir = path, .conf = c},
+		    &n->artifacts, e);
 	return rc;
 }
 
@@ -464,6 +473,7 @@ static int make_hub(struct net *n, const json_t *start, struct err *e)
 	p.provider = n->provider;
 	p.life = n->life;
 	p.work = n->work;
+	p.artifacts = n->artifacts;
 	p.issuer = (struct hub_issuer){.issue = net_ask_grant, .ctx = n->ipc};
 	p.reviewer = reviewer_for_hub(n->reviewer);
 	p.screens = (struct hub_screens){.start = net_ask_screen, .ctx = n->ipc};
@@ -506,6 +516,7 @@ static void tear_down(struct net *n)
 	ssh_door_close(n->ssh);
 	rest_door_close(n->rest);
 	work_stop(n->work);
+	artifacts_stop(n->artifacts);
 	reviewer_destroy(n->reviewer);
 	hub_destroy(n->hub);
 	recorder_client_destroy(n->recorder);
@@ -518,6 +529,7 @@ static void tear_down(struct net *n)
 	store_close(n->store);
 	log_about(NULL);
 	work_destroy(n->work);
+	artifacts_destroy(n->artifacts);
 	cluster_client_destroy(n->cluster);
 	for (int i = 0; i < FD_COUNT; i++)
 		if (n->fds[i] >= 0)

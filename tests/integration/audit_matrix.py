@@ -60,6 +60,11 @@ REST = {
     "PUT /v1/agents/{agent}/fs/tree": op(about="agent", needs="files", body="content", event="file.tree_put"),
     **{"POST /v1/agents/{agent}/fs/" + name: op(about="agent", needs="files", body={"path": "fs", "task_id": "m", **more}, event="file." + name)
        for name, more in FS.items()},
+    "PUT /v1/tasks/{task}/artifacts/{name}": op(needs="files", body="content", event="artifact.put"),
+    "GET /v1/tasks/{task}/artifacts/{name}": op(needs="files", event="artifact.get"),
+    "GET /v1/tasks/{task}/artifacts": op(needs="files", event="artifact.list"),
+    "DELETE /v1/tasks/{task}/artifacts/{name}": op(needs="files", event="artifact.delete"),
+    "POST /v1/tasks/{task}/artifacts": op(about="agent", needs="files", body={"name": "taken", "agent": AGENT, "path": "/etc/passwd"}, event="artifact.put"),
     "POST /v1/agents/{agent}/rounds": op(about="agent", needs="rounds", body={"argv": ["true"], "task_id": "m", "wait_ms": 5000}, event="round.start"),
     "GET /v1/agents/{agent}/terminal": op(OPEN), "GET /v1/sessions/{id}/attach": op(OPEN),  # by WebSocket: WS
     "GET /v1/agents/{agent}/exec": op(OPEN),
@@ -450,7 +455,7 @@ def ssh(facts, source, name, token, login):
 
 # ---- driving
 
-def path_of(name, o, agent, facts, fresh):
+def path_of(name, o, agent, facts, fresh, door, cred):
     session = facts["round"] if fresh else facts["old"]  # at hand, or in the record alone
     path = name.split()[1].replace("{agent}", agent).replace("{file}", "index.js")
     ident = {"lease": facts["lease"], "run": ABSENT}.get(o.about, session)
@@ -458,7 +463,8 @@ def path_of(name, o, agent, facts, fresh):
         return path.replace("{id}", ABSENT) + "?reason=matrix"
     if "/workflows/{id}" in path:
         ident = "hello"
-    path = path.replace("{id}", ident)
+    path = path.replace("{name}", f"gone-{door}-{cred}".replace(" ", "-") if name.startswith("DELETE") else "matrix")
+    path = path.replace("{id}", ident).replace("{task}", "m")
     if path.endswith(("/files", "/fs/watch", "/fs/tree")):
         path += "?path=m&task_id=m"
     if path.endswith("/moment"):
@@ -510,15 +516,15 @@ def drive(state, facts, out):
         began = time.monotonic()
         try:
             if door == "rest":
-                cell["got"], cell["peer"] = rest(facts, source, name, o, path_of(name, o, agent, facts, fresh), token, cred)
+                cell["got"], cell["peer"] = rest(facts, source, name, o, path_of(name, o, agent, facts, fresh, door, cred), token, cred)
             elif door == "api.sock":
                 call = ws if name in WS else rest
-                cell["got"], cell["peer"] = call(facts, None, name, o, path_of(name, o, agent, facts, fresh), token, cred)
+                cell["got"], cell["peer"] = call(facts, None, name, o, path_of(name, o, agent, facts, fresh, door, cred), token, cred)
             elif door == "port":
                 cell["got"], cell["peer"] = rest(facts, source, "GET /", o, "/", token, cred,
                                                  ("X-Sandbox-ID: " + agent, "X-Sandbox-Port: 9"))
             elif door == "ws":
-                cell["got"], cell["peer"] = ws(facts, source, name, o, path_of(name, o, agent, facts, fresh), token, cred)
+                cell["got"], cell["peer"] = ws(facts, source, name, o, path_of(name, o, agent, facts, fresh, door, cred), token, cred)
             elif door == "ssh":
                 login = agent + ("+" + session if name == "attach" else "")
                 cell["got"], cell["peer"] = ssh(facts, source, name, token, login), source

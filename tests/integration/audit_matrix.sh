@@ -16,6 +16,11 @@ muxctl grant revoke "$(jq -r .id "$tmp/gone")" >/dev/null || fail "not revoked"
 owner=$(PRINCIPAL=owner new_token matrix agent rounds)
 round() { api "$owner" POST /v1/agents/matrix/rounds '{"argv":["echo","secret"],"wait_ms":20000}' | jq -r .round_id; }
 old=$(round) new=$(round)
+# Artifacts of the matrix's task: one to read and replace, one for each cell that deletes.
+maker=$(muxctl grant create --agent matrix --principal owner --kind agent --scopes files --task m --ttl 15m --reason story -o json | jq -r .token)
+keeps() { curl -sS -o /dev/null --cacert "$MUXD_STATE/keys/tls.crt" -H "Authorization: Bearer $maker" -T "$here/README.md" "https://$(ready https)/v1/tasks/m/artifacts/$1"; }
+keeps matrix
+for cred in staff agent auditor service other-agent; do keeps "gone-rest-$cred" && keeps "gone-api.sock-$cred"; done
 svc=$(PRINCIPAL=planner new_token '*' service lifecycle,rounds)
 api "$svc" POST /sandboxes/workflows '{"name":"hello","owner":"u","version":1,"steps":[{"shell":"true"}]}' >/dev/null
 lease() { api "$svc" POST /sandboxes/leases '{"userId":"u","workflowId":"hello","requestId":"m"}' | jq -er .leaseId; }

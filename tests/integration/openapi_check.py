@@ -397,6 +397,43 @@ def files(api, agent, task):
     api.refused("PUT", path, 401, "unauthenticated", body=b"x", agent=agent, query="?path=a", token=False)
 
 
+def artifacts(api, agent, task):
+    path, one = "/v1/tasks/{task}/artifacts", "/v1/tasks/{task}/artifacts/{name}"
+    content = bytes(range(128)) * 3000
+    here = dict(task=task, name="a%20b")
+    digest = hashlib.sha256(content).hexdigest()
+    _, value = api.call("PUT", one, {201}, body=content, query=f"?sha256={digest}&media_type=text/plain", **here)
+    if value and (value["size"], value["sha256"], value["replaced"]) != (len(content), digest, False):
+        api.fail(f"what was put is {value}")
+    api.call("PUT", one, {200}, body=content, **here)
+    _, got = api.call("GET", one, {200}, **here)
+    if got is None or got.encode() != content:
+        api.fail("what was put does not come back")
+    api.call("GET", one, {206}, headers={"Range": "bytes=1-9"}, **here)
+    api.call("GET", one, {304}, headers={"If-None-Match": f'"{digest}"'}, **here)
+    api.refused("GET", one, 416, "range_past_end", headers={"Range": "bytes=999999-"}, **here)
+    api.refused("PUT", one, 412, "conflict", body=content, headers={"If-None-Match": "*"}, **here)
+    api.refused("PUT", one, 400, "invalid_request", body=b"x", query=f"?sha256={digest}", **here)
+    api.refused("PUT", one, 400, "invalid_request", body=b"x", query="?sha256=1", **here)
+    api.refused("PUT", one, 401, "unauthenticated", body=b"x", token=False, **here)
+    api.refused("GET", one, 404, "not_found", task=task, name="none")
+    api.call("POST", "/v1/agents/{agent}/fs/write", {200}, agent=agent, body={"path": "kept", "data": "x", "task_id": task})
+    _, taken = api.call("POST", path, {201}, task=task, body={"name": "kept", "agent": agent, "path": "kept"})
+    if taken and taken["size"] != 1:
+        api.fail(f"what was taken is {taken}")
+    api.refused("POST", path, 409, "conflict", task=task, body={"name": "kept", "agent": agent, "path": "kept", "create_only": True})
+    api.refused("POST", path, 404, "file_not_found", task=task, body={"name": "x", "agent": agent, "path": "none"})
+    api.refused("POST", path, 400, "invalid_request", task=task, body={"name": "x"})
+    api.refused("POST", path, 400, "invalid_request", task=task, body={"name": "a/b", "agent": agent, "path": "kept"})
+    _, listed = api.call("GET", path, {200}, task=task, query="?limit=10")
+    if listed and [a["name"] for a in listed["artifacts"]] != ["a b", "kept"]:
+        api.fail(f"the list is {listed}")
+    api.refused("GET", path, 400, "invalid_request", task=task, query="?limit=0")
+    api.refused("GET", path, 404, "not_found", task="another")
+    api.call("DELETE", one, {200}, **here)
+    api.refused("DELETE", one, 404, "not_found", **here)
+
+
 def operations(api, agent, task):
     """Operations on files: each once as it goes well, and each kind of refusal."""
 
@@ -741,6 +778,7 @@ def main():
     files(api, agent, task)
     operations(api, agent, task)
     trees(api, agent, task)
+    artifacts(api, agent, task)
     pages(api, agent)
     lifecycle_refused(api, agent)
     lifecycle(api, agent)

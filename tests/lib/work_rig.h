@@ -174,6 +174,15 @@ static inline int host_audit(void *ctx, json_t *o)
 	return r->audit_refuses ? ERR_RECORD_UNAVAILABLE : 0;
 }
 
+/* As of no artifacts: each is refused, at once. */
+static inline void host_take(void *ctx, void *auth, const struct work_take *t, work_take_done *done, void *arg)
+{
+	struct err e = {0};
+
+	(void)ctx, (void)auth, (void)t;
+	done(arg, err_set(&e, ERR_UNSUPPORTED, "there are no artifacts here"), &e, NULL);
+}
+
 static inline void turn(struct rig *r)
 {
 	uv_run(&r->loop, UV_RUN_ONCE);
@@ -183,7 +192,7 @@ static inline void start(struct rig *r)
 {
 	struct work_params p = {.loop = &r->loop, .conf = r->conf};
 	struct work_host h = {r,        host_now,  host_prepare, host_discard, host_list,
-			      host_log, host_exec, host_release, host_audit};
+			      host_log, host_exec, host_release, host_audit,   host_take};
 	struct err e = {0};
 
 	if (store_open(&r->loop, r->path, &r->store, &e))

@@ -187,6 +187,10 @@ class WorkspaceFull(SandboxError):
     code = "workspace_full"
 
 
+class ArtifactsFull(SandboxError):
+    code = "artifacts_full"
+
+
 class PortUnreachable(SandboxError):
     code = "port_unreachable"
 
@@ -350,6 +354,7 @@ BY_CODE: Dict[str, Type[SandboxError]] = {
     "patch_refused": PatchRefused,
     "path_outside": PathOutside,
     "workspace_full": WorkspaceFull,
+    "artifacts_full": ArtifactsFull,
     "port_unreachable": PortUnreachable,
     "port_bad_answer": PortBadAnswer,
     "page_not_allowed": PageNotAllowed,
@@ -391,6 +396,7 @@ def error_class(code: str) -> Type[SandboxError]:
 __all__ = [
     "AddressInUse",
     "AlreadyEnded",
+    "ArtifactsFull",
     "BY_CODE",
     "BadState",
     "Cancelled",

@@ -49,7 +49,7 @@ export const OPERATIONS = {
   patchFile: { method: "POST", path: "/v1/agents/{agent}/fs/patch", query: [], body: ["data", "dry_run", "encoding", "path", "task_id", "timeout_ms"] },
   searchFile: { method: "POST", path: "/v1/agents/{agent}/fs/search", query: [], body: ["context", "gitignore", "ignore", "ignore_case", "limit", "path", "pattern", "regex", "task_id", "timeout_ms"] },
   globFile: { method: "POST", path: "/v1/agents/{agent}/fs/glob", query: [], body: ["cursor", "gitignore", "ignore", "limit", "path", "pattern", "task_id", "timeout_ms"] },
-  startRound: { method: "POST", path: "/v1/agents/{agent}/rounds", query: [], body: ["argv", "command", "cwd", "env", "exec_id", "idle_timeout_ms", "limits", "pty", "stdin", "stdin_open", "task_id", "timeout_ms", "wait_ms", "yield_ms"] },
+  startRound: { method: "POST", path: "/v1/agents/{agent}/rounds", query: [], body: ["argv", "artifacts", "command", "cwd", "env", "exec_id", "idle_timeout_ms", "limits", "pty", "stdin", "stdin_open", "task_id", "timeout_ms", "wait_ms", "yield_ms"] },
   openTerminal: { method: "GET", path: "/v1/agents/{agent}/terminal", query: ["cols", "rows", "task"], body: [] },
   exec: { method: "GET", path: "/v1/agents/{agent}/exec", query: [], body: [] },
   getMoment: { method: "GET", path: "/v1/agents/{agent}/moment", query: ["opened_at", "snapshot_id"], body: [] },
@@ -59,6 +59,11 @@ export const OPERATIONS = {
   listHolds: { method: "GET", path: "/v1/holds", query: ["all"], body: [] },
   addHold: { method: "POST", path: "/v1/holds", query: [], body: ["agent", "from", "principal", "reason", "session", "until"] },
   releaseHold: { method: "DELETE", path: "/v1/holds/{id}", query: ["reason"], body: [] },
+  listArtifacts: { method: "GET", path: "/v1/tasks/{task}/artifacts", query: ["run", "round", "after", "limit"], body: [] },
+  takeArtifact: { method: "POST", path: "/v1/tasks/{task}/artifacts", query: [], body: ["agent", "create_only", "name", "path", "round", "stream", "timeout_ms"] },
+  getArtifact: { method: "GET", path: "/v1/tasks/{task}/artifacts/{name}", query: [], body: [] },
+  putArtifact: { method: "PUT", path: "/v1/tasks/{task}/artifacts/{name}", query: ["sha256", "media_type"], body: [] },
+  deleteArtifact: { method: "DELETE", path: "/v1/tasks/{task}/artifacts/{name}", query: [], body: [] },
   listRecordings: { method: "GET", path: "/v1/recordings", query: ["agent", "principal", "kind", "state", "before", "limit"], body: [] },
   listAudit: { method: "GET", path: "/v1/audit", query: ["after", "limit", "agent", "principal", "event", "session", "lease", "run", "client_request"], body: [] },
   getHead: { method: "GET", path: "/v1/head", query: [], body: [] },
@@ -171,7 +176,7 @@ export interface Snapshot {
   detail?: string | null;
 }
 
-export type ErrorCode = "internal" | "out_of_memory" | "system_error" | "invalid_request" | "invalid_config" | "too_large" | "not_found" | "unauthenticated" | "token_malformed" | "token_signature" | "token_expired" | "token_not_yet_valid" | "token_revoked" | "forbidden" | "reason_required" | "task_required" | "task_mismatch" | "conflict" | "bad_state" | "already_ended" | "try_again" | "rate_limited" | "limit_reached" | "timeout" | "cancelled" | "grant_ended" | "record_unavailable" | "disk_full" | "sandbox_create_failed" | "sandbox_create_timeout" | "sandbox_exec_timeout" | "program_not_found" | "program_not_executable" | "sandbox_transfer_timeout" | "sandbox_transfer_failed" | "file_not_found" | "file_permission_denied" | "not_a_file" | "not_a_directory" | "file_exists" | "directory_not_empty" | "file_changed" | "range_past_end" | "patch_refused" | "path_outside" | "workspace_full" | "port_unreachable" | "port_bad_answer" | "page_not_allowed" | "pty_not_allowed" | "port_not_allowed" | "snapshot_failed" | "data_kept" | "snapshot_differs" | "link_lost" | "protocol_error" | "version_unsupported" | "corrupt" | "address_in_use" | "permission_denied" | "unsupported" | "no_shell" | "no_end_of_input" | "missing_dependency" | "unavailable" | "sandbox_k8s_error" | "k8s_unreachable" | "k8s_tls_failed" | "k8s_unauthenticated" | "k8s_forbidden" | "k8s_conflict" | "k8s_invalid" | "k8s_field_dropped" | "k8s_gone" | "k8s_busy" | "end_of_file";
+export type ErrorCode = "internal" | "out_of_memory" | "system_error" | "invalid_request" | "invalid_config" | "too_large" | "not_found" | "unauthenticated" | "token_malformed" | "token_signature" | "token_expired" | "token_not_yet_valid" | "token_revoked" | "forbidden" | "reason_required" | "task_required" | "task_mismatch" | "conflict" | "bad_state" | "already_ended" | "try_again" | "rate_limited" | "limit_reached" | "timeout" | "cancelled" | "grant_ended" | "record_unavailable" | "disk_full" | "sandbox_create_failed" | "sandbox_create_timeout" | "sandbox_exec_timeout" | "program_not_found" | "program_not_executable" | "sandbox_transfer_timeout" | "sandbox_transfer_failed" | "file_not_found" | "file_permission_denied" | "not_a_file" | "not_a_directory" | "file_exists" | "directory_not_empty" | "file_changed" | "range_past_end" | "patch_refused" | "path_outside" | "workspace_full" | "artifacts_full" | "port_unreachable" | "port_bad_answer" | "page_not_allowed" | "pty_not_allowed" | "port_not_allowed" | "snapshot_failed" | "data_kept" | "snapshot_differs" | "link_lost" | "protocol_error" | "version_unsupported" | "corrupt" | "address_in_use" | "permission_denied" | "unsupported" | "no_shell" | "no_end_of_input" | "missing_dependency" | "unavailable" | "sandbox_k8s_error" | "k8s_unreachable" | "k8s_tls_failed" | "k8s_unauthenticated" | "k8s_forbidden" | "k8s_conflict" | "k8s_invalid" | "k8s_field_dropped" | "k8s_gone" | "k8s_busy" | "end_of_file";
 
 export interface Exit {
   cause: "exit" | "timeout" | "killed" | "oom" | "lost" | "unknown" | "not_started" | "idle_timeout";
@@ -211,6 +216,7 @@ export interface Round {
   cwd?: string | null;
   program?: string | null;
   snapshot_id?: Id;
+  artifacts?: unknown[];
 }
 
 export interface Output {
@@ -423,6 +429,7 @@ export interface RoundRequest {
     ypixel?: number;
     term?: string;
   };
+  artifacts?: unknown;
   limits?: {
     head_bytes?: number;
     tail_bytes?: number;

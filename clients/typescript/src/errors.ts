@@ -186,6 +186,10 @@ export class WorkspaceFull extends SandboxError {
   static override readonly code: string = "workspace_full";
 }
 
+export class ArtifactsFull extends SandboxError {
+  static override readonly code: string = "artifacts_full";
+}
+
 export class PortUnreachable extends SandboxError {
   static override readonly code: string = "port_unreachable";
 }
@@ -348,6 +352,7 @@ export const BY_CODE: ReadonlyMap<string, typeof SandboxError> = new Map<string,
   ["patch_refused", PatchRefused],
   ["path_outside", PathOutside],
   ["workspace_full", WorkspaceFull],
+  ["artifacts_full", ArtifactsFull],
   ["port_unreachable", PortUnreachable],
   ["port_bad_answer", PortBadAnswer],
   ["page_not_allowed", PageNotAllowed],

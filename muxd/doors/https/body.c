@@ -6,6 +6,7 @@
 #include "base/schema.h"
 #include "base/text.h"
 #include "base/wire.h"
+#include "muxd/hub/broker_artifact.h"
 
 #include <ctype.h>
 #include <stdlib.h>
@@ -26,7 +27,7 @@ void round_limits_from_conf(const struct conf *c, struct round_limits *out)
 /* What the fields of a body hold, as its table reads them. */
 struct fields {
 	const char *task, *exec_id, *command, *cwd, *encoding, *term, *op;
-	const json_t *argv, *env, *stdin_, *data, *pty, *file, *path;
+	const json_t *argv, *env, *stdin_, *data, *pty, *file, *path, *artifacts;
 	int64_t timeout_ms, idle_ms, wait_ms, yield_ms, head, tail, cols, rows, xpixel, ypixel, mode, size;
 	bool stdin_open, parents;
 	bool round; /* not START */
@@ -147,8 +148,10 @@ static int check_file(const struct schema *s, const struct schema_at *at, const 
 	return schema_object(s, at, v, SCHEMA_FIELDS(fields));
 }
 
-/* Of a round's body all but the last, of START all but the first four. */
+/* Of a round's body all but the last, of START all but the first five. */
 static const struct schema_field fields[] = {
+    {"artifacts", SCHEMA_LIST, false, 1, ARTIFACT_WISHES_MAX, artifact_wishes_check,
+     SCHEMA_TO(struct fields, artifacts)},
     {"stdin", SCHEMA_ANY, false, 0, 0, check_stdin, SCHEMA_TO(struct fields, stdin_)},
     {"wait_ms", SCHEMA_INTEGER, false, 0, MS_MAX, NULL, SCHEMA_TO(struct fields, wait_ms)},
     {"yield_ms", SCHEMA_INTEGER, false, 0, MS_MAX, NULL, SCHEMA_TO(struct fields, yield_ms)},
@@ -166,7 +169,7 @@ static const struct schema_field fields[] = {
     {"file", SCHEMA_OBJECT, false, 0, 0, check_file, SCHEMA_TO(struct fields, file)},
 };
 #define ROUND_FIELDS fields, SCHEMA_COUNT(fields) - 1
-#define START_FIELDS fields + 4, SCHEMA_COUNT(fields) - 4
+#define START_FIELDS fields + 5, SCHEMA_COUNT(fields) - 5
 
 /* ---- what they become */
 
@@ -324,6 +327,7 @@ static int take_all(struct round_body *b, const struct fields *f, const struct r
 	if (f->file)
 		return take_file(b, f, e);
 	b->spec.exec_id = f->exec_id;
+	b->spec.artifacts = f->artifacts;
 	b->spec.cwd = f->cwd;
 	b->spec.stdin_open = f->stdin_open;
 	b->spec.head = f->head < 0 ? UINT64_MAX : (uint64_t)f->head;

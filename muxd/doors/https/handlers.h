@@ -21,6 +21,12 @@ void rest_snapshot_list(struct http_exchange *x);
 void rest_snapshot_drop(struct http_exchange *x);
 /* files.c */
 void rest_file(struct http_exchange *x); /* a put is entered before its body */
+/* artifacts.c */
+void rest_artifact_list(struct http_exchange *x);
+void rest_artifact_take(struct http_exchange *x);
+void rest_artifact_get(struct http_exchange *x);
+void rest_artifact_put(struct http_exchange *x); /* entered before its body */
+void rest_artifact_delete(struct http_exchange *x);
 /* fs.c */
 void rest_fs(struct http_exchange *x);
 /* rounds.c */

@@ -75,6 +75,17 @@ static const struct route routes[] = {
      NULL},
     {HTTP_GET, "/v1/agents/{agent}/moment", rest_agent_moment, ROUTE_GRANT, BODY_NONE, "any on the agent",
      "opened_at,snapshot_id", NULL},
+    /* Before what would take "T/artifacts" for a task. */
+    {HTTP_GET, "/v1/tasks/{task}/artifacts/{name}", rest_artifact_get, ROUTE_GRANT, BODY_NONE, "files; the task's own",
+     "", NULL},
+    {HTTP_PUT, "/v1/tasks/{task}/artifacts/{name}", rest_artifact_put, ROUTE_GRANT, BODY_STREAM,
+     "files; the task's own", "sha256,media_type", NULL},
+    {HTTP_DELETE, "/v1/tasks/{task}/artifacts/{name}", rest_artifact_delete, ROUTE_GRANT, BODY_NONE,
+     "files; the task's own", "", NULL},
+    {HTTP_GET, "/v1/tasks/{task}/artifacts", rest_artifact_list, ROUTE_GRANT, BODY_NONE, "files; the task's own",
+     "run,round,after,limit", NULL},
+    {HTTP_POST, "/v1/tasks/{task}/artifacts", rest_artifact_take, ROUTE_GRANT, BODY_REQUIRED,
+     "files, on the agent too; of a round as its output", "", NULL},
     {HTTP_GET, "/v1/recordings", rest_recording_list, ROUTE_GRANT, BODY_NONE, "replay",
      "agent,principal,kind,state,before,limit", NULL},
     {HTTP_GET, "/v1/recordings/{id}", rest_recording_show, ROUTE_GRANT, BODY_NONE, "replay", NULL, NULL},
@@ -155,6 +166,8 @@ const struct route *route_table(size_t *out_n)
 
 #define AGENT_PARAM    "{agent}"
 #define AGENT_SEGMENTS 3 /* namespace/pod/container */
+#define TASK_PARAM     "{task}"
+#define TASK_SEGMENTS  8 /* a task's id may have slashes */
 
 /* What stands behind an agent in some pattern: at the end of a path it is meant, and not a pod of that name. */
 static bool is_operation(const char *word, size_t len)
@@ -216,7 +229,8 @@ static bool matches_from(struct http_exchange *x, const char *pattern, const cha
 		return *path == '\0';
 	bool agent = strncmp(pattern, AGENT_PARAM, sizeof(AGENT_PARAM) - 1) == 0;
 	const char *after = strchr(pattern, '}') + 1;
-	for (unsigned k = 1; k <= (agent ? AGENT_SEGMENTS : 1); k++) {
+	bool task = strncmp(pattern, TASK_PARAM, sizeof(TASK_PARAM) - 1) == 0;
+	for (unsigned k = 1; k <= (agent ? AGENT_SEGMENTS : task ? TASK_SEGMENTS : 1); k++) {
 		size_t len = segments(path, k);
 
 		if (len == 0 || (k > 1 && !*after && ends_with_operation(path, len)))

@@ -1,9 +1,9 @@
 /*
  * route.h - the table of what the API answers, and finding a row in it.
  *
- * Patterns are paths with {names}, each one segment; {agent} may have up to three (namespace/pod/container), written
- * with slashes or as %2F, which libwebsockets decodes before we see it. What would be an operation on an agent is one:
- * a container called "rounds" is shown under no path that ends with its name. The document
+ * Patterns are paths with {names}, each one segment; {agent} may have up to three (namespace/pod/container) and {task}
+ * up to eight, written with slashes or as %2F, which libwebsockets decodes before we see it. What would be an operation
+ * on an agent is one: a container called "rounds" is shown under no path that ends with its name. The document
  * docs/openapi.yaml lists the same rows (tests/unit/test_rest_route.c compares
  * them). A row says which right it asks for; the broker checks it.
  */
