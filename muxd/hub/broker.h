@@ -151,6 +151,9 @@ struct exec_spec {
 	bool stdin_open;     /* more input may follow */
 	uint64_t timeout_ns; /* 0 = the configured default for rounds, none for terminals */
 	uint64_t idle_ns;    /* ended as by timeout_ns when nothing came of it for so long; 0 = never */
+	const char *shell;   /* rounds with a command: it runs in the shell of that name (shells.h); NULL */
+	bool shell_anew;     /* which begins anew */
+	bool shell_end;      /* which ends: there is no command */
 	uint64_t head, tail; /* of the answer, per stream; UINT64_MAX = configured */
 	/*
 	 * Rounds: bytes that nothing keeps. The program finds them in a sealed memfd at SECRET_FD, which the variable
@@ -274,6 +277,13 @@ struct round_read {
 #define ROUND_LINES_MAX 10000
 void broker_round_output(struct hub *h, const struct request *rq, const struct id *round, const struct round_read *how,
 			 broker_json_done *done, void *arg);
+/*
+ * {shells: [...]} of the caller (shells.h), and the end of one: {name, round_id}, the round that removed what it had
+ * kept, null where nothing was. Scope: rounds. ERR_NOT_FOUND, ERR_SHELL_BUSY.
+ */
+void broker_shells(struct hub *h, const struct request *rq, const char *agent, broker_json_done *done, void *arg);
+void broker_shell_end(struct hub *h, const struct request *rq, const char *agent, const char *name, const char *task,
+		      broker_json_done *done, void *arg);
 /* Lines of a stream in which something is found, from an offset on. */
 struct round_grep {
 	int stream;

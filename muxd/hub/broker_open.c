@@ -134,7 +134,7 @@ static void audit_start(const struct session *s, const struct request *rq)
 	json_t *open = session_open_json(s), *d = json_object();
 	static const char *const shown[] = {"argv",    "cwd",  "timeout_ms",  "idle_timeout_ms",
 					    "exec_id", "task", "snapshot_id", "sandbox_id",
-					    "file",    "port"};
+					    "file",    "port", "shell"};
 
 	for (size_t i = 0; open && d && i < sizeof(shown) / sizeof(shown[0]); i++)
 		if (json_object_get(open, shown[i]))
@@ -194,6 +194,14 @@ static void broker_open_on_opened(void *arg, struct session *s, int rc, const ch
 	broker_open_job_free(j);
 }
 
+static int enter_shell(struct open_job *j, struct err *e)
+{
+	int rc = shells_enter(j->hub->shells, &(struct shell_owner){j->agent->name, j->rq.grant.principal},
+			      &j->agent->info.sandbox_id, &j->launch.shell, e);
+
+	return rc ? rc : launch_enter_shell(&j->launch) ? err_set(e, ERR_NOMEM, "no memory for the call") : 0;
+}
+
 static void broker_open_on_ready(void *arg, int rc, const struct err *e);
 
 /* The sandbox is awake, and the record can be written. From here on the session carries the job. */
@@ -220,6 +228,8 @@ static void broker_open_begin(void *arg, int rc, const struct err *e)
 		rc = check_muxlet(j->agent, j->kind, &j->launch, &here);
 	if (!rc)
 		rc = check_counts(j->hub, j->agent, &j->rq.grant, &here);
+	if (!rc && j->launch.shell.name[0])
+		rc = enter_shell(j, &here);
 	if (!rc)
 		rc = session_create(j->agent, &j->rq, j->kind, &j->launch, &s, &here);
 	if (!rc)
@@ -238,6 +248,9 @@ static void broker_open_begin(void *arg, int rc, const struct err *e)
 	if (!rc && s->launch.exec_id)
 		rc = exec_ids_add(j->hub->exec_ids, j->agent->name, j->rq.grant.principal, s->launch.exec_id, &s->id,
 				  s->launch.digest);
+	if (!rc && s->launch.shell.name[0])
+		rc = shells_begin(j->hub->shells, &(struct shell_owner){j->agent->name, j->rq.grant.principal},
+				  &j->agent->info.sandbox_id, &s->launch.shell, &s->id);
 	if (!rc && j->ops)
 		rc = attachment_create(s, &j->rq, ROLE_DRIVER, j->ops, j->ops_arg, true, &j->attachment);
 	/* Either failure ends the session, and that answers the job. */

@@ -13,6 +13,7 @@
 #include "muxd/hub/failures.h"
 #include "muxd/hub/hub.h"
 #include "muxd/hub/session_state.h"
+#include "muxd/hub/shells.h"
 #include "muxd/hub/setup.h"
 #include "policy/revocation.h"
 #include "policy/time_floor.h"
@@ -38,6 +39,7 @@ struct hub {
 	size_t ended_count;
 	uint64_t ended_bytes;
 	struct exec_ids *exec_ids;
+	struct shells *shells;
 	struct attachment_list attachments, pending, paced;
 	TAILQ_HEAD(, screen) screens;
 	unsigned nscreens;

@@ -78,11 +78,14 @@ static int check_sizes(const struct hub *h, const struct exec_spec *spec, struct
 		return err_set(e, ERR_INVAL, "a secret goes to a round");
 	if (spec->artifacts && spec->kind != SESSION_ROUND)
 		return err_set(e, ERR_INVAL, "artifacts are made of a round");
+	if (spec->shell && (spec->argv || spec->kind != SESSION_ROUND))
+		return err_set(e, ERR_INVAL, "what runs in a shell is a command of a round");
 	if (spec->argv && spec->command)
 		return err_set(e, ERR_INVAL, "argv and command are both given: use one");
 	if (spec->command && !spec->command[0])
 		return err_set(e, ERR_INVAL, "command is empty");
-	if (!spec->argv && !spec->command && !spec->file && !spec->port && spec->kind != SESSION_TERMINAL)
+	if (!spec->argv && !spec->command && !spec->shell_end && !spec->file && !spec->port &&
+	    spec->kind != SESSION_TERMINAL)
 		return err_set(e, ERR_INVAL, "argv or command is missing");
 	if (n > ARGS_MAX || m > ARGS_MAX)
 		return err_set(e, ERR_TOO_LARGE, "more than %d arguments or variables", ARGS_MAX);
@@ -92,6 +95,8 @@ static int check_sizes(const struct hub *h, const struct exec_spec *spec, struct
 		bytes += strlen(spec->env[i]) + 1;
 		if (!strchr(spec->env[i], '=') || spec->env[i][0] == '=')
 			return err_set(e, ERR_INVAL, "env[%zu] is not NAME=VALUE", i);
+		if (spec->shell && strncmp(spec->env[i], SHELL_VARIABLE "=", sizeof(SHELL_VARIABLE)) == 0)
+			return err_set(e, ERR_INVAL, "env/" SHELL_VARIABLE " is the shell's own");
 	}
 	if (bytes > max)
 		return err_set(e, ERR_TOO_LARGE, "argv and environment hold %zu bytes; rounds.argv_max is %llu", bytes,
@@ -120,6 +125,8 @@ static int check_limits(const struct hub *h, const struct exec_spec *spec, struc
 		return err_set(e, ERR_INVAL, "limits.head_bytes is over %llu", (unsigned long long)c->round_head);
 	if (spec->tail != UINT64_MAX && spec->tail > c->round_tail)
 		return err_set(e, ERR_INVAL, "limits.tail_bytes is over %llu", (unsigned long long)c->round_tail);
+	if (spec->shell && shell_name_check("shell", spec->shell, e))
+		return ERR_INVAL;
 	return spec->exec_id ? token_name_check("exec_id", spec->exec_id, e) : 0;
 }
 
@@ -161,6 +168,8 @@ static int make_digest(struct launch *l, const struct exec_spec *spec)
 	digest_str(md, spec->pty ? "pty" : "pipe", NULL);
 	if (spec->artifacts && digest_json(md, "artifacts", spec->artifacts))
 		goto out;
+	if (spec->shell)
+		digest_str(md, spec->shell_end ? "end" : spec->shell_anew ? "anew" : "shell", spec->shell);
 	if (EVP_DigestFinal_ex(md, sum, NULL) != 1)
 		goto out;
 	for (int i = 0; i < 32; i++)
@@ -187,9 +196,88 @@ static int copy_argv(const struct hub *h, const struct exec_spec *spec, struct l
 		out->argv = copy_list((const char *const[]){"muxlet", "--dial", port, NULL}, NULL);
 		return out->argv ? 0 : ERR_NOMEM;
 	}
-	out->login = !spec->argv && !spec->command;
+	out->login = !spec->argv && !spec->command && !spec->shell;
 	out->argv = copy_list(spec->argv ? spec->argv : spec->command ? by_shell : login, NULL);
 	return out->argv ? 0 : ERR_NOMEM;
+}
+
+static char **shell_argv(const struct launch *l)
+{
+	const struct shell_use *u = &l->shell;
+	char id[ID_STR_LEN], base[ID_STR_LEN + 24], from[24], to[24];
+	const char *fixed[] = {"bash",
+			       "-c",
+			       "eval \"$" SHELL_VARIABLE "\"",
+			       "muxd-shell",
+			       base,
+			       from,
+			       to,
+			       u->end     ? "end"
+			       : u->fresh ? "fresh"
+					  : "known",
+			       l->cwd ? "stay" : "go",
+			       l->command ?: ""};
+	const size_t n = sizeof(fixed) / sizeof(fixed[0]);
+	const char **v = calloc(n + launch_count((const char *const *)l->env) + 1, sizeof(*v));
+	char **argv;
+
+	id_format(&u->id, id);
+	text_format(base, sizeof(base), "/tmp/.muxd-shell-%s", id);
+	snprintf(from, sizeof(from), "%lld", (long long)u->from);
+	snprintf(to, sizeof(to), "%lld", (long long)u->to);
+	if (!v)
+		return NULL;
+	memcpy(v, fixed, sizeof(fixed));
+	memcpy(v + n, l->env, launch_count((const char *const *)l->env) * sizeof(*v)); /* cut to their names below */
+	argv = copy_list(v, NULL);
+	for (size_t i = n; argv && argv[i]; i++)
+		argv[i][strcspn(argv[i], "=")] = '\0';
+	free(v);
+	return argv;
+}
+
+int launch_enter_shell(struct launch *l)
+{
+	char **argv = shell_argv(l), **env, *script = NULL;
+	size_t n = launch_count((const char *const *)l->env);
+
+	env = argv ? calloc(n + 2, sizeof(*env)) : NULL;
+	if (!env || asprintf(&script, SHELL_VARIABLE "=%s", shell_script) < 0) {
+		for (char **p = argv; p && *p; p++)
+			free(*p);
+		free(argv);
+		free(env);
+		return ERR_NOMEM;
+	}
+	memcpy(env, l->env, n * sizeof(*env));
+	env[n] = script;
+	free(l->env);
+	l->env = env;
+	for (char **p = l->argv; p && *p; p++)
+		free(*p);
+	free(l->argv);
+	l->argv = argv;
+	return 0;
+}
+
+/* A restart knows shells by the rounds in them, and those by their exec_ids: so each has one. */
+static int copy_shell(const struct exec_spec *spec, struct launch *out)
+{
+	char text[ID_STR_LEN];
+	struct id id;
+
+	if (!spec->shell)
+		return 0;
+	text_put(out->shell.name, sizeof(out->shell.name), spec->shell);
+	out->shell.anew = spec->shell_anew;
+	out->shell.end = spec->shell_end;
+	if (out->exec_id)
+		return 0;
+	if (id_new(&id))
+		return ERR_NOMEM;
+	id_format(&id, text);
+	out->exec_id = strdup(text);
+	return out->exec_id ? 0 : ERR_NOMEM;
 }
 
 static int copy_secret(const struct exec_spec *spec, struct launch *out)
@@ -220,7 +308,7 @@ static int copy_spec(const struct hub *h, const struct exec_spec *spec, struct l
 	    (spec->port && spec->port->use && !(out->port_use = strdup(spec->port->use))) ||
 	    (spec->command && !(out->command = strdup(spec->command))))
 		return ERR_NOMEM;
-	if (spec->artifacts && !(out->artifacts = json_deep_copy(spec->artifacts)))
+	if ((spec->artifacts && !(out->artifacts = json_deep_copy(spec->artifacts))) || copy_shell(spec, out))
 		return ERR_NOMEM;
 	if (spec->stdin_len) {
 		out->stdin_data = malloc(spec->stdin_len);

@@ -107,8 +107,10 @@ static void ask_stream(struct recall *r)
 static json_t *recalled_json(struct recall *r, const json_t *facts)
 {
 	const json_t *exit = json_object_get(facts, "exit"), *open = json_object_get(facts, "open");
+	struct shell_use shell = {0};
 	char id[ID_STR_LEN];
 
+	(void)shell_use_read(json_object_get(open, "shell"), &shell); /* most are in none */
 	id_format(&r->session, id);
 	return round_told_json(
 	    &(struct round_told){.id = id,
@@ -120,6 +122,7 @@ static json_t *recalled_json(struct recall *r, const json_t *facts)
 				 .cwd = json_string_value(json_object_get(exit, "cwd")),
 				 .program = json_string_value(json_object_get(exit, "program")),
 				 .snapshot_id = json_string_value(json_object_get(open, "snapshot_id")),
+				 .shell = round_shell_json(&shell),
 				 .result = exit ? &r->result : NULL,
 				 .duration_ns = r->result.duration_ns});
 }

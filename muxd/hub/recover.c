@@ -14,6 +14,7 @@
 #include "muxd/hub/round_wishes.h"
 #include "muxd/hub/screen.h"
 #include "muxd/hub/session_end.h"
+#include "muxd/hub/session_json.h"
 #include "muxd/hub/session_run.h"
 #include "muxd/hub/session_state.h"
 #include "recorder/serve/client.h"
@@ -80,6 +81,7 @@ static int restore_launch(struct launch *l, const json_t *open)
 	(void)json_opt_int(open, "idle_timeout_ms", 0, INT64_MAX / 1000000, &idle, NULL);
 	(void)json_opt_int(open, "head", 0, INT64_MAX, &head, NULL);
 	(void)json_opt_int(open, "tail", 0, INT64_MAX, &tail, NULL);
+	(void)shell_use_read(json_object_get(open, "shell"), &l->shell); /* most are in none */
 	l->cols = (unsigned)cols, l->rows = (unsigned)rows;
 	l->timeout_ns = (uint64_t)timeout * NS_PER_MS;
 	l->idle_ns = (uint64_t)idle * NS_PER_MS;
@@ -113,6 +115,29 @@ static void remember_exec_id(struct hub *h, const json_t *open, const struct id 
 	(void)json_opt_str(open, "digest", &digest, NULL);
 	if (agent && principal && exec_id && exec_ids_add(h->exec_ids, agent, principal, exec_id, id, digest))
 		log_error(NULL, "exec_id %s is not remembered: no memory", exec_id);
+}
+
+/* The shell that a round was or is in, as both of them know it. An older round's word counts no more. */
+static void restore_shell(struct hub *h, const json_t *entry, const struct id *id, bool ended)
+{
+	const json_t *open = json_object_get(entry, "open");
+	struct shell_owner o = {json_string_value(json_object_get(open, "agent")),
+				json_string_value(json_object_get(open, "principal"))};
+	struct session_result how;
+	struct shell_use u;
+	struct id sandbox;
+
+	if (!o.agent || !o.principal || shell_use_read(json_object_get(open, "shell"), &u) ||
+	    id_parse(json_string_value(json_object_get(open, "sandbox_id")) ?: "", &sandbox))
+		return;
+	if (shells_begin(h->shells, &o, &sandbox, &u, id)) {
+		log_error(NULL, "shell %s is not remembered: no memory", u.name);
+		return;
+	}
+	if (!ended)
+		return;
+	session_result_read(json_object_get(entry, "exit"), &how);
+	shells_settle(h->shells, &o, u.name, id, how.cause == EXIT_EXITED && how.code >= 0);
 }
 
 static void restore_time(struct session *s, const json_t *open)
@@ -212,9 +237,11 @@ int session_restore(struct hub *h, const json_t *entry, struct err *e)
 		return rc;
 	(void)json_opt_bool(entry, "ended", &ended, NULL);
 	remember_exec_id(h, open, &id);
-	if (ended || hub_session_find(h, &id))
-		return 0;
-	return restore_session(h, &id, open, offsets, e);
+	if (!ended && !hub_session_find(h, &id))
+		rc = restore_session(h, &id, open, offsets, e);
+	if (!rc)
+		restore_shell(h, entry, &id, ended);
+	return rc;
 }
 
 /* An entry that cannot be a session again, as its beginning is lost, is nobody's: it ends there, and says why. */

@@ -341,6 +341,9 @@ static void ended(struct session *s)
 	session_set_state(s, SESSION_ENDED);
 	s->ended_wall_ns = hub_now_wall(h);
 	s->forget_at = clock_boot_ns() + h->conf->round_keep_ns;
+	if (s->launch.shell.name[0])
+		shells_settle(h->shells, &(struct shell_owner){s->agent->name, s->grant.principal},
+			      s->launch.shell.name, &s->id, s->result.cause == EXIT_EXITED && s->result.code >= 0);
 	session_audit_end(s);
 	survey_session_ended(s);
 	agent_touch(s->agent);

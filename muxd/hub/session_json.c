@@ -107,6 +107,8 @@ json_t *session_open_json(const struct session *s)
 		json_object_set_new(o, "stdin_bytes", json_integer((json_int_t)l->stdin_len));
 	set_str(o, "exec_id", l->exec_id);
 	set_str(o, "digest", l->digest);
+	if (l->shell.name[0])
+		json_object_set_new(o, "shell", shell_use_json(&l->shell));
 	set_str(o, "peer", s->peer);
 	set_str(o, "snapshot_id", s->snapshot_id);
 	set_root(o, s);
@@ -167,14 +169,19 @@ json_t *session_farewell(const struct session_result *r)
 			 (json_int_t)(r->duration_ns / NS_PER_MS));
 }
 
+json_t *round_shell_json(const struct shell_use *u)
+{
+	return u->name[0] ? json_pack("{s:s,s:b}", "name", u->name, "fresh", u->fresh) : NULL;
+}
+
 json_t *round_told_json(const struct round_told *t)
 {
-	return json_pack("{s:s,s:s?,s:s?,s:s?,s:s,s:s*,s:s*,s:o,s:o*,s:o*,s:I,s:s?,s:s?,s:s?,s:s*}", "round_id", t->id,
-			 "exec_id", t->exec_id, "task_id", t->task, "agent", t->agent, "state", t->state, "waits",
-			 t->waits, "root", t->root, "exit", t->result ? exit_json(t->result) : json_null(), "stdout",
-			 t->out, "stderr", t->err, "duration_ms", (json_int_t)(t->duration_ns / NS_PER_MS),
+	return json_pack("{s:s,s:s?,s:s?,s:s?,s:s,s:s*,s:s*,s:o,s:o*,s:o*,s:I,s:s?,s:s?,s:s?,s:s*,s:o*}", "round_id",
+			 t->id, "exec_id", t->exec_id, "task_id", t->task, "agent", t->agent, "state", t->state,
+			 "waits", t->waits, "root", t->root, "exit", t->result ? exit_json(t->result) : json_null(),
+			 "stdout", t->out, "stderr", t->err, "duration_ms", (json_int_t)(t->duration_ns / NS_PER_MS),
 			 "started_at", t->started_at, "cwd", t->cwd, "program", t->program, "snapshot_id",
-			 t->snapshot_id);
+			 t->snapshot_id, "shell", t->shell);
 }
 
 /* ---- in lists, and as a round */
@@ -201,6 +208,7 @@ json_t *session_describe(const struct session *s)
 	if (s->launch.port)
 		json_object_set_new(o, "port", port_json(&s->launch));
 	set_str(o, "exec_id", s->launch.exec_id);
+	set_str(o, "shell", s->launch.shell.name);
 	set_str(o, "door", s->door);
 	if (s->state == SESSION_OPENING)
 		set_str(o, "waits", s->waits);
@@ -261,6 +269,7 @@ static json_t *round_json(const struct session *s, json_t *(*stream)(const struc
 			       .waits = s->state == SESSION_OPENING ? or_absent(s->waits) : NULL,
 			       .root = s->agent->info.visitor[0] ? "target" : NULL,
 			       .snapshot_id = or_absent(s->snapshot_id),
+			       .shell = round_shell_json(&s->launch.shell),
 			       .result = done ? &s->result : NULL,
 			       .duration_ns = done ? s->result.duration_ns : clock_boot_ns() - s->opened_boot_ns,
 			       .out = stream(&s->keep[STREAM_OUTPUT]),

@@ -13,9 +13,11 @@ struct round_told {
 	const char *waits, *root, *snapshot_id; /* absent */
 	const struct session_result *result;    /* NULL: it has not ended */
 	uint64_t duration_ns;
-	json_t *out, *err; /* stolen; absent */
+	json_t *out, *err, *shell; /* stolen; absent */
 };
 
+struct shell_use;
+json_t *round_shell_json(const struct shell_use *u); /* {name, fresh}; NULL: it is in none, or no memory */
 json_t *session_open_json(const struct session *s);
 /* The one renderer of GET /v1/rounds/{id}. NULL: no memory. */
 json_t *round_told_json(const struct round_told *t);

@@ -171,7 +171,7 @@ int hub_create(const struct hub_params *p, struct hub **out, struct err *e)
 	TAILQ_INIT(&h->wishes);
 	time_floor_init(&h->floor, p->floor_ns, clock_wall_ns(), clock_boot_ns());
 	rc = revocations_create(&h->revoked);
-	if (!rc && !(h->exec_ids = exec_ids_create(round_runs, h)))
+	if (!rc && (!(h->exec_ids = exec_ids_create(round_runs, h)) || !(h->shells = shells_create())))
 		rc = ERR_NOMEM;
 	if (!rc)
 		rc = journal_create(h->loop, &(struct journal_fds){p->ring_fd, p->cursor_fd, p->bell_fd, p->moved_fd},
@@ -185,6 +185,7 @@ int hub_create(const struct hub_params *p, struct hub **out, struct err *e)
 		journal_destroy(h->journal);
 		revocations_destroy(h->revoked);
 		exec_ids_destroy(h->exec_ids);
+		shells_destroy(h->shells);
 		free(h);
 		return rc;
 	}
@@ -250,6 +251,7 @@ void hub_destroy(struct hub *h)
 		round_wishes_free(k);
 	}
 	exec_ids_destroy(h->exec_ids);
+	shells_destroy(h->shells);
 	readers_destroy(h);
 	json_decref(h->witnesses);
 	free(h->recovery);

@@ -66,6 +66,8 @@ REST = {
     "DELETE /v1/tasks/{task}/artifacts/{name}": op(needs="files", event="artifact.delete"),
     "POST /v1/tasks/{task}/artifacts": op(about="agent", needs="files", body={"name": "taken", "agent": AGENT, "path": "/etc/passwd"}, event="artifact.put"),
     "POST /v1/agents/{agent}/rounds": op(about="agent", needs="rounds", body={"argv": ["true"], "task_id": "m", "wait_ms": 5000}, event="round.start"),
+    "GET /v1/agents/{agent}/shells": op(about="agent", needs="rounds"),
+    "DELETE /v1/agents/{agent}/shells/{name}": op(about="agent", needs="rounds", event="shell.end"),  # there is none: not_found
     "GET /v1/agents/{agent}/terminal": op(OPEN), "GET /v1/sessions/{id}/attach": op(OPEN),  # by WebSocket: WS
     "GET /v1/agents/{agent}/exec": op(OPEN),
     "GET /v1/agents/{agent}/moment": op(about="agent"), "GET /v1/sessions/{id}": op(about="session", needs="observe replay drive admin"),
@@ -457,7 +459,7 @@ def ssh(facts, source, name, token, login):
 
 def path_of(name, o, agent, facts, fresh, door, cred):
     session = facts["round"] if fresh else facts["old"]  # at hand, or in the record alone
-    path = name.split()[1].replace("{agent}", agent).replace("{file}", "index.js")
+    path = name.split()[1].replace("{agent}", agent).replace("{file}", "index.js").replace("{name}", "none")
     ident = {"lease": facts["lease"], "run": ABSENT}.get(o.about, session)
     if "snapshots/{id}" in path:
         return path.replace("{id}", ABSENT) + "?reason=matrix"
@@ -471,7 +473,7 @@ def path_of(name, o, agent, facts, fresh, door, cred):
         path += "?opened_at=2026-01-01T00:00:00Z"
     if path.endswith("/screen") and "recordings" in path:
         path += "?at_ns=1"
-    if name.startswith("DELETE /v1/agents/{agent}") and "?" not in path:
+    if name.startswith("DELETE /v1/agents/{agent}") and "/shells/" not in path and "?" not in path:
         path += "?reason=matrix"
     if name == "GET /v1/agents/{agent}/terminal":
         path += "?task=m&cols=80&rows=24"

@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "base/wire.h"
 #include "muxd/hub/broker_artifact.h"
+#include "muxd/hub/shells.h"
 
 #include <ctype.h>
 #include <stdlib.h>
@@ -26,10 +27,10 @@ void round_limits_from_conf(const struct conf *c, struct round_limits *out)
 
 /* What the fields of a body hold, as its table reads them. */
 struct fields {
-	const char *task, *exec_id, *command, *cwd, *encoding, *term, *op;
+	const char *task, *exec_id, *command, *cwd, *encoding, *term, *op, *shell;
 	const json_t *argv, *env, *stdin_, *data, *pty, *file, *path, *artifacts;
 	int64_t timeout_ms, idle_ms, wait_ms, yield_ms, head, tail, cols, rows, xpixel, ypixel, mode, size;
-	bool stdin_open, parents;
+	bool stdin_open, parents, fresh;
 	bool round; /* not START */
 };
 
@@ -148,8 +149,35 @@ static int check_file(const struct schema *s, const struct schema_at *at, const 
 	return schema_object(s, at, v, SCHEMA_FIELDS(fields));
 }
 
-/* Of a round's body all but the last, of START all but the first five. */
+static int check_shell_name(const struct schema *s, const struct schema_at *at, const json_t *v)
+{
+	struct err why = {0};
+
+	return shell_name_check("it", json_string_value(v), &why)
+		   ? schema_fault(s, at, ERR_INVAL, "%.160s", why.message)
+		   : 0;
+}
+
+/* Its name, or {name, fresh}. */
+static int check_shell(const struct schema *s, const struct schema_at *at, const json_t *v)
+{
+	static const struct schema_field fields[] = {
+	    {"name", SCHEMA_TEXT, true, 0, 0, check_shell_name, SCHEMA_TO(struct fields, shell)},
+	    {"fresh", SCHEMA_BOOL, false, 0, 0, NULL, SCHEMA_TO(struct fields, fresh)},
+	};
+	struct fields *out = s->out;
+
+	if (json_is_object(v))
+		return schema_object(s, at, v, SCHEMA_FIELDS(fields));
+	if (!json_is_string(v))
+		return schema_fault(s, at, ERR_INVAL, "is neither a name nor {name, fresh}");
+	out->shell = json_string_value(v);
+	return check_shell_name(s, at, v);
+}
+
+/* Of a round's body all but the last, of START all but the first ones, which ask for an answer. */
 static const struct schema_field fields[] = {
+    {"shell", SCHEMA_ANY, false, 0, 0, check_shell, 0},
     {"artifacts", SCHEMA_LIST, false, 1, ARTIFACT_WISHES_MAX, artifact_wishes_check,
      SCHEMA_TO(struct fields, artifacts)},
     {"stdin", SCHEMA_ANY, false, 0, 0, check_stdin, SCHEMA_TO(struct fields, stdin_)},
@@ -169,7 +197,7 @@ static const struct schema_field fields[] = {
     {"file", SCHEMA_OBJECT, false, 0, 0, check_file, SCHEMA_TO(struct fields, file)},
 };
 #define ROUND_FIELDS fields, SCHEMA_COUNT(fields) - 1
-#define START_FIELDS fields + 5, SCHEMA_COUNT(fields) - 5
+#define START_FIELDS fields + 6, SCHEMA_COUNT(fields) - 6
 
 /* ---- what they become */
 
@@ -332,6 +360,10 @@ static int take_all(struct round_body *b, const struct fields *f, const struct r
 	b->spec.stdin_open = f->stdin_open;
 	b->spec.head = f->head < 0 ? UINT64_MAX : (uint64_t)f->head;
 	b->spec.tail = f->tail < 0 ? UINT64_MAX : (uint64_t)f->tail;
+	if (f->shell && !f->command)
+		return err_set(e, ERR_INVAL, "/shell: runs a command (string), and there is none");
+	b->spec.shell = f->shell;
+	b->spec.shell_anew = f->fresh;
 	b->spec.idle_ns = (uint64_t)f->idle_ms * NS_PER_MS;
 	if (f->wait_ms >= 0 && f->yield_ms >= 0)
 		return err_set(e, ERR_INVAL, "/yield_ms: is another name of wait_ms, which is given too: send one");

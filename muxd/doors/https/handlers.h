@@ -34,6 +34,9 @@ void rest_round_start(struct http_exchange *x);
 void rest_round_show(struct http_exchange *x);
 void rest_round_stdin(struct http_exchange *x);
 void rest_round_signal(struct http_exchange *x);
+/* shells.c */
+void rest_shell_list(struct http_exchange *x);
+void rest_shell_end(struct http_exchange *x);
 /* output.c */
 void rest_round_output(struct http_exchange *x);
 /* events.c */

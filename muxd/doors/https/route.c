@@ -27,6 +27,8 @@ static const struct route routes[] = {
     /* Before what would take "snapshots" for a pod of that name. */
     {HTTP_DELETE, "/v1/agents/{agent}/snapshots/{id}", rest_snapshot_drop, ROUTE_GRANT, BODY_NONE, "lifecycle or admin",
      "reason", NULL},
+    {HTTP_DELETE, "/v1/agents/{agent}/shells/{name}", rest_shell_end, ROUTE_GRANT, BODY_NONE, "rounds; one's own",
+     "task_id", NULL},
     {HTTP_GET, "/v1/agents/{agent}", rest_agent_show, ROUTE_GRANT, BODY_NONE, "any on the agent", "", NULL},
     {HTTP_DELETE, "/v1/agents/{agent}", rest_agent_destroy, ROUTE_GRANT, BODY_NONE, "lifecycle or admin", "reason,wipe",
      NULL},
@@ -70,6 +72,7 @@ static const struct route routes[] = {
     {HTTP_GET, "/v1/agents/{agent}/logs", rest_agent_logs, ROUTE_GRANT, BODY_NONE, "observe, lifecycle or admin",
      "bytes", NULL},
     {HTTP_POST, "/v1/agents/{agent}/rounds", rest_round_start, ROUTE_GRANT, BODY_REQUIRED, "rounds", "", NULL},
+    {HTTP_GET, "/v1/agents/{agent}/shells", rest_shell_list, ROUTE_GRANT, BODY_NONE, "rounds; one's own", "", NULL},
     {HTTP_GET, "/v1/agents/{agent}/terminal", rest_websocket, ROUTE_OPEN, BODY_NONE, "terminal", NULL, NULL},
     {HTTP_GET, "/v1/agents/{agent}/exec", rest_websocket, ROUTE_OPEN, BODY_NONE, "rounds; terminal with a pty", NULL,
      NULL},
