@@ -77,7 +77,7 @@
 	X(OWN_PAGE, "page_not_allowed", 403, 77,                                                                       \
 	  "Send X-Sandbox fields from a program, or a gateway that takes Sec-Fetch and Origin off.")                   \
 	X(PTY_DENIED, "pty_not_allowed", 403, 77, "Have rounds.pty switched on, or run it without pty.")               \
-	X(SHELL_BUSY, "shell_busy", 409, 75, "Wait for the round that the message names, or end it.")                   \
+	X(SHELL_BUSY, "shell_busy", 409, 75, "Wait for the round that the message names, or end it.")                  \
 	X(SHELL_ENDED, "shell_ended", 409, 75,                                                                         \
 	  "Begin it anew: shell {\"name\": ..., \"fresh\": true}; what it had set has to be set again.")               \
 	X(PORT_DENIED, "port_not_allowed", 403, 77, "Use a port that router.ports allows, or have it allowed.")        \

@@ -13,8 +13,8 @@
 #include "muxd/hub/failures.h"
 #include "muxd/hub/hub.h"
 #include "muxd/hub/session_state.h"
-#include "muxd/hub/shells.h"
 #include "muxd/hub/setup.h"
+#include "muxd/hub/shells.h"
 #include "policy/revocation.h"
 #include "policy/time_floor.h"
 

@@ -26,7 +26,7 @@ struct launch {
 	char *port_use;            /* SESSION_PORT: what the connection is for; NULL */
 	char task[GRANT_NAME_MAX + 1];
 	char digest[65];
-	struct shell_use shell;    /* rounds; its name "": none */
+	struct shell_use shell; /* rounds; its name "": none */
 	bool pty, stdin_open, login;
 	unsigned cols, rows, xpixel, ypixel;
 	uint8_t *stdin_data;
@@ -40,7 +40,7 @@ struct launch {
 
 int launch_from_spec(struct hub *h, const struct grant *g, const struct exec_spec *spec, struct launch *out,
 		     struct err *e);
-/* It has its place in its shell now: argv becomes bash and what it needs. ERR_NOMEM. */
+/* The round has its place in its shell now: argv becomes bash and what it needs. ERR_NOMEM. */
 int launch_enter_shell(struct launch *l);
 void launch_finish(struct launch *l);
 void launch_forget_secret(struct launch *l); /* its length stays */

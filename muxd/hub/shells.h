@@ -58,10 +58,10 @@ int shell_name_check(const char *what, const char *name, struct err *e);
  */
 int shells_enter(struct shells *x, const struct shell_owner *o, const struct id *sandbox, struct shell_use *u,
 		 struct err *e);
-/* It has begun, or has been found in the record again: what is older changes nothing then. ERR_NOMEM. */
+/* The round has begun, or has been found in the record again: what is older changes nothing then. ERR_NOMEM. */
 int shells_begin(struct shells *x, const struct shell_owner *o, const struct id *sandbox, const struct shell_use *u,
 		 const struct id *session);
-/* It is over. kept: it ended by itself, and its file counts now. */
+/* The round is over. kept: it ended by itself, and its file counts now. */
 void shells_settle(struct shells *x, const struct shell_owner *o, const char *name, const struct id *session,
 		   bool kept);
 /* What was kept is gone with its sandbox and is not asked for again. ERR_NOT_FOUND, ERR_SHELL_BUSY. */

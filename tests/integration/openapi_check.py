@@ -535,6 +535,10 @@ def the_end(api, agent):
 
 def finished_rounds(api, agent, task):
     run = "/v1/agents/{agent}/rounds"
+    api.call("POST", run, {200}, agent=agent, body={"command": "cd /tmp", "shell": "check", "wait_ms": 20000})
+    api.call("GET", "/v1/agents/{agent}/shells", {200}, agent=agent)
+    api.call("DELETE", "/v1/agents/{agent}/shells/{name}", {200}, agent=agent, name="check")
+    api.refused("DELETE", "/v1/agents/{agent}/shells/{name}", 404, "not_found", agent=agent, name="check")
     body = {"task_id": task, "exec_id": str(uuid.uuid4()), "argv": ["sh", "-c", "cat; echo err >&2; exit 3"],
             "stdin": "in", "env": {"A": "1"}, "timeout_ms": 20000, "wait_ms": 20000}
     _, value = api.call("POST", run, {200}, body=body, agent=agent)
