@@ -207,6 +207,14 @@ class PtyNotAllowed(SandboxError):
     code = "pty_not_allowed"
 
 
+class ShellBusy(SandboxError):
+    code = "shell_busy"
+
+
+class ShellEnded(SandboxError):
+    code = "shell_ended"
+
+
 class PortNotAllowed(SandboxError):
     code = "port_not_allowed"
 
@@ -359,6 +367,8 @@ BY_CODE: Dict[str, Type[SandboxError]] = {
     "port_bad_answer": PortBadAnswer,
     "page_not_allowed": PageNotAllowed,
     "pty_not_allowed": PtyNotAllowed,
+    "shell_busy": ShellBusy,
+    "shell_ended": ShellEnded,
     "port_not_allowed": PortNotAllowed,
     "snapshot_failed": SnapshotFailed,
     "data_kept": DataKept,
@@ -460,6 +470,8 @@ __all__ = [
     "SandboxTransferFailed",
     "SandboxTransferTimeout",
     "ServerTimeout",
+    "ShellBusy",
+    "ShellEnded",
     "SnapshotDiffers",
     "SnapshotFailed",
     "TaskMismatch",

@@ -206,6 +206,14 @@ export class PtyNotAllowed extends SandboxError {
   static override readonly code: string = "pty_not_allowed";
 }
 
+export class ShellBusy extends SandboxError {
+  static override readonly code: string = "shell_busy";
+}
+
+export class ShellEnded extends SandboxError {
+  static override readonly code: string = "shell_ended";
+}
+
 export class PortNotAllowed extends SandboxError {
   static override readonly code: string = "port_not_allowed";
 }
@@ -357,6 +365,8 @@ export const BY_CODE: ReadonlyMap<string, typeof SandboxError> = new Map<string,
   ["port_bad_answer", PortBadAnswer],
   ["page_not_allowed", PageNotAllowed],
   ["pty_not_allowed", PtyNotAllowed],
+  ["shell_busy", ShellBusy],
+  ["shell_ended", ShellEnded],
   ["port_not_allowed", PortNotAllowed],
   ["snapshot_failed", SnapshotFailed],
   ["data_kept", DataKept],
