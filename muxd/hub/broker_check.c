@@ -212,3 +212,13 @@ int broker_find_round(struct hub *h, const struct request *rq, const struct id *
 		return check_look(h, rq, s, owner, what, e);
 	return broker_check(h, rq, s->agent->name, owner ? scope : SCOPE_DRIVE, what, e);
 }
+
+int broker_find_typed(struct hub *h, const struct request *rq, const struct id *round, const char *what,
+		      struct session **out, struct err *e)
+{
+	int rc = broker_find_round(h, rq, round, SCOPE_ROUNDS, what, out, e);
+
+	if (rc || !(*out)->launch.pty || !owns(rq, *out))
+		return rc;
+	return broker_check(h, rq, (*out)->agent->name, SCOPE_TERMINAL, what, e);
+}

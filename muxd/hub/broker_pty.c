@@ -16,11 +16,11 @@
 
 #define SCREEN_STILL_NS (60 * NS_PER_MS) /* so long after its last output a program is taken to have drawn */
 
-static int find_pty(struct hub *h, const struct request *rq, const struct id *round, uint32_t scope, const char *what,
+static int find_pty(struct hub *h, const struct request *rq, const struct id *round, bool types, const char *what,
 		    struct session **out, struct err *e)
 {
 	struct session *s = NULL;
-	int rc = broker_find_round(h, rq, round, scope, what, &s, e);
+	int rc = types ? broker_find_typed(h, rq, round, what, &s, e) : broker_find_round(h, rq, round, 0, what, &s, e);
 
 	if (rc)
 		return rc;
@@ -36,7 +36,7 @@ int broker_round_resize(struct hub *h, const struct request *rq, const struct id
 			struct err *e)
 {
 	struct session *s;
-	int rc = find_pty(h, rq, round, SCOPE_ROUNDS, "resize", &s, e);
+	int rc = find_pty(h, rq, round, true, "resize", &s, e);
 
 	if (rc)
 		return rc;
@@ -49,7 +49,7 @@ int broker_round_typable(struct hub *h, const struct request *rq, const struct i
 			 struct err *e)
 {
 	struct session *s = NULL;
-	int rc = find_pty(h, rq, round, SCOPE_ROUNDS, "keys", &s, e);
+	int rc = find_pty(h, rq, round, true, "keys", &s, e);
 
 	if (rc == 0)
 		*out_offset = s->stream[STREAM_OUTPUT].end;
@@ -113,7 +113,7 @@ static void look_now(struct look_job *j)
 {
 	struct session *s = NULL;
 	struct err e = {0};
-	int rc = find_pty(j->hub, &j->rq, &j->round, 0, "screen", &s, &e);
+	int rc = find_pty(j->hub, &j->rq, &j->round, false, "screen", &s, &e);
 
 	round_unlisten(&j->listener);
 	if (rc == 0 && strcmp(j->rq.grant.principal, s->grant.principal) != 0)
@@ -159,7 +159,7 @@ void broker_round_screen(struct hub *h, const struct request *rq, const struct i
 	struct look_job *j = calloc(1, sizeof(*j));
 	struct session *s = NULL;
 	struct err e = {0};
-	int rc = j ? find_pty(h, rq, round, 0, "screen", &s, &e) : err_set(&e, ERR_NOMEM, "no memory");
+	int rc = j ? find_pty(h, rq, round, false, "screen", &s, &e) : err_set(&e, ERR_NOMEM, "no memory");
 
 	if (rc) {
 		free(j);

@@ -102,7 +102,7 @@ int broker_round_stdin(struct hub *h, const struct request *rq, const struct id 
 	struct session *s;
 	uint64_t at, skip = 0;
 	size_t taken = 0;
-	int rc = broker_find_round(h, rq, round, SCOPE_ROUNDS, "stdin", &s, e);
+	int rc = broker_find_typed(h, rq, round, "stdin", &s, e);
 
 	if (rc)
 		return rc;

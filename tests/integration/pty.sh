@@ -140,6 +140,10 @@ equal "nor are its keys" not_found "$(token=$other keys "$id" q | code | sed 's/
 watcher=$(PRINCIPAL=watcher new_token $agent staff observe)
 driver=$(PRINCIPAL=driver new_token $agent staff drive)
 token=$watcher screen "$id" | grep -q error && fail "who may watch does not see it"
+alone=$(new_token $agent agent rounds)
+equal "nor does who opened it, by a later grant for rounds alone" "forbidden forbidden" \
+	"$(token=$alone keys "$id" q | code) $(api "$alone" POST "/v1/rounds/$id/stdin" '{"data":"q"}' | code)"
+equal "but input of a pipe it gives" null "$(api "$alone" POST "/v1/rounds/$piped/stdin" '{"data":"q"}' | code)"
 equal "who watches does not type" forbidden "$(token=$watcher keys "$id" q | code)"
 equal "a line each, in turn" "1 1 1" "$(for w in token driver token; do token=${!w} keys "$id" "text:by-$w" | jq -r 'if .bytes > 7 then 1 else . end'; done | paste -sd' ')"
 keys "$id" Enter C-d >/dev/null
