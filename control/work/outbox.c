@@ -32,6 +32,8 @@ static void lift_ids(json_t *o, const json_t *detail)
 {
 	static const char *const keys[] = {"lease_id", "run_id", "client_request_id", "request_id", "principal"};
 
+	if (!json_object_get(detail, "lease_id")) /* of an artifact `principal` is who put it, not who acts */
+		return;
 	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
 		if (json_is_string(json_object_get(detail, keys[i])))
 			json_object_set(o, keys[i], json_object_get(detail, keys[i]));
@@ -57,10 +59,10 @@ static json_t *record_of(sqlite3_stmt *st)
 	o = json_pack("{s:s,s:s,s:o}", "event", store_text(st, 2), "outcome", store_text(st, 4), "detail", d);
 	if (o && *sandbox)
 		json_object_set_new(o, "agent", json_string(sandbox));
-	if (o)
-		lift_ids(o, d);
 	if (o && call)
 		(void)json_object_update_missing(o, call);
+	if (o)
+		lift_ids(o, d);
 	json_decref(call);
 	return o;
 }

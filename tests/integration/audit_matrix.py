@@ -459,13 +459,14 @@ def ssh(facts, source, name, token, login):
 
 def path_of(name, o, agent, facts, fresh, door, cred):
     session = facts["round"] if fresh else facts["old"]  # at hand, or in the record alone
-    path = name.split()[1].replace("{agent}", agent).replace("{file}", "index.js").replace("{name}", "none")
+    path = name.split()[1].replace("{agent}", agent).replace("{file}", "index.js")
     ident = {"lease": facts["lease"], "run": ABSENT}.get(o.about, session)
     if "snapshots/{id}" in path:
         return path.replace("{id}", ABSENT) + "?reason=matrix"
     if "/workflows/{id}" in path:
         ident = "hello"
-    path = path.replace("{name}", f"gone-{door}-{cred}".replace(" ", "-") if name.startswith("DELETE") else "matrix")
+    gone = "none" if "/shells/" in path else f"gone-{door}-{cred}".replace(" ", "-")
+    path = path.replace("{name}", gone if name.startswith("DELETE") else "matrix")
     path = path.replace("{id}", ident).replace("{task}", "m")
     if path.endswith(("/files", "/fs/watch", "/fs/tree")):
         path += "?path=m&task_id=m"

@@ -280,7 +280,7 @@ function resultOf(raw: Round, exit: Exit, streams: Record<StreamName, Uint8Array
 
 function wordsOf(exit: Exit): string {
   const words: Record<Exit["cause"], string> = {
-    exit: "ended by a signal", timeout: "its time was up", killed: "was ended", oom: "ran out of memory", lost: "its sandbox was lost",
+    exit: "ended by a signal", timeout: "its time was up", idle_timeout: "it fell silent", killed: "was ended", oom: "ran out of memory", lost: "its sandbox was lost",
     not_started: "did not begin", unknown: "nobody saw its end",
   };
   return words[exit.cause] + (exit.signal ? ` (SIG${exit.signal})` : "");

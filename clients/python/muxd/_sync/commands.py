@@ -211,7 +211,8 @@ def _result(raw: Dict[str, Any], streams: Mapping[str, bytes], cut: bool) -> Com
 
 
 def _words(exit: Mapping[str, Any]) -> str:
-    words = {"exit": "ended by a signal", "timeout": "its time was up", "killed": "was ended", "oom": "ran out of memory",
+    words = {"exit": "ended by a signal", "timeout": "its time was up", "idle_timeout": "it fell silent", "killed": "was ended",
+             "oom": "ran out of memory",
              "lost": "its sandbox was lost", "not_started": "did not begin"}.get(exit["cause"], "nobody saw its end")
     return f"{words} (SIG{exit['signal']})" if exit["signal"] else words
 
