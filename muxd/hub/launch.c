@@ -203,11 +203,12 @@ static int copy_argv(const struct hub *h, const struct exec_spec *spec, struct l
 
 static char **shell_argv(const struct launch *l)
 {
+	static const char run_script[] = "eval \"$" SHELL_VARIABLE "\"";
 	const struct shell_use *u = &l->shell;
 	char id[ID_STR_LEN], base[ID_STR_LEN + 24], from[24], to[24];
 	const char *fixed[] = {"bash",
 			       "-c",
-			       "eval \"$" SHELL_VARIABLE "\"",
+			       run_script,
 			       "muxd-shell",
 			       base,
 			       from,
