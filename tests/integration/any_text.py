@@ -25,6 +25,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import websocket  # noqa: E402
 
 DOCUMENT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs", "openapi.yaml")
+ENDLESS = ("text/event-stream", "application/x-ndjson")  # answers that go on for as long as somebody listens
 HANGS_AFTER = int(os.environ.get("HANGS_AFTER", "60"))  # s; what starts a sandbox may take long on a busy machine
 NAMES_A_TASK = ("startRound", "getFile", "putFile", "writeRoundStdin", "signalRound", "getRound", "getRoundOutput")  # the service's grant has none
 AGENTS = ["text", "other"]
@@ -127,8 +128,9 @@ class Caller:
             self.conn = http.client.HTTPSConnection(*self.host, timeout=HANGS_AFTER, context=self.tls)
         self.conn.request(method, path, body, {"Authorization": f"Bearer {token}", "Content-Type": "application/json"})
         answer = self.conn.getresponse()
-        data = answer.read()
-        if answer.will_close:
+        endless = answer.headers.get_content_type() in ENDLESS
+        data = b"" if endless else answer.read()
+        if answer.will_close or endless:
             self.conn.close()
             self.conn = None
         return answer.status, answer.headers, data
@@ -158,7 +160,7 @@ class Caller:
 
     def judge(self, said, status, headers, content):
         answer = None
-        if "json" in headers.get("Content-Type", ""):
+        if headers.get_content_type() == "application/json":
             try:
                 answer = json.loads(content.decode())
             except ValueError as e:
