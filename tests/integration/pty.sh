@@ -138,6 +138,7 @@ other=$(PRINCIPAL=other new_token $agent agent rounds,terminal)
 equal "another's terminal is not for everybody" not_found "$(token=$other screen "$id" | code | sed 's/forbidden/not_found/')"
 equal "nor are its keys" not_found "$(token=$other keys "$id" q | code | sed 's/forbidden/not_found/')"
 watcher=$(PRINCIPAL=watcher new_token $agent staff observe)
+# shellcheck disable=SC2034 # it is asked for by its name below
 driver=$(PRINCIPAL=driver new_token $agent staff drive)
 token=$watcher screen "$id" | grep -q error && fail "who may watch does not see it"
 alone=$(new_token $agent agent rounds)
