@@ -1,4 +1,4 @@
-/* What an artifact may be called. */
+/* The rules for the name of an artifact. */
 #include "base/err.h"
 #include "base/visible.h"
 #include "control/artifacts/artifacts.h"

@@ -86,7 +86,7 @@ static inline void blob_name(const char *sha256, const char *id, char out[BLOB_N
 }
 /* blob.c: files. */
 int blob_dir_open(const char *path, int *out_fd, struct err *e);
-/* What no row names goes: in the loop, before anybody writes. */
+/* Removes files that no row names: in the loop, before anybody writes. */
 int blobs_sweep(struct artifacts *a, struct err *e);
 /* In the pool; names are taken over. */
 void blobs_remove(struct artifacts *a, struct blob_names *gone);

@@ -24,7 +24,8 @@ struct artifact_wish {
 /* The i-th of a checked list. */
 void artifact_wish_read(const json_t *list, size_t i, struct artifact_wish *out);
 
-/* What came of one: {"name", "state": "kept", "size", "sha256"}, or with "failed" and "error": {"code", "message"}. */
+/* The outcome of one: {"name", "state": "kept", "size", "sha256"}, or with "failed" and "error": {"code", "message"}.
+ */
 json_t *artifact_wish_kept(const char *name, const json_t *row);
 json_t *artifact_wish_failed(const char *name, int rc, const char *message);
 json_t *artifact_wish_pending(const char *name);

@@ -220,7 +220,7 @@ static void writer_answer(struct artifact_writer *w, int rc, const struct err *e
 		ops->done(w->arg, rc, e, row);
 }
 
-/* Who finished it hears the reason at once, who did not at the next take(). */
+/* A caller that finished it hears the reason at once, another at its next take(). */
 static void writer_fail(struct artifact_writer *w, const struct err *e)
 {
 	bool finished = w->state != WRITER_OPEN;
@@ -359,7 +359,7 @@ static void writer_on_worked(uv_work_t *t, int status)
 	}
 }
 
-/* What was filled goes to the pool; when the pool has had all of a finished one, its name follows. */
+/* A filled piece goes to the pool; when the pool has had all of a finished one, its name follows. */
 static void writer_next(struct artifact_writer *w)
 {
 	struct buf was = w->piece;

@@ -62,7 +62,7 @@ int artifact_name_check(const char *name, struct err *e);
 /* 64 digits of hexadecimal, lower case. */
 bool artifact_sha256_check(const char *text);
 
-/* What is about to become one. Texts are copied; NULL: none, but for task, name and principal. */
+/* An artifact to be. Texts are copied; NULL: none, but for task, name and principal. */
 struct artifact_spec {
 	const char *task, *name, *principal;
 	const char *agent, *round, *run, *base, *media_type;

@@ -65,7 +65,7 @@ static json_t *stream_json(const struct work_stream *s)
 	return json_pack("{s:I,s:s?}", "bytes", (json_int_t)s->bytes, "sha256", *s->sha256 ? s->sha256 : NULL);
 }
 
-/* What it printed is read by its round's id, as any round's output. */
+/* The output of a step is read by its round's id, as any round's. */
 static json_t *result_json(const struct workflow_step *s, const struct work_result *x, const char *refused)
 {
 	json_t *o = json_pack(
@@ -89,7 +89,7 @@ static const char *reason_of(const struct work_result *x)
 										   : "error";
 }
 
-/* What follows from how the last step ended, once its artifacts are taken. */
+/* Goes on after the last step's end, once its artifacts are taken. */
 static void run_steps_judge(struct run *r)
 {
 	const struct work_result *x = &r->last;

@@ -10,7 +10,7 @@
 
 #define TEXT_MAX (64 * 1024)
 
-/* What the words before the last one have said. */
+/* The meaning of the words before the last one. */
 struct said {
 	const struct ctl_command *const *tables;
 	const char *noun;              /* the first word of a command of two, while the second is missing */

@@ -28,7 +28,8 @@ static const struct ctl_option output_options[] = {
     {NULL, 0, NULL, NULL},
 };
 
-/* Who ran it reads all of it; of what others ran the grant opens what runs, and what the record keeps. "*" needs admin.
+/* Its own principal reads all of it; of others' rounds the grant opens those that run, and the record's part. "*" needs
+ * admin.
  */
 static struct ctl_wish round_wish(const struct ctl_args *a)
 {
@@ -109,7 +110,7 @@ static int print_page(struct ctl *c, const struct ctl_args *a, json_t *query)
 
 /* ---- lines in which something is found */
 
-/* What a call found, and is counted. *next: where the next one begins. 1: there may be more. */
+/* Prints and counts the finds of a call. *next: where the next one begins. 1: there may be more. */
 static int print_found(const json_t *answer, int64_t *next, size_t *found, struct err *e)
 {
 	json_t *list = json_object_get(answer, "matches"), *o;

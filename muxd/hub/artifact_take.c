@@ -100,7 +100,7 @@ static int take_writer(struct taking *t, struct err *e)
 
 /* ---- a file of a sandbox */
 
-/* What is there, as far as the writer has room. False: it failed, and t is gone. */
+/* Moves on the bytes that are there, as far as the writer has room. False: it failed, and t is gone. */
 static bool fetch_pump(struct taking *t)
 {
 	const uint8_t *p = NULL;

@@ -18,7 +18,7 @@ void audit_set_lease(json_t *o, const struct work_ids *i);
 /* One event about a session (its id as text, NULL), by which the log is asked for it. */
 int audit_session_event(struct hub *h, const char *event, const char *session, const char *agent, const char *outcome,
 			json_t *detail);
-/* What an event says of the call that it is about: door, peer, endpoint, ids, principal, reason. NULL: no memory. */
+/* The members by which an event names its call: door, peer, endpoint, ids, principal, reason. NULL: no memory. */
 json_t *audit_request_json(const struct request *rq);
 
 void audit_failure(struct hub *h, const struct request *rq, const char *what, const struct err *e);

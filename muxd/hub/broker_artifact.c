@@ -15,7 +15,7 @@
 
 enum artifact_call { CALL_PUT, CALL_TAKE, CALL_GET, CALL_SHOW, CALL_LIST, CALL_DELETE };
 
-/* What was asked for, with its texts, while the record is waited for. */
+/* A question with its texts, while the record is waited for. */
 struct artifact_job {
 	struct hub *hub;
 	struct request rq;
@@ -63,7 +63,7 @@ static void artifact_job_free(struct artifact_job *j)
 	free(j);
 }
 
-/* What is not found may be another's, so its refusal is an event. */
+/* An artifact that is not found may be another's, so the refusal is an event. */
 static void artifact_answer(struct artifact_job *j, int rc, const struct err *e, json_t *result)
 {
 	if (rc && rc != ERR_CANCELLED && j->call == CALL_TAKE)

@@ -23,7 +23,7 @@ typedef void broker_writer_done(void *arg, int rc, const struct err *e, struct a
 void broker_artifact_put(struct hub *h, const struct request *rq, const struct artifact_put *put,
 			 const struct artifact_writer_ops *ops, void *ops_arg, broker_writer_done *done, void *arg);
 
-/* What is there under that name: result is for artifact_read() (hub_artifacts()). bytes: it is about to be read. */
+/* The artifact of that name: result is for artifact_read() (hub_artifacts()). bytes: it is about to be read. */
 void broker_artifact_get(struct hub *h, const struct request *rq, const char *task, const char *name, bool bytes,
 			 broker_json_done *done, void *arg);
 void broker_artifact_list(struct hub *h, const struct request *rq, const struct artifact_filter *f,

@@ -455,8 +455,8 @@ static int broker_work_check(struct hub *h, const struct request *rq, enum work_
 	return rc;
 }
 
-/* What the run's rounds are opened with: the caller's grant, and its token, by which the record is asked for the output
- * of steps; it is wiped when the run is over (broker_work_release()). */
+/* The request that opens the run's rounds: the caller's grant, and its token, by which the record is asked for the
+ * output of steps; it is wiped when the run is over (broker_work_release()). */
 static struct request *auth_of(const struct request *rq)
 {
 	struct request *auth = malloc(sizeof(*auth));

@@ -105,7 +105,7 @@ int round_wishes_restore(struct session *s)
 	struct request rq;
 
 	session_request(s, &rq);
-	/* What was allowed when it was asked for; that the grant has neither ended nor been revoked is looked at again.
+	/* The wish was allowed when it was made; that the grant has neither ended nor been revoked is looked at again.
 	 */
 	rq.grant.scopes = SCOPE_FILES | SCOPE_ROUNDS;
 	text_put(rq.grant.agent, sizeof(rq.grant.agent), s->agent->name);

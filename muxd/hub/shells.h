@@ -28,12 +28,12 @@
 struct shells;
 struct err;
 
-/* Whose it is; borrowed. */
+/* The owner of a shell; borrowed. */
 struct shell_owner {
 	const char *agent, *principal;
 };
 
-/* What a round does in a shell. name "": it is in none. */
+/* A round's use of a shell. name "": it is in none. */
 struct shell_use {
 	char name[SHELL_NAME_MAX + 1];
 	bool anew;    /* asked for: whatever was kept counts no more */
@@ -64,7 +64,7 @@ int shells_begin(struct shells *x, const struct shell_owner *o, const struct id 
 /* The round is over. kept: it ended by itself, and its file counts now. */
 void shells_settle(struct shells *x, const struct shell_owner *o, const char *name, const struct id *session,
 		   bool kept);
-/* What was kept is gone with its sandbox and is not asked for again. ERR_NOT_FOUND, ERR_SHELL_BUSY. */
+/* The state is gone with its sandbox and is not asked for again. ERR_NOT_FOUND, ERR_SHELL_BUSY. */
 int shells_forget(struct shells *x, const struct shell_owner *o, const char *name, struct err *e);
 /* Is something kept of it in that sandbox? */
 bool shells_kept_in(struct shells *x, const struct shell_owner *o, const char *name, const struct id *sandbox);

@@ -1,4 +1,4 @@
-/* What programs changed in a workspace: asked of muxlet behind their end, told to the audit log. */
+/* Changes of a workspace by programs: asked of muxlet behind their end, told to the audit log. */
 #define LOG_SUBSYS "survey"
 #include "muxd/hub/survey.h"
 
@@ -106,7 +106,7 @@ static bool survey_runs_now(const struct session *s)
 	return runs_programs(s) && s->started && s->state != SESSION_ENDED;
 }
 
-/* What a file operation changed has an event of its own, and shows here as well: it is named, and no reason to look. */
+/* A file operation has an event of its own, and its changes show here as well: it is named, and no reason to look. */
 static bool changed_files(const struct session *s)
 {
 	const struct transfer *t = s->launch.transfer;
@@ -390,7 +390,7 @@ static void survey_put(struct agent *a)
 	survey_end(a);
 }
 
-/* Whoever ran while the first look was taken: what they deleted before it came by is not known, and that is told. */
+/* Names those who ran while the first look was taken: their deletions before it are not known, and that is told. */
 static void name_overlap(struct agent *a)
 {
 	name_running(a);

@@ -256,7 +256,7 @@ static int place_whole(struct unpacking *u, const struct fs_place *to, const cha
 	return 0;
 }
 
-/* What was there goes: it has the temporary name now. */
+/* Removes the old tree, which has the temporary name now. */
 static void drop_old(const struct fs_place *to, const char *temp)
 {
 	int fd;

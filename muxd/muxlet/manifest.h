@@ -52,7 +52,7 @@ int manifest_open(int fd, uint64_t have, struct manifest *out_old, bool *out_fou
 int manifest_next(struct manifest *m);
 /* 0 or an errno; EFBIG: over MANIFEST_MAX, nothing is added. */
 int manifest_add(struct manifest *m, const char *path, const struct manifest_entry *e);
-/* What was written is the look of that number, above 0, from here on. 0 or an errno. */
+/* Makes the written manifest the look of that number, above 0. 0 or an errno. */
 int manifest_close(struct manifest *m, uint64_t look);
 /* The order of paths in it: as strcmp() has it, with a slash before every other byte. */
 int manifest_order(const char *a, const char *b);

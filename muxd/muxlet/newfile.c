@@ -131,7 +131,7 @@ static int check_trailer(const uint8_t *p, size_t n, uint64_t size, const uint8_
 	return 0;
 }
 
-/* What comes in: all but the last 40 bytes goes on. */
+/* Content on its way in: all but the last 40 bytes goes on. */
 struct receiving {
 	int (*take)(void *arg, const uint8_t *p, size_t n);
 	void *arg;
@@ -191,7 +191,7 @@ static void on_term(int signum)
 	told_to_end = 1;
 }
 
-/* What there is; TERM is heard while there is nothing. */
+/* Reads the bytes that there are; TERM is heard while there are none. */
 static ssize_t read_until_term(int fd, void *p, size_t n)
 {
 	struct pollfd wait = {.fd = fd, .events = POLLIN};

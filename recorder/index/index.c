@@ -13,7 +13,7 @@
 #include <string.h>
 
 /* A pod's name (one slash in it) stands for its containers too; an agent's name has no slash and stands for itself. */
-/* What a run of a lease did: few events have such a field, so it is looked for and has no index. */
+/* Few events have a field of a lease, so it is looked for in the JSON and has no index. */
 #define OF_FIELD(name, field)                                                                                          \
 	" AND (:" name " IS NULL OR (json_valid(json) AND json_extract(json, '$." field "') = :" name "))"
 #define OF_LEASE OF_FIELD("lease", "lease_id") OF_FIELD("run", "run_id") OF_FIELD("client_request", "client_request_id")

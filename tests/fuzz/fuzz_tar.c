@@ -26,7 +26,7 @@ static void below(const char *path)
 	}
 }
 
-/* What was written is read as it was. */
+/* An entry that was written is read as it was. */
 static void again(const struct tar_entry *e)
 {
 	static struct tar_reader r;

@@ -49,6 +49,12 @@ forbid '^(base|muxd|policy|recorder|control)/' 'yaml\.h' 'only the one loader of
 forbid '^(base|muxd|policy|recorder|control)/' 'curl/' 'only the Kubernetes client and witnesses' '^(control/kube/client/(http|url)|muxd/witness/https)\.[ch]'
 forbid '^(base|muxd|policy|recorder|control)/' 'seccomp\.h' 'only where processes are confined' '^(control/local/seccomp|base/confine)'
 forbid '' 'jansson\.h' 'json.h makes building safe from content' '^base/json\.h'
+# A comment names its noun. Those that begin with a relative clause go when their file is touched; none comes.
+clauses=$(git ls-files -- '*.c' '*.h' | xargs -r grep -hE '/\*+ (What|Who|Whose|Whoever) ' | wc -l)
+if [ "$clauses" -gt 337 ]; then
+	echo "$clauses comments begin with What or Who, there were 337: name the noun, say who acts (CONTRIBUTING.md)"
+	bad=1
+fi
 # refuse FILES-PATTERN TEXT-REGEX WHY EXCEPT: the same of what stands in the code
 refuse() {
 	local hits

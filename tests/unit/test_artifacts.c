@@ -184,7 +184,7 @@ static int put(struct rig *r, const char *name, size_t n, char with)
 	return r->rc;
 }
 
-/* What was replaced, or is there already, is removed behind the answer. */
+/* A file that was replaced, or whose content is there already, is removed behind the answer. */
 static void settle(struct rig *r, unsigned files)
 {
 	for (int i = 0; i < 3000 && (files_of(r, true) || files_of(r, false) != files); i++) {

@@ -1,5 +1,5 @@
 // tier: check
-/* What may stand next on muxctl's command line, from tables like its own. */
+/* The words that may stand next on muxctl's command line, from tables like its own. */
 #include "muxd/ctl/args.h"
 #include "muxd/ctl/complete.h"
 

@@ -172,7 +172,7 @@ static int feed(const char *text, size_t piece, size_t *out_len, bool *out_done)
 	return 0;
 }
 
-/* What is the body's own, fed in pieces. */
+/* The body's own bytes, fed in pieces. */
 static void content_is_told_from_framing(void **state)
 {
 	static const char whole[] = "3\r\nabc\r\nA;x=y\r\n0123456789\r\n0\r\nT: v\r\n\r\nGET /";

@@ -1,5 +1,5 @@
 // tier: check
-/* What a sandbox says of its workspace is not believed beyond the form, and what was not said is told so. */
+/* A sandbox's word about its workspace is not believed beyond the form, and a missing word is told so. */
 #include "tests/lib/hub_rig.h"
 
 #include "muxd/hub/survey.c"

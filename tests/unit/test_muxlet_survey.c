@@ -36,7 +36,7 @@ static int64_t wall_ns(void)
 	return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
 }
 
-/* What was changed less than this ago is told again by the next look. */
+/* A change less than this ago is told again by the next look. */
 static void settle(void)
 {
 	struct timespec t = {0, 40000000};
@@ -283,7 +283,7 @@ static void past_its_bounds_the_rest_is_counted(void **state)
 	assert_int_equal(told(), 0);
 }
 
-/* What nobody can look into is not told to be gone. */
+/* A directory that nobody can look into is not told to be gone. */
 static void what_cannot_be_read_is_not_told_to_be_gone(void **state)
 {
 	char path[2048] = "";

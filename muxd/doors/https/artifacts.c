@@ -129,7 +129,7 @@ static void put_on_open(void *arg, int rc, const struct err *e, struct artifact_
 	}
 }
 
-/* What is announced wrongly is refused before a byte of it is read. */
+/* A wrong announcement is refused before a byte of the content is read. */
 static int read_put(const struct http_exchange *x, struct artifact_put *out, struct err *e)
 {
 	out->sha256 = http_query_str(x, "sha256");

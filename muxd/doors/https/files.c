@@ -266,7 +266,7 @@ static int read_mode(const struct http_exchange *x, int64_t *out, struct err *e)
 	return 0;
 }
 
-/* What else the operation knows, for muxlet; the route has the keys that there may be. Borrowed from the caller. */
+/* Further flags of the operation, for muxlet; the route has the keys that there may be. Borrowed from the caller. */
 static int read_flags(const struct http_exchange *x, struct file_spec *file, struct err *e)
 {
 	static const char *const flags[] = {"recursive", "gitignore", "overwrite", "merge", "parents"};
