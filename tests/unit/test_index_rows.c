@@ -451,12 +451,18 @@ static void events_are_found_by_their_lease(void **state)
 	text(p, RING_AUDIT, &nobody, "{\"event\":\"c\",\"detail\":{\"lease_id\":\"l-1\"}}");
 	consumed(p, NULL);
 	for (size_t i = 0; i < sizeof(by) / sizeof(by[0]); i++) {
+		struct index_filter f = by[i];
 		unsigned n = 0;
 
 		assert_int_equal(index_audit(p->reader, &by[i], count_row, &n, NULL), 0);
 		assert_int_equal(n, 1);
 		assert_int_equal(index_audit_start(p->reader, &by[i], &since, NULL), 0);
-		assert_true(since > 0);
+		f.since = since, n = 0;
+		assert_int_equal(index_audit(p->reader, &f, count_row, &n, NULL), 0);
+		assert_int_equal(n, 1); /* the start is right before it */
+		f.since = since + 1, n = 0;
+		assert_int_equal(index_audit(p->reader, &f, count_row, &n, NULL), 0);
+		assert_int_equal(n, 0);
 	}
 }
 
