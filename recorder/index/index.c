@@ -87,6 +87,8 @@ static const char *const texts[INDEX_SQL_COUNT] = {
 		     " s.open_lsn, s.opened_ns, s.exit, s.end_lsn, s.ended_ns,"
 		     " s.open_segment FROM sessions s"
 		     " LEFT JOIN checkpoints c ON c.id = s.id WHERE s.state IN ('open', 'ended') ORDER BY s.id",
+    [SQL_SESSIONS_ABOVE] =
+	"SELECT " ROW_SESSION_COLUMNS ", code FROM sessions WHERE open_lsn > :since OR end_lsn > :since",
     [SQL_PUT_WAIT] = "INSERT INTO meta(key, a, b) VALUES('retention_wait', :boot, :until)"
 		     " ON CONFLICT(key) DO UPDATE SET a = :boot, b = :until",
     [SQL_GET_WAIT] = "SELECT a, b FROM meta WHERE key = 'retention_wait'",

@@ -309,6 +309,30 @@ static int newest_audit(struct index *ix, uint64_t below, uint64_t *out, struct 
 	return step == SQLITE_ROW || step == SQLITE_DONE ? 0 : index_error(ix, step, e);
 }
 
+/* Raises *lsn to the newest OPEN or EXIT that a session's row tells of: the journal may have lost both since. */
+static int newest_session(struct index *ix, uint64_t *lsn, struct err *e)
+{
+	sqlite3_stmt *s;
+	bool key_is_new = false;
+	int step, rc = index_key_is_new(ix, &key_is_new, e);
+
+	if (rc == 0)
+		rc = index_stmt(ix, SQL_SESSIONS_ABOVE, &s, e);
+	if (rc)
+		return rc;
+	index_bind_u64(s, ":since", *lsn);
+	while ((step = sqlite3_step(s)) == SQLITE_ROW) {
+		uint64_t opened = column_u64(s, S_OPEN_LSN), ended = column_u64(s, S_END_LSN);
+
+		if (!key_is_new && !row_sound(ix, s, ROW_SESSIONS))
+			continue;
+		*lsn = opened > *lsn ? opened : *lsn;
+		*lsn = ended > *lsn ? ended : *lsn;
+	}
+	sqlite3_reset(s);
+	return step == SQLITE_DONE ? 0 : index_error(ix, step, e);
+}
+
 /* New sequences go on behind it. */
 int index_last_lsn(struct index *ix, uint64_t *out, struct err *e)
 {
@@ -318,8 +342,12 @@ int index_last_lsn(struct index *ix, uint64_t *out, struct err *e)
 
 	if (rc == 0)
 		rc = newest_audit(ix, UINT64_MAX, &lsn, e);
+	if (rc == 0 && cursor.lsn && cursor.lsn - 1 > lsn)
+		lsn = cursor.lsn - 1;
 	if (rc == 0)
-		*out = cursor.lsn && cursor.lsn - 1 > lsn ? cursor.lsn - 1 : lsn;
+		rc = newest_session(ix, &lsn, e);
+	if (rc == 0)
+		*out = lsn;
 	return rc;
 }
 
