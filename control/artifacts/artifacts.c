@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/metric.h"
 #include "base/text.h"
+#include "base/tick.h"
 #include "control/artifacts/artifact_state.h"
 #include "control/store/store.h"
 
@@ -13,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define TICK_MS    500
+#define TICK_MS    2000 /* so much later than its time an artifact may go */
 #define EXPIRE_MAX 64 /* in one transaction */
 
 /* ---- looking */
@@ -202,6 +203,7 @@ static void artifacts_on_tick(uv_timer_t *t)
 	struct artifact_row first = {0};
 	struct expiring look = {.now_ns = artifacts_now(a), .rows = &first}, *x;
 
+	tick_start(t, artifacts_on_tick, TICK_MS);
 	if (a->expiring || a->stopped || store_read(a->store, look_in_db, &look, NULL) || !look.n)
 		return;
 	x = calloc(1, sizeof(*x));
@@ -273,7 +275,7 @@ void artifacts_begin(struct artifacts *a, int64_t (*now)(void *ctx), void *ctx)
 	}
 	uv_timer_init(a->loop, a->timer);
 	a->timer->data = a;
-	uv_timer_start(a->timer, artifacts_on_tick, TICK_MS, TICK_MS);
+	tick_start(a->timer, artifacts_on_tick, TICK_MS);
 }
 
 static void artifacts_free_handle(uv_handle_t *t)

@@ -7,6 +7,7 @@
 #include "base/conf.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "base/tick.h"
 #include "control/life/life_state.h"
 #include "control/store/store.h"
 
@@ -382,11 +383,6 @@ static void life_on_prepare(uv_prepare_t *p)
 
 /* ---- making and ending it */
 
-static void life_on_tick(uv_timer_t *t)
-{
-	life_tick(t->data);
-}
-
 static void life_free_handle(uv_handle_t *h)
 {
 	free(h);
@@ -397,13 +393,21 @@ static int read_clock(struct sqlite3 *db, void *job, struct err *e)
 	return life_clock_get(db, job, e);
 }
 
+static void start_timer(struct life *l);
+
+static void life_on_tick(uv_timer_t *t)
+{
+	start_timer(t->data);
+	life_tick(t->data);
+}
+
 static void start_timer(struct life *l)
 {
 	uint64_t ms = TICK_MAX_MS / (l->policy.speed ? l->policy.speed : 1);
 
 	if (ms < TICK_MIN_MS)
 		ms = TICK_MIN_MS;
-	uv_timer_start(l->tick, life_on_tick, ms, ms);
+	tick_start(l->tick, life_on_tick, ms);
 }
 
 /* Told once, at the start: each idle stop would be refused, and the sandboxes run on for ever. */

@@ -54,6 +54,7 @@ struct store {
 	struct store_jobs queue;
 	struct store_turn *turn; /* in the pool */
 	int lock_fd;
+	uint64_t changes;
 };
 
 /* ---- running jobs: in the pool, or at the end in the loop */
@@ -156,6 +157,7 @@ static void store_on_worked(uv_work_t *w, int status)
 	if (!s)
 		return;
 	s->turn = NULL;
+	s->changes++;
 	begin_turn(s); /* the next runs while these are told; order of the answers stays */
 	store_answer(&jobs);
 }
@@ -211,6 +213,11 @@ void store_write(struct store *s, store_fn *fn, store_done *done, void *job)
 	*j = (struct store_job){.fn = fn, .done = done, .job = job};
 	STAILQ_INSERT_TAIL(&s->queue, j, entry);
 	begin_turn(s);
+}
+
+uint64_t store_changes(const struct store *s)
+{
+	return s->changes;
 }
 
 int store_read(struct store *s, store_fn *fn, void *job, struct err *e)
@@ -291,6 +298,7 @@ int store_open(struct uv_loop_s *loop, const char *path, struct store **out, str
 		return err_set(e, ERR_NOMEM, "no memory for the control database");
 	s->loop = loop;
 	s->lock_fd = -1;
+	s->changes = 1;
 	STAILQ_INIT(&s->queue);
 	rc = take_lock(s, path, e);
 	if (!rc)

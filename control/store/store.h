@@ -15,6 +15,8 @@
 #ifndef CONTROL_STORE_STORE_H
 #define CONTROL_STORE_STORE_H
 
+#include <stdint.h>
+
 struct err;
 struct sqlite3;
 struct store;
@@ -40,5 +42,7 @@ void store_write(struct store *s, store_fn *fn, store_done *done, void *job);
 
 /* At once, in the loop, read-only. */
 int store_read(struct store *s, store_fn *fn, void *job, struct err *e);
+/* Grows (from 1) with whatever was committed: who read everything at this number finds nothing new before the next. */
+uint64_t store_changes(const struct store *s);
 
 #endif

@@ -124,10 +124,11 @@ static void outbox_forget(struct work *w)
 void outbox_tell(struct work *w)
 {
 	uint64_t now = clock_boot_ns();
+	uint64_t changes = store_changes(w->store);
 	struct page p;
 	struct err e = {0};
 
-	if (w->stopped || now < w->tell_at)
+	if (w->stopped || now < w->tell_at || w->looked == changes)
 		return;
 	do {
 		p = (struct page){.w = w, .told = w->told};
@@ -139,5 +140,7 @@ void outbox_tell(struct work *w)
 	} while (p.n == PAGE && !p.refused);
 	if (p.refused)
 		w->tell_at = now + AGAIN_NS;
+	else
+		w->looked = changes;
 	outbox_forget(w);
 }

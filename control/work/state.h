@@ -95,6 +95,7 @@ struct work {
 	bool begun, ready, stopped;
 	int64_t told, forgetting, forgotten; /* outbox.c: up to which row; forgetting 0: nothing is being deleted */
 	uint64_t tell_at;                    /* boot ns; the audit log refused */
+	uint64_t looked;                     /* store_changes() up to which all was told */
 	struct pool_entry *pool;
 	struct lease *leases;
 	TAILQ_HEAD(, run) runs;

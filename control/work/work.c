@@ -7,6 +7,7 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "base/tick.h"
 #include "control/work/state.h"
 #include "control/work/workflow.h"
 
@@ -125,6 +126,7 @@ static void tick(uv_timer_t *t)
 	struct work *w = t->data;
 	uint64_t now = clock_boot_ns();
 
+	tick_start(t, tick, TICK_MS);
 	if (!w->ready)
 		return;
 	lease_tick(w, now);
@@ -149,7 +151,7 @@ void work_begin(struct work *w, const struct work_host *h)
 	}
 	uv_timer_init(w->loop, w->timer);
 	w->timer->data = w;
-	uv_timer_start(w->timer, tick, TICK_MS, TICK_MS);
+	tick_start(w->timer, tick, TICK_MS);
 	w->purge_at = clock_boot_ns() + PURGE_NS;
 }
 

@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/tick.h"
 #include "muxd/hub/agent.h"
 #include "muxd/hub/attachment_state.h"
 #include "muxd/hub/audit.h"
@@ -103,6 +104,7 @@ static void setup_on_second(uv_timer_t *t)
 	struct session *s, *next;
 	struct agent *a, *an;
 
+	tick_start(t, setup_on_second, TICK_MS);
 	grants_tick(h);
 	gate_tick(h);
 	gate_tick_later(h);
@@ -137,7 +139,7 @@ static int start_timers(struct hub *h)
 	uv_idle_init(h->loop, h->idle);
 	h->second->data = h;
 	h->idle->data = h;
-	uv_timer_start(h->second, setup_on_second, TICK_MS, TICK_MS);
+	tick_start(h->second, setup_on_second, TICK_MS);
 	return 0;
 }
 

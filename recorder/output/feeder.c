@@ -29,7 +29,7 @@
 #define LAG_MAX          (UINT64_C(4) << 30)   /* of segments that stay for this alone */
 #define CHECKPOINT_NS    (10 * NS_PER_SEC)
 #define SWEEP_NS         (5 * NS_PER_SEC)
-#define IDLE_NS          (1 * NS_PER_SEC) /* what comes wakes it before */
+#define IDLE_NS          SWEEP_NS /* what comes wakes it before */
 #define HURRIED_NS       (1 * NS_PER_MS)
 #define SLOT_COUNT       1024 /* sessions that are no rounds, remembered */
 #define FREE_FACTOR      2    /* of record.min_free: what is kept goes before the record has no room */

@@ -788,6 +788,7 @@ static void process_loop(struct process *p)
 		if (tell_alarms(p, &e))
 			log_error(NULL, "the monitor cannot be told what is wrong: %s", e.message);
 		witnesses_tick(p->witnesses);
+		service_tick(p->service);
 	}
 }
 

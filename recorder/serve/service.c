@@ -52,18 +52,15 @@ static void *conn_main(void *arg)
 	size_t size;
 
 	for (;;) {
-		/* Waiting for a question; the hub's connection is its sign of life. */
-		struct pollfd pfd = {.fd = c->fd, .events = POLLIN};
-		if (buf_len(&c->in) == 0 && poll(&pfd, 1, 1000) == 0) {
-			if (conn_gone(c))
-				break;
-			continue;
-		}
 		if (msg_recv(c->fd, &c->in, &m, &size, NULL) || service_answer(c, &m))
 			break;
 		buf_consume(&c->in, size);
 	}
 	shutdown(c->fd, SHUT_RDWR);
+	if (c->is_hub) {
+		atomic_store(&c->s->hub_seen_ns, clock_boot_ns());
+		atomic_fetch_sub(&c->s->hubs, 1);
+	}
 	service_conn_origin(c, NULL);
 	ledger_client_gone(c->s->ledger, &c->reader);
 	atomic_store(&c->done, true);
@@ -154,14 +151,18 @@ static void *accept_main(void *arg)
 	struct service *s = arg;
 	struct pollfd pfd[2] = {{.fd = s->p.listen_fd, .events = POLLIN}, {.fd = s->stop_fd, .events = POLLIN}};
 	while (!atomic_load(&s->stopping)) {
-		if (poll(pfd, 2, 1000) > 0 && (pfd[0].revents & POLLIN))
+		if (poll(pfd, 2, -1) > 0 && (pfd[0].revents & POLLIN))
 			accept_one(s);
-		pthread_mutex_lock(&s->lock);
-		reap(s, false);
-		pthread_mutex_unlock(&s->lock);
-		ledger_tick(s->ledger);
 	}
 	return NULL;
+}
+
+void service_tick(struct service *s)
+{
+	pthread_mutex_lock(&s->lock);
+	reap(s, false);
+	pthread_mutex_unlock(&s->lock);
+	ledger_tick(s->ledger);
 }
 
 int service_create(const struct service_params *p, struct service **out, struct err *e)
@@ -227,5 +228,5 @@ void service_destroy(struct service *s)
 
 uint64_t service_hub_seen_ns(struct service *s)
 {
-	return atomic_load(&s->hub_seen_ns);
+	return atomic_load(&s->hubs) ? clock_boot_ns() : atomic_load(&s->hub_seen_ns);
 }

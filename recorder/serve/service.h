@@ -47,6 +47,8 @@ int service_start(struct service *s, struct err *e);
 /* Ends every conversation and its thread. */
 void service_stop(struct service *s);
 void service_destroy(struct service *s);
+/* Joins the threads of clients that have gone, and tells of readings whose time has come. Called once a second. */
+void service_tick(struct service *s);
 /* When the hub was last connected, having asked `recover` or said `hub`; CLOCK_BOOTTIME, 0 = never. */
 uint64_t service_hub_seen_ns(struct service *s);
 

@@ -55,11 +55,17 @@ int conn_send_bytes(struct conn *c, uint8_t first, const void *p, size_t n)
 	return conn_sent(c, msg_put_bytes(&c->out, first, p, n));
 }
 
+void conn_is_hub(struct conn *c)
+{
+	if (!c->is_hub)
+		atomic_fetch_add(&c->s->hubs, 1);
+	c->is_hub = true;
+}
+
 bool conn_gone(struct conn *c)
 {
 	struct pollfd pfd = {.fd = c->fd, .events = POLLRDHUP};
-	if (c->is_hub)
-		atomic_store(&c->s->hub_seen_ns, clock_boot_ns());
+
 	return atomic_load(&c->s->stopping) || (poll(&pfd, 1, 0) > 0 && pfd.revents);
 }
 

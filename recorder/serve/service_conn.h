@@ -27,7 +27,8 @@ struct service {
 	struct conn *conns;
 	unsigned n;
 	atomic_bool stopping;
-	_Atomic uint64_t hub_seen_ns;
+	atomic_uint hubs;             /* connections of the hub's that are open */
+	_Atomic uint64_t hub_seen_ns; /* when the last of them ended */
 	struct ledger *ledger;
 	uint64_t conn_last; /* number of the newest connection */
 };
@@ -69,6 +70,8 @@ int conn_send_bytes(struct conn *c, uint8_t first, const void *p, size_t n);
 int conn_flush(struct conn *c);
 /* While following: has the client gone, or does the service stop? */
 bool conn_gone(struct conn *c);
+/* The client has asked `recover` or said `hub`: its connection is the hub's sign of life from now on. */
+void conn_is_hub(struct conn *c);
 /* For whom the request is: "for" of the hub's questions, the peer of all others. */
 void service_conn_origin(struct conn *c, const json_t *request);
 int conn_index(struct conn *c, struct err *e);

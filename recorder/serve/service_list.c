@@ -63,8 +63,7 @@ int service_recover(struct conn *c, const json_t *request, struct err *e)
 
 	if (conn_house(c, e))
 		return e->code;
-	c->is_hub = true;
-	(void)conn_gone(c);
+	conn_is_hub(c);
 	int rc = drain_live_now(c->s->p.drain, &r.now, e);
 	if (rc)
 		return rc;
@@ -83,8 +82,7 @@ int service_hub(struct conn *c, const json_t *request, struct err *e)
 	(void)request;
 	if (conn_house(c, e))
 		return e->code;
-	c->is_hub = true;
-	(void)conn_gone(c);
+	conn_is_hub(c);
 	return conn_send(c, json_pack("{s:b}", "end", 1));
 }
 

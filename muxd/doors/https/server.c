@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/sock.h"
+#include "base/tick.h"
 #include "base/wire.h"
 #include "muxd/doors/door.h"
 #include "muxd/doors/https/conn_http.h"
@@ -115,6 +116,7 @@ static void server_on_sweep(uv_timer_t *t)
 	struct rest_door *d = t->data;
 	uint64_t now = clock_boot_ns();
 
+	tick_start(t, server_on_sweep, SWEEP_MS);
 	for (struct conn *c = d->conns, *next; c; c = next) {
 		next = c->next;
 		conn_sweep(c, now);
@@ -254,7 +256,7 @@ static int open_handles(struct rest_door *d, struct err *e)
 	if (rc == 0)
 		rc = uv_check_start(&d->turns, conn_on_turns);
 	if (rc == 0)
-		rc = uv_timer_start(&d->sweep_timer, server_on_sweep, SWEEP_MS, SWEEP_MS);
+		tick_start(&d->sweep_timer, server_on_sweep, SWEEP_MS);
 	return rc ? err_set(e, ERR_SYS, "the API door's loop handles: %s", uv_strerror(rc)) : 0;
 }
 

@@ -6,6 +6,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/sock.h"
+#include "base/tick.h"
 #include "muxd/doors/ssh/conn.h"
 #include "muxd/doors/ssh/hostkey.h"
 #include "muxd/hub/broker.h"
@@ -167,6 +168,7 @@ static void door_on_sweep(uv_timer_t *h)
 {
 	struct ssh_door *d = h->data;
 
+	tick_start(h, door_on_sweep, SWEEP_MS);
 	for (struct ssh_conn *c = TAILQ_FIRST(&d->conns), *next; c; c = next) {
 		next = TAILQ_NEXT(c, link);
 		ssh_conn_sweep(c);
@@ -201,7 +203,7 @@ int ssh_door_open(struct hub *h, int listen_fd, int host_key_fd, struct ssh_door
 	}
 	uv_timer_init(d->loop, &d->retry);
 	uv_timer_init(d->loop, &d->sweep);
-	uv_timer_start(&d->sweep, door_on_sweep, SWEEP_MS, SWEEP_MS);
+	tick_start(&d->sweep, door_on_sweep, SWEEP_MS);
 	uv_idle_init(d->loop, &d->turn);
 	d->listener.data = d->retry.data = d->sweep.data = d->turn.data = d;
 	d->handles = 4;
