@@ -653,7 +653,7 @@ static void a_gap_in_the_journal_is_got_over(void **state)
 	munmap(a, sizeof(*a));
 }
 
-/* What came behind a checkpoint that reaches further than the log does now: rows of sessions alone still tell of it. */
+/* The EXIT comes behind a checkpoint that reaches further than the log will: the session's row alone tells of it. */
 static void end_behind_a_checkpoint_and_die(struct place *p, const struct id *id, uint64_t *at)
 {
 	start(p);
