@@ -796,6 +796,8 @@ static void process_loop(struct process *p)
 static void process_finish(struct process *p)
 {
 	service_destroy(p->service);
+	if (p->cutter)
+		cutter_settle(p->cutter);
 	if (p->drain)
 		drain_stop(p->drain);
 	witnesses_destroy(p->witnesses);

@@ -439,6 +439,14 @@ static void last_checkpoint(struct cutter *c)
 	}
 }
 
+void cutter_settle(struct cutter *c)
+{
+	uint64_t lsn;
+
+	if (c->idle_runs && drain_flush(c->p.drain, LAST_NS, &lsn) == 0)
+		(void)cutter_wait(c, lsn, NULL, LAST_NS, NULL);
+}
+
 void cutter_stop(struct cutter *c)
 {
 	pthread_mutex_lock(&c->lock);

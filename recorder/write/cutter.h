@@ -63,6 +63,11 @@ struct cutter_status {
 
 int cutter_create(const struct cutter_params *p, struct cutter **out, struct err *e);
 int cutter_start(struct cutter *c, struct err *e);
+/*
+ * Before the drain stops: everything journaled is cut, and what that has the cutter tell is queued. Two seconds at most
+ * for each; what is left then is the next start's.
+ */
+void cutter_settle(struct cutter *c);
 /* Stores a checkpoint; seals nothing by force. */
 void cutter_stop(struct cutter *c);
 void cutter_destroy(struct cutter *c);

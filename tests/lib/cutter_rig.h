@@ -105,6 +105,8 @@ static inline void start(struct place *p)
 static inline void stop(struct place *p)
 {
 	index_close(p->reader);
+	if (p->cutter)
+		cutter_settle(p->cutter);
 	if (p->drain)
 		drain_stop(p->drain);
 	cutter_destroy(p->cutter);

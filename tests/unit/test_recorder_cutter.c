@@ -317,6 +317,31 @@ static void the_last_records_are_in_the_index_at_the_end(void **state)
 	}
 }
 
+/* The cutter itself tells of an EXIT that came just before the end. */
+static void an_end_before_the_end_is_told(void **state)
+{
+	struct place *p = *state;
+	struct index_filter f = {.event = "session.streams", .limit = 100};
+	struct id id;
+	unsigned told = 0;
+
+	for (int round = 0; round < 5; round++) {
+		uint64_t at = 0;
+
+		start(p);
+		session_open(p, &id);
+		send_bytes(p, &id, &at, 1000);
+		consumed(p, NULL);
+		text(p, RING_EXIT, &id, "{\"cause\":\"exit\",\"code\":0}");
+		stop(p);
+	}
+	assert_int_equal(index_open_reader(p->path, &p->reader, NULL), 0);
+	assert_int_equal(index_audit(p->reader, &f, count_row, &told, NULL), 0);
+	index_close(p->reader);
+	p->reader = NULL;
+	assert_int_equal(told, 5);
+}
+
 static void old_recordings_leave_a_tombstone(void **state)
 {
 	struct place *p = *state;
@@ -495,7 +520,8 @@ int main(void)
 	    CUTTER_TEST(what_cannot_be_written_is_cut_later), CUTTER_TEST(session_without_its_open_is_kept),
 	    CUTTER_TEST(records_after_the_seal_open_nothing), CUTTER_TEST(damaged_open_recording_is_kept_and_cut_anew),
 	    CUTTER_TEST(sessions_of_a_lost_hub_are_ended),    CUTTER_TEST(the_last_records_are_in_the_index_at_the_end),
-	    CUTTER_TEST(old_recordings_leave_a_tombstone),    CUTTER_TEST(the_index_is_used_by_one_at_a_time),
+	    CUTTER_TEST(an_end_before_the_end_is_told),       CUTTER_TEST(old_recordings_leave_a_tombstone),
+	    CUTTER_TEST(the_index_is_used_by_one_at_a_time),
 	};
 	return cmocka_run_group_tests_name("recorder_cutter", tests, quiet, NULL);
 }

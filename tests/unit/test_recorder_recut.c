@@ -583,11 +583,31 @@ static void rename_in(const struct place *p, const char *from, const char *to)
 	assert_int_equal(rename(a, b), 0);
 }
 
-/* Nothing can be sealed meanwhile, however slow this is. */
+/* Nothing can be sealed while a file stands where sealed recordings go. */
+static void put_file_for_sealed(const struct place *p)
+{
+	char path[96];
+
+	rename_in(p, "sealed", "away");
+	snprintf(path, sizeof(path), "%s/sealed", p->dir);
+	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	assert_true(fd >= 0);
+	close(fd);
+}
+
+static void put_sealed_back(const struct place *p)
+{
+	char path[96];
+
+	snprintf(path, sizeof(path), "%s/sealed", p->dir);
+	assert_int_equal(unlink(path), 0);
+	rename_in(p, "away", "sealed");
+}
+
 static void run_and_die(struct place *p, struct across *a)
 {
 	start(p);
-	rename_in(p, "sealed", "away");
+	put_file_for_sealed(p);
 	send_bytes(p, &a->ended, &a->at[0], 1000);
 	text(p, RING_EXIT, &a->ended, "{\"cause\":\"exit\",\"code\":0}");
 	send_bytes(p, &a->goes_on, &a->at[1], 1000);
@@ -615,7 +635,7 @@ static struct across *lose_what_lies_between(struct place *p)
 	int status = -1;
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(status, 0);
-	rename_in(p, "away", "sealed");
+	put_sealed_back(p);
 	lose_ring(p);
 	lose_segments(p, kept);
 	return a;
@@ -657,7 +677,7 @@ static void a_gap_in_the_journal_is_got_over(void **state)
 static void end_behind_a_checkpoint_and_die(struct place *p, const struct id *id, uint64_t *at)
 {
 	start(p);
-	rename_in(p, "sealed", "away");
+	put_file_for_sealed(p);
 	let_segments_go(p, id, at);
 	text(p, RING_EXIT, id, "{\"cause\":\"exit\",\"code\":0}");
 	wait_state(p, id, "ended");
@@ -683,7 +703,7 @@ static void an_exit_lost_behind_a_checkpoint_is_missed(void **state)
 		end_behind_a_checkpoint_and_die(p, &id, &at);
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(status, 0);
-	rename_in(p, "away", "sealed");
+	put_sealed_back(p);
 	lose_ring(p);
 	lose_segments(p, kept);
 	start(p);
