@@ -180,6 +180,20 @@ static bool scan_byte(struct typeahead *t, char c)
 	return prompt && typeahead_on_mark(t, *prompt);
 }
 
+/* The first ESC from p on that a mark may begin with: colours, of which output is full, are passed over here. */
+static const char *next_escape(const char *p, const char *end)
+{
+	while (p < end && (p = memchr(p, '\033', (size_t)(end - p)))) {
+		if (end - p < 3)
+			return p;
+		for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]); i++)
+			if (p[1] == marks[i].text[1] && p[2] == marks[i].text[2])
+				return p;
+		p++;
+	}
+	return NULL;
+}
+
 static bool typeahead_scan(struct typeahead *t, const char *p, size_t n)
 {
 	const char *end = p + n;
@@ -187,7 +201,7 @@ static bool typeahead_scan(struct typeahead *t, const char *p, size_t n)
 
 	while (p < end && !stands) {
 		if (!t->mark_len)
-			p = memchr(p, '\033', (size_t)(end - p));
+			p = next_escape(p, end);
 		if (!p)
 			break;
 		stands = scan_byte(t, *p++);
