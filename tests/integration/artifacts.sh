@@ -1,7 +1,7 @@
 #!/bin/bash
 # Artifacts: a task's files outlive their sandbox, whole or absent, capped and for a time; of another task there are none.
 # What a round or a step of a workflow names becomes one when it ends.
-# tier: test, san
+# tier: test
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
 

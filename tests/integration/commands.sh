@@ -1,7 +1,7 @@
 #!/bin/bash
 # The command stream: what was entered at terminals, by whom, is in the audit log and in `session show`, exactly once, also
 # when net and recorder are killed meanwhile; what was not echoed is not.
-# tier: test, san, whole KILLS=20
+# tier: test, whole KILLS=20
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
 chmod 0711 "$tmp"

@@ -2,7 +2,7 @@
 # A pod template of an agent's own, at every door, for every value of kubernetes.pod_template_per_create and every scope: who may
 # not give one is refused by policy, before the backend is asked, in the log by name, and no sandbox is made. Who may is told by
 # this machine's backend that it has no pods; what a cluster makes of one is told in tests/e2e/k8s/stories/podtemplate.sh.
-# tier: test, san
+# tier: test
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
 chmod 0711 "$tmp"

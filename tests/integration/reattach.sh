@@ -2,7 +2,7 @@
 # A connection breaks under somebody's hands, more than once; they come back by `last`, by the session's id and by muxctl,
 # and find the shell as they left it. What was printed meanwhile is on the screen and in the recording, once. Somebody
 # watches, who cannot type; at the end the session is terminated from outside.
-# tier: test, san
+# tier: test
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
 

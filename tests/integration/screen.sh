@@ -2,7 +2,7 @@
 # Screens that come back: vim in a session, its client cut; another client, in a terminal of another kind, finds the same
 # screen cell by cell, with attributes, cursor and modes; again after kill -9 of the whole daemon; again while screen workers
 # are killed. Somebody who watches a flood and falls behind is shown the current screen, and the driver notices nothing.
-# tier: test, san
+# tier: test
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
 

@@ -3,7 +3,7 @@
   check     unit tests and corpora: in `make check` where what they are made of changed, in `make test` always, sanitized
   test      stories: in `make test`
   all       in `make test-all` alone
-Options of stories:
+Options, slice and whole of unit tests too, the others of stories:
   san       in `make test` once more, sanitized (hostile, kill, exact and slow ones)
   alone     nothing runs beside it: a story that measures, or takes the machine for itself
   slice A=1 what `make test` and `make test T=name` set, so that a long proof shows 20 s of itself at most
@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 LINE = re.compile(r"^(?:#|//| \*|/\*)\s*tier:\s*(.*?)\s*(?:\*/)?\s*$", re.M)
 HEAD = 3000  # bytes in which the line has to stand
 KINDS = {"unit": ("check",), "fuzz": ("check",), "story": ("test", "all"), "k8s": ("test", "all")}
-OPTIONS = {"unit": (), "fuzz": (), "story": ("san", "alone", "slice", "whole"), "k8s": ("slice", "whole")}
+OPTIONS = {"unit": ("slice", "whole"), "fuzz": (), "story": ("san", "alone", "slice", "whole"), "k8s": ("slice", "whole")}
 
 
 @dataclass

@@ -1,4 +1,4 @@
-// tier: check
+// tier: check, slice EVERY=3, whole EVERY=1
 /*
  * A daemon that dies between any two steps: lifecycle is dropped after each number of steps of a story and made again
  * on the same control.db, with the world as it was then, once with calls that were heard before the end and once with
@@ -147,6 +147,7 @@ static bool die_after(const struct story *s, int steps, bool late)
 	return !over;
 }
 
+/* EVERY=3: dies at each third step, beginning at one by chance. */
 static void from_each_step(void **state)
 {
 	static const struct story stories[] = {
@@ -160,18 +161,20 @@ static void from_each_step(void **state)
 	    {.name = "fork", .awake = true, .copied = true, .tell = fork_it},
 	    {.name = "stop without a copy", .awake = true, .copied = true, .tell = stop, .fails = true},
 	};
-	int deaths = 0;
+	const char *text = getenv("EVERY");
+	int every = text ? atoi(text) : 1, first = every > 1 ? (int)(clock_boot_ns() % (unsigned)every) : 0, deaths = 0;
 
 	(void)state;
 	(void)log_setup("test", "error", LOG_TEXT, 2, NULL);
 	for (size_t i = 0; i < sizeof(stories) / sizeof(stories[0]); i++)
 		for (int late = 0; late < 2; late++)
-			for (int n = 0; n < 60; n++) {
+			for (int n = first; n < 60; n += every) {
 				deaths++;
 				if (!die_after(&stories[i], n, late))
 					break;
 			}
-	print_message("%d deaths in %zu stories\n", deaths, sizeof(stories) / sizeof(stories[0]));
+	print_message("%d deaths in %zu stories, every %d from %d\n", deaths, sizeof(stories) / sizeof(stories[0]),
+		      every, first);
 }
 
 /* Between the sandbox's end and the row that says so: the snapshot it names is not of what is in the workspace. */

@@ -1,4 +1,4 @@
-// tier: check
+// tier: check, slice BULK_MB=20, whole BULK_MB=100
 /*
  * The bytes of exec streams against a fake API server: bulk both ways, windows, input, and who does not answer any
  * more. Real kubelets are in tests/e2e/k8s.
@@ -7,7 +7,21 @@
 
 /* --- bulk, both ways, byte by byte */
 
-#define BULK (100 * UINT64_C(1000000) + 12345)
+/* BULK_MB: of 1,000,000 bytes each (100). */
+static uint64_t bulk(void)
+{
+	const char *text = getenv("BULK_MB");
+
+	return (text ? strtoull(text, NULL, 10) : 100) * 1000000 + 12345;
+}
+
+static const char *of_bulk(const char *verb)
+{
+	static char script[64];
+
+	snprintf(script, sizeof(script), "%s %llu", verb, (unsigned long long)bulk());
+	return script;
+}
 
 static void check_bulk_out(const char *by, const char *script, uint64_t total)
 {
@@ -26,8 +40,8 @@ static void check_bulk_out(const char *by, const char *script, uint64_t total)
 static void test_bulk_out(void **state)
 {
 	(void)state;
-	check_bulk_out("tls", "bytes 100012345", BULK);
-	check_bulk_out("plain", "bytes 100012345", BULK);
+	check_bulk_out("tls", of_bulk("bytes"), bulk());
+	check_bulk_out("plain", of_bulk("bytes"), bulk());
 	check_bulk_out("tls", "bytes 200000 1", 200000);
 	check_bulk_out("tls", "bytes 10000000 65536", 10000000);
 	check_bulk_out("plain", "fragment bytes 20000 3000", 20000);
@@ -56,9 +70,9 @@ static void check_bulk_in(const char *by, const char *script, uint64_t total, bo
 static void test_bulk_in(void **state)
 {
 	(void)state;
-	check_bulk_in("tls", "sink", BULK, true);
-	check_bulk_in("plain", "sink", BULK, true);
-	check_bulk_in("tls", "v4 sink 100012345", BULK, false);
+	check_bulk_in("tls", "sink", bulk(), true);
+	check_bulk_in("plain", "sink", bulk(), true);
+	check_bulk_in("tls", of_bulk("v4 sink"), bulk(), false);
 	check_bulk_in("tls", "sink", 0, true);
 	check_bulk_in("plain", "sink", 1, true);
 }
