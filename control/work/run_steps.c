@@ -164,7 +164,11 @@ static void take_next(struct run *r)
 {
 	struct artifact_wish wish;
 	struct workflow_step s;
-	struct work_take t = {.sandbox = r->sandbox, .lease = r->row.lease, .run = r->row.run, .round = r->last.round};
+	struct work_take t = {.sandbox = r->sandbox,
+			      .lease = r->row.lease,
+			      .run = r->row.run,
+			      .round = r->last.round,
+			      .sandbox_id = r->last.sandbox_id};
 
 	workflow_step(r->definition, r->step - 1, &s);
 	if (!*r->last.round || r->taking >= json_array_size(s.artifacts)) {

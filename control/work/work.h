@@ -62,6 +62,7 @@ struct work_exec {
 
 struct work_result {
 	char round[ID_STR_LEN]; /* "": it never became one */
+	struct id sandbox_id;   /* it ran in */
 	char cause[16];         /* exit, timeout, killed, oom, lost, unknown, not_started, idle_timeout */
 	int code, signal;       /* -1, 0: none */
 	char message[200];
@@ -75,7 +76,8 @@ struct work_result {
 /* A file of the sandbox, or the output of a round in it, is to become an artifact. Borrowed for the call. */
 struct work_take {
 	const char *sandbox, *lease, *run;
-	const char *round; /* the step's */
+	const char *round;    /* the step's */
+	struct id sandbox_id; /* which ran in that one; no other is made or woken for a path */
 	const char *name;
 	const char *path; /* NULL: the round's output */
 	bool is_stderr;

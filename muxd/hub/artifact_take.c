@@ -197,6 +197,7 @@ static void take_fetch(struct taking *t, const struct artifact_take *from)
 				       .task = t->task,
 				       .file = &file,
 				       .timeout_ns = from->timeout_ns,
+				       .only_in = from->made_by ? &from->sandbox : NULL,
 				       .head = UINT64_MAX,
 				       .tail = UINT64_MAX};
 

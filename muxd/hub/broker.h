@@ -163,6 +163,11 @@ struct exec_spec {
 	size_t secret_len;
 	/* Rounds: what becomes an artifact at the end, a list as artifact_wishes_check() has it; scope files. NULL */
 	const json_t *artifacts;
+	/*
+	 * In the sandbox of this sandbox_id alone, as long as it runs: none is made or woken for it, nor one that is
+	 * being stopped held. ERR_LINK_LOST. NULL: in the agent's, which is made or woken.
+	 */
+	const struct id *only_in;
 };
 #define SECRET_FD 3
 

@@ -41,7 +41,8 @@ struct artifact_take {
 	const char *agent, *path; /* path: as struct file_spec has it; NULL: */
 	struct id round;          /* ... this round's */
 	int stream;
-	const char *made_by;    /* id of the round at whose end it is taken; NULL: none */
+	const char *made_by; /* id of the round at whose end it is taken; NULL: none */
+	struct id sandbox;   /* ... which ran in that one: it is fetched from there or not at all (exec_spec.only_in) */
 	const char *media_type; /* NULL */
 	bool only_new;
 	uint64_t timeout_ns; /* of the transfer; 0: files.timeout */

@@ -29,6 +29,8 @@ struct open_job {
 	struct request rq;
 	enum session_kind kind;
 	struct launch launch;
+	bool never_wakes; /* it runs in only_in or nowhere */
+	struct id only_in;
 	const struct attachment_ops *ops;
 	void *ops_arg;
 	broker_open_done *done;
@@ -204,6 +206,17 @@ static int enter_shell(struct open_job *j, struct err *e)
 
 static void broker_open_on_ready(void *arg, int rc, const struct err *e);
 
+/* For what runs in one sandbox or nowhere. */
+static int check_sandbox(const struct open_job *j, struct err *e)
+{
+	const struct agent *a = j->agent;
+
+	if (!j->never_wakes || (a->state == AGENT_UP && !a->stopping && id_equal(&a->linked, &j->only_in)))
+		return 0;
+	return err_set(e, ERR_LINK_LOST,
+		       "the sandbox of %s that it ran in has ended, is being stopped, or cannot be reached", a->name);
+}
+
 /* The sandbox is awake, and the record can be written. From here on the session carries the job. */
 static void broker_open_begin(void *arg, int rc, const struct err *e)
 {
@@ -213,6 +226,11 @@ static void broker_open_begin(void *arg, int rc, const struct err *e)
 
 	if (rc) {
 		job_fail(j, rc, e);
+		return;
+	}
+	rc = check_sandbox(j, &here);
+	if (rc) {
+		job_fail(j, rc, &here);
 		return;
 	}
 	/* The record may have been waited for, and its sandbox may have gone or be ending by now: it is woken again. */
@@ -244,7 +262,7 @@ static void broker_open_begin(void *arg, int rc, const struct err *e)
 	s->on_opened = broker_open_on_opened;
 	s->opened_arg = j;
 	if (s->launch.artifacts)
-		rc = round_wishes_begin(s, &j->rq);
+		rc = round_wishes_begin(s, &j->rq, &j->agent->linked);
 	if (!rc && s->launch.exec_id)
 		rc = exec_ids_add(j->hub->exec_ids, j->agent->name, j->rq.grant.principal, s->launch.exec_id, &s->id,
 				  s->launch.digest);
@@ -308,11 +326,15 @@ static void broker_open_on_named(void *arg, const struct sandbox_answer *r)
 
 	if (!rc && !(j->agent = agent_get(j->hub, r->name)))
 		rc = err_set(&here, ERR_NOMEM, "no memory"), e = &here;
+	if (!rc && (rc = check_sandbox(j, &here)))
+		e = &here;
 	if (rc) {
 		job_fail(j, rc, e);
 		return;
 	}
-	if (!seen_before(j))
+	if (j->never_wakes)
+		broker_open_on_ready(j, 0, NULL);
+	else if (!seen_before(j))
 		agent_need(j->agent, broker_open_on_ready, j);
 }
 
@@ -343,6 +365,9 @@ void broker_open(struct hub *h, const struct request *rq, const struct exec_spec
 	j->hub = h;
 	j->rq = *rq;
 	j->kind = spec->kind;
+	j->never_wakes = spec->only_in;
+	if (spec->only_in)
+		j->only_in = *spec->only_in;
 	j->ops = ops;
 	j->ops_arg = ops_arg;
 	j->done = done;

@@ -101,13 +101,14 @@ static void shell_on_opened(void *arg, int rc, const struct err *e, struct sessi
 static void shell_on_named(void *arg, const struct sandbox_answer *r)
 {
 	struct shell_job *j = arg;
-	const struct id *now;
 	struct shell_owner o = {j->agent, j->rq.grant.principal};
+	const struct id *now = r->rc ? NULL : sandbox_now(j->hub, r->name);
 	struct exec_spec spec = {.kind = SESSION_ROUND,
 				 .agent = j->agent,
 				 .task = j->task[0] ? j->task : NULL,
 				 .shell = j->name,
 				 .shell_end = true,
+				 .only_in = now, /* which keeps it: none is woken to forget it */
 				 .timeout_ns = END_TIMEOUT_NS,
 				 .head = UINT64_MAX,
 				 .tail = UINT64_MAX};
@@ -117,7 +118,6 @@ static void shell_on_named(void *arg, const struct sandbox_answer *r)
 		return;
 	}
 	text_put(j->agent, sizeof(j->agent), r->name);
-	now = sandbox_now(j->hub, j->agent);
 	if (!j->name[0])
 		shell_answer(j, 0, NULL, json_pack("{s:o}", "shells", shells_list(j->hub->shells, &o, now)));
 	else if (now && shells_kept_in(j->hub->shells, &o, j->name, now))

@@ -222,6 +222,7 @@ static void own_log(void *ctx, const char *sandbox, work_log_done *done, void *a
 
 struct exec_job {
 	struct session_waiter waiter;
+	struct id sandbox_id; /* as its round began */
 	work_exec_done *done;
 	void *arg;
 };
@@ -236,7 +237,7 @@ static void broker_work_on_round_end(void *arg, struct session *s)
 {
 	struct exec_job *j = arg;
 	const struct session_result *r = session_result(s);
-	struct work_result out = {.cause = "unknown", .code = -1};
+	struct work_result out = {.cause = "unknown", .code = -1, .sandbox_id = j->sandbox_id};
 
 	memcpy(out.round, s->id_text, sizeof(out.round));
 	if (r) {
@@ -257,6 +258,8 @@ static void broker_work_on_round(void *arg, int rc, const struct err *e, struct 
 {
 	struct exec_job *j = arg;
 	(void)a, (void)seen; /* it has no exec_id: a run begins each of its steps once */
+	if (!rc)
+		j->sandbox_id = s->agent->linked;
 	if (rc) {
 		j->done(j->arg, rc, e, NULL);
 		free(j);
@@ -325,6 +328,7 @@ static void take(void *ctx, void *auth, const struct work_take *t, work_take_don
 				  .path = t->path,
 				  .stream = t->is_stderr ? STREAM_STDERR : STREAM_OUTPUT,
 				  .made_by = t->round,
+				  .sandbox = t->sandbox_id,
 				  .timeout_ns = t->timeout_ns};
 	struct take_job *j = calloc(1, sizeof(*j));
 	struct hub *h = ctx;

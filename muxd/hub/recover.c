@@ -44,16 +44,21 @@ static int parse_kind(const char *s, enum session_kind *out)
 
 static void restore_grant(struct grant *g, const json_t *open)
 {
-	const char *principal = "", *kind = "", *reason = "", *id = "";
+	const char *principal = "", *kind = "", *reason = "", *id = "", *task = "";
 	int64_t expires = 0;
+	bool own_task = false;
 
 	(void)json_opt_str(open, "principal", &principal, NULL);
 	(void)json_opt_str(open, "principal_kind", &kind, NULL);
 	(void)json_opt_str(open, "reason", &reason, NULL);
 	(void)json_opt_str(open, "grant_id", &id, NULL);
 	(void)json_opt_int(open, "grant_expires_ns", 0, INT64_MAX, &expires, NULL);
+	(void)json_opt_bool(open, "grant_task", &own_task, NULL);
+	(void)json_opt_str(open, "task", &task, NULL);
 	text_put(g->principal, sizeof(g->principal), principal);
 	text_put(g->reason, sizeof(g->reason), reason);
+	text_put(g->task, sizeof(g->task),
+		 own_task ? task : ""); /* one of the call alone opens nobody else's artifacts */
 	(void)grant_kind_parse(kind, &g->kind, NULL);
 	(void)id_parse(id, &g->id);
 	g->expires_ns = expires;
@@ -183,6 +188,15 @@ static int restore_keeps(struct session *s)
 	return 0;
 }
 
+/* Of the sandbox that it ran in; nil where OPEN has none. */
+static int restore_wishes(struct session *s, const json_t *open)
+{
+	struct id sandbox = {0};
+
+	(void)id_parse(json_string_value(json_object_get(open, "sandbox_id")) ?: "", &sandbox);
+	return s->launch.artifacts ? round_wishes_restore(s, &sandbox) : 0;
+}
+
 static int restore_session(struct hub *h, const struct id *id, const json_t *open, const json_t *offsets, struct err *e)
 {
 	const char *agent, *kind_name;
@@ -210,8 +224,8 @@ static int restore_session(struct hub *h, const struct id *id, const json_t *ope
 	if (!rc)
 		rc = restore_keeps(s);
 	restore_input(s, open);
-	if (!rc && s->launch.artifacts)
-		rc = round_wishes_restore(s);
+	if (!rc)
+		rc = restore_wishes(s, open);
 	s->size_unsure = true;
 	s->caller_changed = true; /* whose input the record has last is not known */
 	if (!rc)

@@ -24,7 +24,7 @@ static void keep_on_taken(void *arg, int rc, const struct err *e, json_t *row)
 
 static void keep_next(struct round_wishes *k)
 {
-	struct artifact_take take = {.task = k->task, .name = NULL, .made_by = k->id_text};
+	struct artifact_take take = {.task = k->task, .made_by = k->id_text, .sandbox = k->sandbox};
 	struct artifact_wish w;
 
 	if (k->next == json_array_size(k->wishes)) {

@@ -78,7 +78,7 @@ static bool wants_output(const json_t *wishes)
 	return false;
 }
 
-int round_wishes_begin(struct session *s, const struct request *rq)
+int round_wishes_begin(struct session *s, const struct request *rq, const struct id *sandbox)
 {
 	struct round_wishes *k = calloc(1, sizeof(*k));
 
@@ -89,6 +89,7 @@ int round_wishes_begin(struct session *s, const struct request *rq)
 	k->hub = s->hub;
 	k->rq = *rq;
 	k->round = s->id;
+	k->sandbox = *sandbox;
 	memcpy(k->id_text, s->id_text, sizeof(k->id_text));
 	text_put(k->agent, sizeof(k->agent), s->agent->name);
 	text_put(k->task, sizeof(k->task), s->launch.task);
@@ -100,7 +101,7 @@ int round_wishes_begin(struct session *s, const struct request *rq)
 	return 0;
 }
 
-int round_wishes_restore(struct session *s)
+int round_wishes_restore(struct session *s, const struct id *sandbox)
 {
 	struct request rq;
 
@@ -109,6 +110,5 @@ int round_wishes_restore(struct session *s)
 	 */
 	rq.grant.scopes = SCOPE_FILES | SCOPE_ROUNDS;
 	text_put(rq.grant.agent, sizeof(rq.grant.agent), s->agent->name);
-	text_put(rq.grant.task, sizeof(rq.grant.task), s->launch.task);
-	return round_wishes_begin(s, &rq);
+	return round_wishes_begin(s, &rq, sandbox);
 }

@@ -19,16 +19,17 @@ struct round_wishes {
 	TAILQ_ENTRY(round_wishes) entry;
 	struct hub *hub;
 	struct request rq;
-	struct id round;
+	struct id round, sandbox; /* sandbox: it ran in, by its sandbox_id */
 	char id_text[ID_STR_LEN], agent[AGENT_NAME_MAX + 1], task[GRANT_NAME_MAX + 1];
 	json_t *wishes, *results;
 	size_t next;
 };
 
-/* Of a round whose launch has a list of them; rq is copied, and wiped at the end. ERR_NOMEM. */
-int round_wishes_begin(struct session *s, const struct request *rq);
+/* Of a round whose launch has a list of them; rq is copied, and wiped at the end. sandbox: its sandbox_id. ERR_NOMEM.
+ */
+int round_wishes_begin(struct session *s, const struct request *rq, const struct id *sandbox);
 /* The same of one from before a restart, in its own grant's name: output needs a token, which nobody kept. */
-int round_wishes_restore(struct session *s);
+int round_wishes_restore(struct session *s, const struct id *sandbox);
 /* The next one is done: rc and message, or the artifact's row. */
 void round_wishes_result(struct round_wishes *k, int rc, const char *message, const json_t *row);
 void round_wishes_free(struct round_wishes *k);

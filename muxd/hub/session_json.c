@@ -85,6 +85,8 @@ json_t *session_open_json(const struct session *s)
 	if (!o)
 		return NULL;
 	json_object_set_new(o, "argv", argv_json(l->argv, SIZE_MAX, &cut));
+	if (g->task[0]) /* the task is the grant's, not the call's alone */
+		json_object_set_new(o, "grant_task", json_true());
 	json_object_set_new(o, "env_names", env_names(l->env));
 	json_object_set_new(o, "command", json_boolean(l->command != NULL));
 	json_object_set_new(o, "head", json_integer((json_int_t)l->head));

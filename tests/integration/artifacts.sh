@@ -151,7 +151,27 @@ equal "and two of one name" "/artifacts/1" \
 	"$(api "$T" POST /v1/agents/demo/rounds '{"argv":["true"],"artifacts":[{"name":"a","path":"r"},{"name":"a","path":"s"}]}' | jq -r '.error.message | split(":")[0]')"
 equal "and a grant without files" forbidden \
 	"$(api "$(new_token demo agent rounds)" POST /v1/agents/demo/rounds '{"argv":["true"],"artifacts":[{"name":"a","path":"r"}]}' | code)"
+# What ends the sandbox ends the round, and nothing makes or wakes one for what it named.
+boss=$(PRINCIPAL=boss new_token '*' service lifecycle)
+for way in "DELETE ?reason=story&wipe=true" 'POST /stop {"reason":"story"}' 'POST /terminate {"reason":"story"}'; do
+	read -r method path body <<<"$way"
+	agent=asleep-$RANDOM
+	round=$(api "$(new_token $agent agent files,rounds)" POST "/v1/agents/$agent/rounds" \
+		'{"command":"sleep 100","yield_ms":0,"artifacts":[{"name":"unfetched","path":"f"}]}' | jq -r .round_id)
+	api "$boss" "$method" "/v1/agents/$agent$path" "$body" | code >"$tmp/code"
+	TOKEN=$(new_token $agent agent files,rounds)
+	named() { api "$TOKEN" GET "/v1/rounds/$round" | jq -r '.artifacts[0] | "\(.state) \(.error.code)"' | grep -qx 'failed link_lost'; }
+	wait_for 15 named || fail "$way: $(cat "$tmp/code") $(api "$TOKEN" GET "/v1/rounds/$round" | jq -c '[.exit, .artifacts]')"
+	equal "after $method $path no sandbox is there, nor was another made" "" \
+		"$(api "$TOKEN" GET "/v1/agents/$agent" | jq -r '.state // empty' | grep -E 'running|starting|waking' || true)"
+	unset TOKEN
+done
 # A daemon that is killed while the round runs takes the files of it none the less.
+other=$(muxctl grant create --agent demo --principal other --kind agent --scopes files,rounds --ttl 5m --reason other -o json | jq -r .token)
+c -o /dev/null -X DELETE "$(at out)"
+put theirs "$tmp/empty" >/dev/null
+late=$(api "$other" POST /v1/agents/demo/rounds '{"task_id":"story","command":"sleep 1.5; echo other >o","wait_ms":0,
+ "artifacts":[{"name":"theirs","path":"o"}]}' | jq -r .round_id)
 round=$(api "$T" POST /v1/agents/demo/rounds '{"command":"sleep 1.5; echo late >l","wait_ms":0,"artifacts":[{"name":"late","path":"l"}]}' | jq -r .round_id)
 back() { [ "$(curl -s -o /dev/null -w '%{http_code}' --unix-socket "$MUXD_STATE/api.sock" http://localhost/readyz)" = 200 ]; }
 net=$(ready pids.net)
@@ -159,6 +179,10 @@ kill -KILL "$net"
 again() { [ "$(ready pids.net)" != "$net" ] && back; }
 wait_for 20 again || fail "the daemon does not come back"
 wait_for 20 taken kept && ok "a round goes on over kill -9, and its file is kept" || fail "$(api "$T" GET "/v1/rounds/$round" | jq -c '[.state, .artifacts]')"
+refused() { [ "$(api "$other" GET "/v1/rounds/$late" | jq -r '.artifacts[0].error.code')" = conflict ]; }
+wait_for 20 refused || fail "another principal's: $(api "$other" GET "/v1/rounds/$late" | jq -c .artifacts)"
+equal "and a grant without a task replaces nobody else's by that" "tester 0" "$(c "$(at)" | jq -r '.artifacts[] | select(.name == "theirs") | "\(.principal) \(.size)"')"
+c -o /dev/null -X DELETE "$(at theirs)"
 
 # --- of a workflow: before its sandbox is given back
 svc=$(PRINCIPAL=planner muxctl grant create --agent '*' --principal planner --kind service --scopes lifecycle,rounds,files --ttl 10m --reason wf -o json | jq -r .token)
