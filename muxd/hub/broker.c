@@ -51,11 +51,6 @@ int broker_sessions(struct hub *h, const struct request *rq, const struct sessio
 	return 0;
 }
 
-static bool is_owner(const struct request *rq, const struct session *s)
-{
-	return strcmp(rq->grant.principal, s->grant.principal) == 0;
-}
-
 int broker_terminate(struct hub *h, const struct request *rq, const struct id *session, const char *reason,
 		     struct err *e)
 {
@@ -71,7 +66,7 @@ int broker_terminate(struct hub *h, const struct request *rq, const struct id *s
 		broker_hide(h, rq, s, "terminate");
 		return ERR_NOT_FOUND;
 	}
-	need = is_owner(rq, s) ? scope_of(s->kind) : rq->grant.scopes & SCOPE_ADMIN ? SCOPE_ADMIN : SCOPE_DRIVE;
+	need = broker_owns(rq, s) ? scope_of(s->kind) : rq->grant.scopes & SCOPE_ADMIN ? SCOPE_ADMIN : SCOPE_DRIVE;
 	rc = broker_check(h, rq, s->agent->name, need, "terminate", e);
 	if (!rc && reason && *reason) /* it is shown on the terminals of all who look */
 		rc = reason_check(reason, e);
@@ -102,7 +97,7 @@ int broker_attach(struct hub *h, const struct request *rq, const char *agent, co
 	} else {
 		TAILQ_FOREACH(each, &h->order, order)
 		if (!s && each->kind == SESSION_TERMINAL && each->state != SESSION_ENDED &&
-		    (!agent || !*agent || target_covers(agent, each->agent->name)) && is_owner(rq, each))
+		    (!agent || !*agent || target_covers(agent, each->agent->name)) && broker_owns(rq, each))
 			s = each;
 	}
 	err_set(e, ERR_NOT_FOUND, NO_SESSION);
@@ -114,7 +109,8 @@ int broker_attach(struct hub *h, const struct request *rq, const char *agent, co
 	}
 	if (agent && *agent && !target_covers(agent, s->agent->name))
 		return ERR_NOT_FOUND;
-	rc = broker_check_any(h, rq, s->agent->name, attach_scope(s->kind, role, is_owner(rq, s)), "attach", e);
+	rc = broker_check_any(h, rq, s->agent->name, attach_scope(s->kind, role, broker_owns(rq, s), s->launch.pty),
+			      "attach", e);
 	if (rc)
 		return rc;
 	if (s->kind == SESSION_FILE || s->kind == SESSION_PORT)

@@ -200,6 +200,8 @@ void broker_locate(struct hub *h, const struct request *rq, const char *id, cons
  * Where ops has `screen`, the client of a terminal is shown the current screen first (attachment.h), else the recent
  * output (as much as the ring holds); then the live stream.
  */
+/* The role of who asks for none: driver where the grant may type on it. A session that is not at hand: observer. */
+enum attachment_role broker_attach_role(struct hub *h, const struct request *rq, const struct id *session);
 int broker_attach(struct hub *h, const struct request *rq, const char *agent, const char *name,
 		  enum attachment_role role, const struct attachment_ops *ops, void *ops_arg, struct attachment **out,
 		  struct err *e);

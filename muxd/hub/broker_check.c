@@ -21,11 +21,26 @@ uint32_t scope_of(enum session_kind k)
 	return scopes[k];
 }
 
-uint32_t attach_scope(enum session_kind k, enum attachment_role role, bool own)
+/* A round's own principal reads and types by calls, too; but for its terminal's input (broker_find_typed()). */
+uint32_t attach_scope(enum session_kind k, enum attachment_role role, bool own, bool typed)
 {
-	uint32_t round = own && k == SESSION_ROUND ? SCOPE_ROUNDS : 0; /* who runs it reads and types by calls, too */
+	bool by_calls = own && k == SESSION_ROUND && !(typed && role == ROLE_DRIVER);
 
-	return round | (role == ROLE_OBSERVER ? SCOPE_OBSERVE : own ? SCOPE_TERMINAL : SCOPE_DRIVE);
+	return (by_calls ? SCOPE_ROUNDS : 0) | (role == ROLE_OBSERVER ? SCOPE_OBSERVE
+						: own                 ? SCOPE_TERMINAL
+								      : SCOPE_DRIVE);
+}
+
+enum attachment_role attach_role(const struct grant *g, enum session_kind k, bool own, bool typed)
+{
+	return g->scopes & attach_scope(k, ROLE_DRIVER, own, typed) ? ROLE_DRIVER : ROLE_OBSERVER;
+}
+
+enum attachment_role broker_attach_role(struct hub *h, const struct request *rq, const struct id *session)
+{
+	const struct session *s = hub_session_find(h, session);
+
+	return s ? attach_role(&rq->grant, s->kind, broker_owns(rq, s), s->launch.pty) : ROLE_OBSERVER;
 }
 
 void broker_audit_refused(struct hub *h, const struct origin *from, const char *what, const struct grant *who,
@@ -161,7 +176,7 @@ void broker_hide(struct hub *h, const struct request *rq, const struct session *
 				"a session that this grant may not know of"));
 }
 
-static bool owns(const struct request *rq, const struct session *s)
+bool broker_owns(const struct request *rq, const struct session *s)
 {
 	return grant_owns(&rq->grant, s->grant.principal, s->launch.work.run[0], s->launch.task);
 }
@@ -172,7 +187,7 @@ bool broker_may_see(const struct request *rq, const struct session *s)
 
 	if (grant_allows(g, s->agent->name, 0, NULL))
 		return false;
-	return g->scopes & (SCOPE_OBSERVE | SCOPE_REPLAY | SCOPE_DRIVE | SCOPE_ADMIN) || owns(rq, s);
+	return g->scopes & (SCOPE_OBSERVE | SCOPE_REPLAY | SCOPE_DRIVE | SCOPE_ADMIN) || broker_owns(rq, s);
 }
 
 /*
@@ -206,7 +221,7 @@ int broker_find_round(struct hub *h, const struct request *rq, const struct id *
 		broker_hide(h, rq, s, what);
 		return ERR_NOT_FOUND;
 	}
-	owner = owns(rq, s);
+	owner = broker_owns(rq, s);
 	*out = s;
 	if (!scope)
 		return check_look(h, rq, s, owner, what, e);
@@ -218,7 +233,7 @@ int broker_find_typed(struct hub *h, const struct request *rq, const struct id *
 {
 	int rc = broker_find_round(h, rq, round, SCOPE_ROUNDS, what, out, e);
 
-	if (rc || !(*out)->launch.pty || !owns(rq, *out))
+	if (rc || !(*out)->launch.pty || !broker_owns(rq, *out))
 		return rc;
 	return broker_check(h, rq, (*out)->agent->name, SCOPE_TERMINAL, what, e);
 }

@@ -9,8 +9,12 @@
 #include "muxd/hub/session.h"
 
 uint32_t scope_of(enum session_kind k);
-/* One of these is enough. */
-uint32_t attach_scope(enum session_kind k, enum attachment_role role, bool own);
+/* One of these is enough. typed: it has a terminal. */
+uint32_t attach_scope(enum session_kind k, enum attachment_role role, bool own, bool typed);
+/* The role that its scopes give who asks for none. */
+enum attachment_role attach_role(const struct grant *g, enum session_kind k, bool own, bool typed);
+/* Is it this grant's own (grant_owns())? Another task's of the same principal is another's. */
+bool broker_owns(const struct request *rq, const struct session *s);
 int broker_check(struct hub *h, const struct request *rq, const char *agent, uint32_t scopes, const char *what,
 		 struct err *e); /* grant in force and wide enough; refusals are audited */
 /* A refusal by policy is an event with what was asked for; agent NULL: no certain one. Returns e->code. */

@@ -163,19 +163,17 @@ void round_recall(struct hub *h, const struct request *rq, const struct id *roun
 static int may_attach(const struct recall *r, const json_t *facts, struct err *e)
 {
 	const char *kind = recall_text(facts, "kind");
-	bool own = strcmp(recall_text(facts, "principal"), r->rq.grant.principal) == 0;
-	bool round = strcmp(kind, session_kind_name(SESSION_ROUND)) == 0;
-	uint32_t scopes = r->rq.grant.scopes;
-	int role = r->role;
+	const json_t *open = json_object_get(facts, "open");
+	bool own = grant_owns(&r->rq.grant, recall_text(facts, "principal"), *recall_text(open, "run_id"),
+			      recall_text(open, "task"));
+	enum session_kind k = strcmp(kind, session_kind_name(SESSION_ROUND)) == 0 ? SESSION_ROUND : SESSION_EXEC;
+	bool typed = json_is_true(json_object_get(open, "pty"));
+	enum attachment_role role =
+	    r->role < 0 ? attach_role(&r->rq.grant, k, own, typed) : (enum attachment_role)r->role;
 
 	if (strcmp(kind, session_kind_name(SESSION_FILE)) == 0 || strcmp(kind, session_kind_name(SESSION_PORT)) == 0)
 		return err_set(e, ERR_NOT_FOUND, NO_SESSION);
-	if (role < 0)
-		role = scopes & SCOPE_DRIVE || (own && scopes & (SCOPE_TERMINAL | (round ? SCOPE_ROUNDS : 0)))
-			   ? ROLE_DRIVER
-			   : ROLE_OBSERVER;
-	return broker_check_any(r->hub, &r->rq, recall_text(facts, "agent"),
-				attach_scope(round ? SESSION_ROUND : SESSION_EXEC, (enum attachment_role)role, own),
+	return broker_check_any(r->hub, &r->rq, recall_text(facts, "agent"), attach_scope(k, role, own, typed),
 				"attach", e);
 }
 

@@ -237,21 +237,10 @@ static void ask_past(struct ws *w)
 		no_memory(w);
 }
 
-static enum attachment_role role_of(const struct ws *w)
-{
-	const struct session *s = hub_session_find(w->conn->door->hub, &w->session);
-	const struct grant *g = &w->rq.grant;
-	bool own = s && strcmp(session_principal(s), g->principal) == 0;
-	uint32_t runs = SCOPE_TERMINAL | (own && session_kind(s) == SESSION_ROUND ? SCOPE_ROUNDS : 0);
-
-	if (w->role >= 0)
-		return (enum attachment_role)w->role;
-	return g->scopes & SCOPE_DRIVE || (own && g->scopes & runs) ? ROLE_DRIVER : ROLE_OBSERVER;
-}
-
 static void ask_attach(struct ws *w)
 {
-	enum attachment_role role = role_of(w);
+	enum attachment_role role =
+	    w->role >= 0 ? (enum attachment_role)w->role : broker_attach_role(w->conn->door->hub, &w->rq, &w->session);
 	uint64_t missing = 0;
 	struct err e = {0};
 	char id[ID_STR_LEN];
