@@ -92,7 +92,8 @@ int attachment_seek(struct attachment *a, int stream, uint64_t offset, uint64_t 
 
 /*
  * Input, journaled before the sandbox gets it. Returns bytes taken (0: wait for
- * `writable`), ERR_FORBIDDEN for an observer, ERR_ENDED, ERR_RECORD_UNAVAILABLE.
+ * `writable`), ERR_FORBIDDEN for an observer, ERR_ENDED, ERR_RECORD_UNAVAILABLE, ERR_BAD_STATE of a program that was
+ * started without input (stdin_open).
  */
 ssize_t attachment_input(struct attachment *a, const void *p, size_t n);
 int attachment_input_eof(struct attachment *a);

@@ -352,6 +352,9 @@ void broker_witness_heads(struct hub *h, const char *log_id, size_t limit, broke
  * stdin. */
 int broker_round_stdin(struct hub *h, const struct request *rq, const struct id *round, uint64_t offset, const void *p,
 		       size_t n, bool eof, size_t *out_taken, struct err *e);
+/* All of these bytes or none: ERR_AGAIN where there is no room for them now. */
+int broker_round_type(struct hub *h, const struct request *rq, const struct id *round, const void *p, size_t n,
+		      struct err *e);
 /*
  * Of a round with a terminal (ERR_BAD_STATE for others): its size, for who may type into it; and what it shows, for who
  * may look at it, as ERR_ENDED once it has ended. pic (muxd/screen/picture.h) is valid during the call; exact: false
@@ -369,6 +372,9 @@ struct round_wait {
 struct picture;
 typedef void broker_screen_done(void *arg, int rc, const struct err *e, uint64_t offset, bool exact,
 				const struct picture *pic);
+/* For who may type into it: what keys its program wants now (pic->flags). Nothing is shown, and nothing is told. */
+void broker_round_mode(struct hub *h, const struct request *rq, const struct id *round, broker_screen_done *done,
+		       void *arg);
 /* wait NULL: at once. */
 void broker_round_screen(struct hub *h, const struct request *rq, const struct id *round, const struct round_wait *wait,
 			 broker_screen_done *done, void *arg);

@@ -66,6 +66,7 @@ struct look_job {
 	struct hub *hub;
 	struct request rq;
 	struct id round;
+	bool types; /* for its keys alone: nobody is shown it */
 	struct round_wait wait;
 	struct round_listener listener;
 	uv_timer_t timer;
@@ -108,15 +109,20 @@ static int audit_look(const struct session *s, const struct request *rq, struct 
 	return rc ? err_set(e, ERR_RECORD_UNAVAILABLE, "the record takes nothing now") : 0;
 }
 
+static const char *look_name(bool types)
+{
+	return types ? "keys" : "screen";
+}
+
 /* The round is looked for again: it may have been waited for. */
 static void look_now(struct look_job *j)
 {
 	struct session *s = NULL;
 	struct err e = {0};
-	int rc = find_pty(j->hub, &j->rq, &j->round, false, "screen", &s, &e);
+	int rc = find_pty(j->hub, &j->rq, &j->round, j->types, look_name(j->types), &s, &e);
 
 	round_unlisten(&j->listener);
-	if (rc == 0 && strcmp(j->rq.grant.principal, s->grant.principal) != 0)
+	if (rc == 0 && !j->types && !broker_owns(&j->rq, s))
 		rc = audit_look(s, &j->rq, &e);
 	if (rc == 0 && (rc = screen_look(s, &j->rq, broker_pty_on_look, j)))
 		err_set(&e, rc, "there is no screen to be had");
@@ -143,9 +149,17 @@ static void look_wait(struct look_job *j)
 	uv_timer_start(&j->timer, broker_pty_on_time, ns / NS_PER_MS, 0);
 }
 
+/* Deaf: the round has left memory, which ends its looks; the hub that a timer would ask may be about to go as well. */
 static void broker_pty_on_moved(void *arg)
 {
-	look_wait(arg);
+	struct look_job *j = arg;
+	struct err e = {0};
+
+	if (j->listener.listens)
+		look_wait(j);
+	else
+		look_end(j, err_set(&e, ERR_CANCELLED, "the round has gone, or the daemon is stopping"), &e, 0, false,
+			 NULL);
 }
 
 static void broker_pty_on_event(void *arg, const char *event, const json_t *detail)
@@ -153,13 +167,13 @@ static void broker_pty_on_event(void *arg, const char *event, const json_t *deta
 	(void)arg, (void)event, (void)detail;
 }
 
-void broker_round_screen(struct hub *h, const struct request *rq, const struct id *round, const struct round_wait *wait,
-			 broker_screen_done *done, void *arg)
+static void look_begin(struct hub *h, const struct request *rq, const struct id *round, bool types,
+		       const struct round_wait *wait, broker_screen_done *done, void *arg)
 {
 	struct look_job *j = calloc(1, sizeof(*j));
 	struct session *s = NULL;
 	struct err e = {0};
-	int rc = j ? find_pty(h, rq, round, false, "screen", &s, &e) : err_set(&e, ERR_NOMEM, "no memory");
+	int rc = j ? find_pty(h, rq, round, types, look_name(types), &s, &e) : err_set(&e, ERR_NOMEM, "no memory");
 
 	if (rc) {
 		free(j);
@@ -169,6 +183,7 @@ void broker_round_screen(struct hub *h, const struct request *rq, const struct i
 	j->hub = h;
 	j->rq = *rq;
 	j->round = *round;
+	j->types = types;
 	j->wait = wait ? *wait : (struct round_wait){0};
 	j->until_ns = clock_boot_ns() + j->wait.wait_ns;
 	j->listener = (struct round_listener){.moved = broker_pty_on_moved, .event = broker_pty_on_event, .arg = j};
@@ -182,4 +197,16 @@ void broker_round_screen(struct hub *h, const struct request *rq, const struct i
 	}
 	round_listen(h, round, &j->listener);
 	look_wait(j);
+}
+
+void broker_round_mode(struct hub *h, const struct request *rq, const struct id *round, broker_screen_done *done,
+		       void *arg)
+{
+	look_begin(h, rq, round, true, NULL, done, arg);
+}
+
+void broker_round_screen(struct hub *h, const struct request *rq, const struct id *round, const struct round_wait *wait,
+			 broker_screen_done *done, void *arg)
+{
+	look_begin(h, rq, round, false, wait, done, arg);
 }

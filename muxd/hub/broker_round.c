@@ -96,6 +96,34 @@ void broker_round_wait(struct hub *h, const struct request *rq, const struct id 
 
 /* ---- stdin and signals */
 
+static int give_input(struct session *s, const struct request *rq, const void *p, size_t n, size_t *out_taken)
+{
+	*out_taken = 0;
+	return n && session_input_by(s, rq->grant.principal) ? session_queue_input(s, p, n, out_taken) : 0;
+}
+
+static int tell_input(struct session *s, int rc, struct err *e)
+{
+	session_settle(s);
+	hub_flush(s->hub);
+	return rc ? err_set(e, rc, rc == ERR_ENDED ? "the round's input is closed" : "the input was not taken") : 0;
+}
+
+int broker_round_type(struct hub *h, const struct request *rq, const struct id *round, const void *p, size_t n,
+		      struct err *e)
+{
+	struct session *s;
+	size_t taken = 0;
+	int rc = broker_find_typed(h, rq, round, "keys", &s, e);
+
+	if (rc)
+		return rc;
+	rc = session_queue_fits(s, n) ? tell_input(s, give_input(s, rq, p, n, &taken), e) : 0;
+	if (!rc && taken < n)
+		rc = err_set(e, ERR_AGAIN, "the program takes no input now: none of the %zu bytes were typed", n);
+	return rc;
+}
+
 int broker_round_stdin(struct hub *h, const struct request *rq, const struct id *round, uint64_t offset, const void *p,
 		       size_t n, bool eof, size_t *out_taken, struct err *e)
 {
@@ -114,16 +142,13 @@ int broker_round_stdin(struct hub *h, const struct request *rq, const struct id 
 			       (unsigned long long)at);
 	if (offset != UINT64_MAX)
 		skip = at - offset < n ? at - offset : n; /* a repeat after a lost answer */
-	if (n > skip && session_input_by(s, rq->grant.principal))
-		rc = session_queue_input(s, (const uint8_t *)p + skip, n - skip, &taken);
+	rc = give_input(s, rq, (const uint8_t *)p + skip, n - skip, &taken);
 	if (!rc && eof && taken == n - skip)
 		rc = session_input_eof(s);
-	session_settle(s);
-	if (rc)
-		return err_set(e, rc, rc == ERR_ENDED ? "the round's input is closed" : "the input was not taken");
-	*out_taken = taken + (size_t)skip;
-	hub_flush(h);
-	return 0;
+	rc = tell_input(s, rc, e);
+	if (!rc)
+		*out_taken = taken + (size_t)skip;
+	return rc;
 }
 
 int broker_round_signal(struct hub *h, const struct request *rq, const struct id *round, int signum, struct err *e)

@@ -417,6 +417,13 @@ static ssize_t input_at_once(struct session *s, const struct attachment *by, con
 	return took;
 }
 
+/* Its program reads from /dev/null: it was neither given input with the call nor started to be sent some. */
+static bool has_no_input(const struct session *s)
+{
+	return (s->kind == SESSION_ROUND || s->kind == SESSION_EXEC) && !s->launch.pty && !s->launch.stdin_open &&
+	       !s->in_offset && !buf_len(&s->in_queue);
+}
+
 /* Bytes taken; 0 = not now: session_wake_input() tells when. */
 ssize_t session_input(struct session *s, struct attachment *by, const void *p, size_t n)
 {
@@ -428,6 +435,8 @@ ssize_t session_input(struct session *s, struct attachment *by, const void *p, s
 	if (s->in_eof) /* an end waits for what is before it; a terminal's is a character, and more may come behind it
 			*/
 		return s->launch.pty ? 0 : ERR_ENDED;
+	if (has_no_input(s)) /* the record would have what nobody read */
+		return ERR_BAD_STATE;
 	rc = check_transfer(s, n);
 	if (rc)
 		return rc;
@@ -493,7 +502,7 @@ int session_input_eof(struct session *s)
 {
 	if (s->state == SESSION_ENDED || s->end >= END_KNOWN)
 		return ERR_ENDED;
-	if (s->in_eof || complete_transfer(s))
+	if (s->in_eof || has_no_input(s) || complete_transfer(s))
 		return 0;
 	if (s->state == SESSION_RUNNING && pump_queue(s) && pump_trailer(s))
 		return send_eof(s);
@@ -525,6 +534,12 @@ bool session_input_by(struct session *s, const char *principal)
 	s->caller = name;
 	s->caller_changed = true;
 	return true;
+}
+
+bool session_queue_fits(struct session *s, size_t n)
+{
+	session_queue_room(s, 0);
+	return buf_room(&s->in_queue) >= n;
 }
 
 /* Input that comes by calls is queued (bounded) and sent as the program takes it. */

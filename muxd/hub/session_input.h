@@ -13,7 +13,7 @@ struct hub;
 struct session;
 
 /* All input of a session goes in one order: what was taken and cannot go on stands in its one queue, and what comes
- * then, an end too, goes behind it. by: whose it is. */
+ * then, an end too, goes behind it. by: whose it is. ERR_BAD_STATE: its program was started without input. */
 ssize_t session_input(struct session *s, struct attachment *by, const void *p, size_t n);
 /* What of the input the program had not taken when the link broke; from where input goes on. */
 uint64_t session_input_settle(struct session *s, const struct link_channel_info *info);
@@ -24,6 +24,7 @@ void session_wake_input(struct session *s);                      /* who waits fo
 /* Input that is queued from here on is his. False: some that another sent has not gone yet. */
 bool session_input_by(struct session *s, const char *principal);
 int session_queue_input(struct session *s, const void *p, size_t n, size_t *out_taken); /* by calls */
+bool session_queue_fits(struct session *s, size_t n); /* such a call would be taken whole, or not at all */
 void session_queue_room(struct session *s, size_t n); /* the queue may hold that much more than it does */
 int session_input_eof(struct session *s);
 /* Input typed ahead (typeahead.h): the mode of the terminal, and what came out of it; what waits goes now, for a

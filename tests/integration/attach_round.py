@@ -1,5 +1,5 @@
 """attach_round.py STATE TOKENFILE ROUND: joins a round that runs and reads a line, and types one; prints what came and how it
-ended."""
+ended. A line that nobody reads is told of in a notice."""
 import json, os, struct, sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "lib"))
@@ -25,6 +25,8 @@ try:
                 ws.frame(b"\x23\x0f")  # SIGTERM
         elif m[0] == 0x13:
             print("exit", json.loads(m[1:])["exit"]["signal"] or json.loads(m[1:])["exit"]["code"])
+        elif m[0] == 0x11 and "code" in json.loads(m[1:]):
+            print("notice", json.loads(m[1:])["code"])
         elif m[0] == 0x14:
             print("error", json.loads(m[1:])["code"])
 except Closed as e:

@@ -144,10 +144,15 @@ token=$watcher screen "$id" | grep -q error && fail "who may watch does not see 
 alone=$(new_token $agent agent rounds)
 equal "nor does who opened it, by a later grant for rounds alone" "forbidden forbidden" \
 	"$(token=$alone keys "$id" q | code) $(api "$alone" POST "/v1/rounds/$id/stdin" '{"data":"q"}' | code)"
+echo "$alone" >"$tmp/alone"
+equal "nor over a WebSocket, where it looks" "opened observer" \
+	"$(timeout 5 python3 -u "$here/tests/integration/attach_round.py" "$MUXD_STATE" "$tmp/alone" "$id" | head -n 1 | cut -d' ' -f1,2)"
 equal "but input of a pipe it gives" null "$(api "$alone" POST "/v1/rounds/$piped/stdin" '{"data":"q"}' | code)"
 equal "who watches does not type" forbidden "$(token=$watcher keys "$id" q | code)"
 equal "a line each, in turn" "1 1 1" "$(for w in token driver token; do token=${!w} keys "$id" "text:by-$w" | jq -r 'if .bytes > 7 then 1 else . end'; done | paste -sd' ')"
-keys "$id" Enter C-d >/dev/null
+equal "a key whose form the screen decides takes no leave to look" "1 1" \
+	"$(for w in token driver; do token=${!w} keys "$id" Left | jq -r 'if .bytes == 3 then 1 else . end'; done | paste -sd' ')"
+keys "$id" C-u Enter C-d >/dev/null
 api "$token" GET "/v1/rounds/$id?yield_ms=20000" >/dev/null
 typed() { muxctl export --format json "$id" >"$tmp/typed" 2>/dev/null && grep -q '"exit"' "$tmp/typed"; }
 wait_for 20 typed || fail "no recording"
@@ -157,8 +162,9 @@ equal "whose keys they were is in the record" "agent.7 driver agent.7" "$(jq -rn
 		elif $x.type == "data" and $x.stream == "input" and ($x.data | test("by-")) then .said += [.who] else . end)
 	| .said | join(" ")')"
 id=$(start '{"argv":["cat"],"pty":{},"yield_ms":0}')
-watched() { muxctl audit --event round.screen -n 50 -o json | jq -r .record.principal | grep -qx watcher; }
+watched() { muxctl audit --event round.screen -n 50 -o json | jq -r .record.principal >"$tmp/looked" && grep -qx watcher "$tmp/looked"; }
 wait_for 10 watched && ok "who looked is in the audit log" || fail "the audit log has no round.screen"
+grep -qx driver "$tmp/looked" && fail "a key is told as a look"
 equal "a round without a terminal has none" "bad_state bad_state bad_state" \
 	"$(screen "$piped" | code) $(keys "$piped" Enter | code) $(api "$token" POST "/v1/rounds/$piped/resize" '{"cols":10,"rows":5}' | code)"
 bad() { equal "$1" "$2" "$(api "$token" POST "/v1/rounds/$id/$3" "$4" | jq -r '"\(.error.code) \(.error.message | split(":")[0])"')"; }

@@ -430,6 +430,14 @@ void broker_round_output(struct hub *h, const struct request *rq, const struct i
 	json_decref(o);
 }
 
+int broker_round_type(struct hub *h, const struct request *rq, const struct id *round, const void *p, size_t n,
+		      struct err *e)
+{
+	size_t taken;
+
+	return broker_round_stdin(h, rq, round, UINT64_MAX, p, n, false, &taken, e);
+}
+
 int broker_round_stdin(struct hub *h, const struct request *rq, const struct id *round, uint64_t offset, const void *p,
 		       size_t n, bool eof, size_t *out_taken, struct err *e)
 {

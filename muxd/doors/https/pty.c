@@ -83,16 +83,12 @@ static void typing_send(struct typing *t, const struct buf *b)
 {
 	struct http_exchange *x = t->x;
 	struct err e = {0};
-	size_t taken = 0;
 	json_t *o = NULL;
-	int rc = broker_round_stdin(x->hub, &x->rq, &x->object, UINT64_MAX, buf_ptr(b), buf_len(b), false, &taken, &e);
+	int rc = broker_round_type(x->hub, &x->rq, &x->object, buf_ptr(b), buf_len(b), &e);
 
-	if (rc == 0 && taken < buf_len(b))
-		rc = err_set(&e, ERR_AGAIN, "the program takes no input now: %zu of %zu bytes were typed", taken,
-			     buf_len(b));
 	if (rc == 0)
 		o = json_pack("{s:s,s:I,s:I,s:I}", "round_id", x->params[0], "keys", (json_int_t)t->keys, "bytes",
-			      (json_int_t)taken, "offset", (json_int_t)t->offset);
+			      (json_int_t)buf_len(b), "offset", (json_int_t)t->offset);
 	http_reply_result(x, rc, &e, o);
 	json_decref(o);
 	typing_free(t);
@@ -137,7 +133,7 @@ void rest_round_keys(struct http_exchange *x)
 	    memcmp(buf_ptr(&t->usual), buf_ptr(&t->application), buf_len(&t->usual)) == 0)
 		typing_send(t, &t->usual);
 	else
-		broker_round_screen(x->hub, &x->rq, &x->object, NULL, pty_on_mode, t);
+		broker_round_mode(x->hub, &x->rq, &x->object, pty_on_mode, t);
 }
 
 /* ---- size */

@@ -49,6 +49,7 @@ struct ws {
 	struct buf out;                  /* messages of ours that wait, each with its length in front */
 	struct buf message;              /* of the client, not yet whole */
 	struct buf input;                /* not yet taken by the sandbox */
+	bool input_refused;              /* and it was told so */
 	uint64_t input_came, taken_told; /* bytes of input: all of this connection; what TAKEN has said */
 	uint64_t window[3];              /* how far output may be sent */
 	/* HISTORY: [history_at, history_end) is still to be sent; page: what of it is here */
@@ -94,11 +95,12 @@ void ws_await_frames(struct ws *w); /* may end the connection */
 void ws_read_frames(struct ws *w);  /* as far as they came; may end the connection */
 
 /* ws_input.c: input on its way to the sandbox. */
-void ws_take_input(struct ws *w);         /* what waits of it, as far as the sandbox takes it */
-void ws_pace_reading(struct ws *w);       /* stops it, or goes on */
-bool ws_nobody_takes(const struct ws *w); /* there is nowhere to go for input any more */
-uint64_t ws_taken(const struct ws *w);    /* bytes of input that the sandbox took */
-bool ws_taken_due(const struct ws *w);    /* the client is to be told */
+size_t ws_give_input(struct ws *w, const uint8_t *p, size_t n); /* bytes that are done with: taken or dropped */
+void ws_take_input(struct ws *w);                               /* what waits of it, as far as the sandbox takes it */
+void ws_pace_reading(struct ws *w);                             /* stops it, or goes on */
+bool ws_nobody_takes(const struct ws *w);                       /* there is nowhere to go for input any more */
+uint64_t ws_taken(const struct ws *w);                          /* bytes of input that the sandbox took */
+bool ws_taken_due(const struct ws *w);                          /* the client is to be told */
 
 /* ws_state.c */
 int ws_create(struct conn *c, struct ws **out);

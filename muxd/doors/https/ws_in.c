@@ -27,11 +27,8 @@ static void ws_in_on_input(struct ws *w, const struct web_message *m)
 {
 	size_t took = ws_nobody_takes(w) ? m->n : 0;
 
-	if (w->attachment && buf_len(&w->input) == 0) {
-		ssize_t n = attachment_input(w->attachment, m->p, m->n);
-
-		took = n < 0 ? m->n : (size_t)n;
-	}
+	if (w->attachment && buf_len(&w->input) == 0)
+		took = ws_give_input(w, m->p, m->n);
 	if (buf_append(&w->input, m->p + took, m->n - took)) {
 		bad_message(w, 1008, "more input at once than is kept for a sandbox that does not take it");
 		return;

@@ -2,6 +2,7 @@
 #include "muxd/doors/https/ws.h"
 
 #include "base/clock.h"
+#include "muxd/hub/hub.h"
 
 /* What is read again is read in a turn of the loop, which waits for more. */
 static void reading(struct ws *w, bool on)
@@ -40,6 +41,31 @@ bool ws_taken_due(const struct ws *w)
 	return ws_taken(w) - w->taken_told >= WIRE_TAKEN_STEP;
 }
 
+/* Nobody reads what the client sends: it is told so, once. */
+static void refuse_input(struct ws *w)
+{
+	int64_t left = w->rq.grant.expires_ns - hub_now_wall(w->conn->door->hub);
+	json_t *o;
+
+	if (w->input_refused)
+		return;
+	w->input_refused = true;
+	o = json_pack("{s:s,s:I,s:s}", "text", "input is not taken: the program was started without stdin_open",
+		      "expires_in_ms", (json_int_t)(left / (int64_t)NS_PER_MS), "code", err_name(ERR_BAD_STATE));
+	(void)web_wire_put_json(&w->out, WIRE_NOTICE, o);
+	json_decref(o);
+	ws_want_write(w);
+}
+
+size_t ws_give_input(struct ws *w, const uint8_t *p, size_t n)
+{
+	ssize_t taken = attachment_input(w->attachment, p, n);
+
+	if (taken == ERR_BAD_STATE)
+		refuse_input(w);
+	return taken < 0 ? n : (size_t)taken; /* an observer, or it has ended: there is nowhere to go for it */
+}
+
 void ws_take_input(struct ws *w)
 {
 	if (ws_nobody_takes(w)) {
@@ -47,13 +73,11 @@ void ws_take_input(struct ws *w)
 		w->eof_due = false;
 	}
 	while (w->attachment && buf_len(&w->input)) {
-		ssize_t n = attachment_input(w->attachment, buf_ptr(&w->input), buf_len(&w->input));
+		size_t n = ws_give_input(w, buf_ptr(&w->input), buf_len(&w->input));
 
-		if (n < 0) /* an observer, or it has ended: there is nowhere to go for it */
-			n = (ssize_t)buf_len(&w->input);
 		if (n == 0)
 			break;
-		buf_consume(&w->input, (size_t)n);
+		buf_consume(&w->input, n);
 	}
 	if (buf_len(&w->input) == 0) {
 		size_t max = w->input.max;

@@ -54,7 +54,8 @@ struct ssh_chan {
 	uint32_t in_left;  /* bytes of input that libssh holds */
 	uint8_t *in_chunk; /* taken from libssh, not yet by the session */
 	size_t in_off, in_len;
-	bool in_blocked; /* the session takes nothing until `writable` */
+	bool in_blocked;    /* the session takes nothing until `writable` */
+	bool input_refused; /* and the client was told so */
 	bool eof_seen, eof_told;
 	bool packet_known; /* the client's largest one, which is fixed with the channel, was looked at */
 	bool remote_closed;

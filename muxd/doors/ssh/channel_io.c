@@ -224,6 +224,15 @@ static bool chan_write_output(struct ssh_chan *ch)
 	return any && !ssh_conn_clogged(ch->conn) && ssh_channel_window_size(ch->ssh) > 0;
 }
 
+/* Nobody reads it: the client is told that once. */
+static bool refuse_input(struct ssh_chan *ch)
+{
+	if (!ch->input_refused)
+		ssh_chan_say(ch, "input is not taken: the program was started without stdin_open");
+	ch->input_refused = true;
+	return true;
+}
+
 /* How much of p the session took. It may take less than it could: only 0 says that it is full. */
 static size_t chan_input(struct ssh_chan *ch, const uint8_t *p, size_t n)
 {
@@ -234,7 +243,7 @@ static size_t chan_input(struct ssh_chan *ch, const uint8_t *p, size_t n)
 
 		if (w == 0 || w == ERR_RECORD_UNAVAILABLE || w == ERR_AGAIN)
 			ch->in_blocked = true;
-		else if (w < 0)
+		else if (w < 0 && (w != ERR_BAD_STATE || refuse_input(ch)))
 			return n; /* ended, or not allowed to write: nobody will take it */
 		else
 			done += (size_t)w;
