@@ -36,7 +36,8 @@ static void output_finish(struct output_job *j, int rc, const struct err *e)
 		(void)json_opt_int(j->head, "offset", 0, INT64_MAX, &offset, NULL);
 	}
 	if (j->page_done) {
-		const struct session *s = hub_session_find(j->hub, &j->round);
+		/* A failure may come when the hub has gone. */
+		const struct session *s = rc ? NULL : hub_session_find(j->hub, &j->round);
 		struct round_page page = {.offset = (uint64_t)offset,
 					  .total = (uint64_t)total,
 					  .ended = json_is_true(json_object_get(j->head, "ended")),

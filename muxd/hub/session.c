@@ -60,12 +60,17 @@ void session_event(struct session *s, const char *event, json_t *detail)
 	json_t *o = detail ? detail : json_object();
 	struct log_ids ids = session_ids(s);
 
-	listeners_event(s, event, o);
+	int rc = 0;
+
 	if (o && s->end < END_RECORDED) {
 		json_object_set_new(o, "event", json_string(event));
-		if (journal_json(s->hub->journal, RING_EVENT, &s->id, o))
-			log_warn(&ids, "event %s not journaled: the ring is full", event);
+		rc = journal_json(s->hub->journal, RING_EVENT, &s->id, o);
+		json_object_del(o, "event");
 	}
+	if (rc) /* and so it is not shown either */
+		log_warn(&ids, "event %s not journaled: the ring is full", event);
+	else
+		listeners_event(s, event, o);
 	json_decref(o);
 }
 

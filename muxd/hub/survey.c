@@ -114,9 +114,16 @@ static bool changed_files(const struct session *s)
 	return t && (t->changes || t->op == FILE_PUT);
 }
 
+/* There is no muxlet, or one from before surveys: nothing is looked for, and so nothing is lost. */
+static bool nobody_looks(const struct agent *a)
+{
+	return a->info.backend == SANDBOX_PLAIN || (a->state == AGENT_UP && !link_has_survey(a->link));
+}
+
 void survey_session_ended(const struct session *s)
 {
-	struct survey *v = runs_programs(s) || changed_files(s) ? survey_get(s->agent) : NULL;
+	struct survey *v =
+	    !nobody_looks(s->agent) && (runs_programs(s) || changed_files(s)) ? survey_get(s->agent) : NULL;
 
 	if (!v || v->off)
 		return;

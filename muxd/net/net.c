@@ -510,7 +510,10 @@ static int build(struct net *n, int ipc_fd, struct err *e)
 	return rc;
 }
 
-/* Doors first (they hold attachments), then the hub, then what the hub asks. */
+/*
+ * Doors first (they hold attachments); then the recorder's client, whose answers that are taken back come to the hub
+ * while it is there; then the hub, then what else it asks.
+ */
 static void tear_down(struct net *n)
 {
 	ssh_door_close(n->ssh);
@@ -518,8 +521,8 @@ static void tear_down(struct net *n)
 	work_stop(n->work);
 	artifacts_stop(n->artifacts);
 	reviewer_destroy(n->reviewer);
-	hub_destroy(n->hub);
 	recorder_client_destroy(n->recorder);
+	hub_destroy(n->hub);
 	/* Before what it asks: an answer that is taken back must not move it, the hub that it would tell is gone. */
 	if (n->life)
 		life_destroy(n->life);

@@ -176,6 +176,22 @@ static void what_was_not_looked_at_is_told_so(void **state)
 	assert_null(agent->survey);
 }
 
+/* Over plain exec nobody looks: nothing was promised, and nothing is lost. */
+static void where_nobody_looks_nothing_is_lost(void **state)
+{
+	unsigned before = hub_audited(rig, EVENT);
+
+	(void)state;
+	survey_destroy(agent);
+	agent->info.backend = SANDBOX_PLAIN;
+	survey_session_ended(client.s);
+	assert_null(agent->survey);
+	survey_gone(agent, "its pod ended");
+	hub_turns(rig, 20);
+	assert_int_equal(hub_audited(rig, EVENT), before);
+	agent->info.backend = SANDBOX_LOCAL;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -185,6 +201,7 @@ int main(void)
 	    cmocka_unit_test_setup_teardown(only_what_has_the_form_is_told, begin, end),
 	    cmocka_unit_test_setup_teardown(much_is_told_in_parts, begin, end),
 	    cmocka_unit_test_setup_teardown(what_was_not_looked_at_is_told_so, begin, end),
+	    cmocka_unit_test_setup_teardown(where_nobody_looks_nothing_is_lost, begin, end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,339 @@
+// tier: check
+/*
+ * Grants that type on a round and those that may not, input that nobody reads or has room for, events that are shown
+ * before they are in the record, and what is still asked for when the hub goes.
+ */
+#include "tests/lib/hub_rig.h"
+
+#include "muxd/hub/reader.h"
+#include "muxd/hub/session_json.h"
+
+#define FRESH(r) struct hub_rig *r = hub_rig_create(NULL)
+
+static struct request may(uint32_t scopes)
+{
+	struct request rq = hub_request();
+
+	rq.grant.scopes = scopes;
+	return rq;
+}
+
+/* sh -c command as a round, with what else spec says. */
+static void start(struct hub_rig *r, struct hub_client *c, const char *command, struct exec_spec spec)
+{
+	struct request rq = hub_request();
+
+	r->hub->conf->round_pty = true;
+	spec.kind = SESSION_ROUND;
+	spec.agent = "box";
+	spec.command = command;
+	spec.cols = 80, spec.rows = 24;
+	spec.head = spec.tail = UINT64_MAX;
+	memset(c, 0, sizeof(*c));
+	broker_open(r->hub, &rq, &spec, NULL, NULL, client_opened, c);
+	assert_true(hub_until(r, c->opened));
+}
+
+static int join(struct hub_rig *r, const struct request *rq, const struct session *s, enum attachment_role role)
+{
+	struct hub_client c = {0};
+	struct err e = {0};
+	int rc = broker_attach(r->hub, rq, NULL, s->id_text, role, &client_ops, &c, &c.a, &e);
+
+	if (!rc)
+		attachment_detach(c.a);
+	return rc;
+}
+
+/* A round's terminal is typed on with the scope that opened it, by calls and by an attachment. */
+static void rounds_alone_drive_no_terminal(void **state)
+{
+	struct request rounds = may(SCOPE_ROUNDS), both = may(SCOPE_ROUNDS | SCOPE_TERMINAL);
+	struct hub_client c, plain;
+	FRESH(r);
+
+	(void)state;
+	start(r, &c, "sleep 60", (struct exec_spec){.pty = true, .stdin_open = true});
+	assert_int_equal(join(r, &rounds, c.s, ROLE_DRIVER), ERR_FORBIDDEN);
+	assert_int_equal(join(r, &rounds, c.s, ROLE_OBSERVER), 0);
+	assert_int_equal(broker_attach_role(r->hub, &rounds, &c.s->id), ROLE_OBSERVER);
+	assert_int_equal(join(r, &both, c.s, ROLE_DRIVER), 0);
+	assert_int_equal(broker_attach_role(r->hub, &both, &c.s->id), ROLE_DRIVER);
+	start(r, &plain, "sleep 60", (struct exec_spec){.stdin_open = true});
+	assert_int_equal(join(r, &rounds, plain.s, ROLE_DRIVER), 0);
+	assert_int_equal(broker_attach_role(r->hub, &rounds, &plain.s->id), ROLE_DRIVER);
+	hub_rig_destroy(r);
+}
+
+/* A run's step is its task's: another task's grant of the same principal neither drives nor ends it. */
+static void a_run_is_its_tasks(void **state)
+{
+	struct request other = may(SCOPE_ROUNDS | SCOPE_OBSERVE), own = other;
+	struct hub_client c;
+	struct err e = {0};
+	FRESH(r);
+
+	(void)state;
+	start(r, &c, "sleep 60", (struct exec_spec){.stdin_open = true});
+	snprintf(c.s->launch.work.run, sizeof(c.s->launch.work.run), "run-1");
+	snprintf(other.grant.task, sizeof(other.grant.task), "weekly");
+	assert_int_equal(join(r, &other, c.s, ROLE_DRIVER), ERR_FORBIDDEN);
+	assert_int_equal(broker_attach_role(r->hub, &other, &c.s->id), ROLE_OBSERVER);
+	assert_int_equal(join(r, &other, c.s, ROLE_OBSERVER), 0);
+	assert_int_equal(broker_terminate(r->hub, &other, &c.s->id, "because", &e), ERR_FORBIDDEN);
+	assert_int_equal(join(r, &own, c.s, ROLE_DRIVER), 0);
+	assert_int_equal(broker_terminate(r->hub, &own, &c.s->id, "because", &e), 0);
+	hub_rig_destroy(r);
+}
+
+/* The record claims no input that no program got. */
+static void what_nobody_reads_is_refused(void **state)
+{
+	struct hub_client c, driver;
+	FRESH(r);
+
+	(void)state;
+	start(r, &c, "sleep 60", (struct exec_spec){0});
+	hub_join(r, &driver, c.s, ROLE_DRIVER);
+	assert_int_equal(attachment_input(driver.a, "lost", 4), ERR_BAD_STATE);
+	assert_int_equal(attachment_input_eof(driver.a), 0);
+	hub_turns(r, 50);
+	assert_int_equal(buf_len(&r->input), 0);
+	assert_int_equal(c.s->in_offset, 0);
+	attachment_detach(driver.a);
+	/* Input that comes with the call goes, and so does its end. */
+	start(r, &c, "cat", (struct exec_spec){.stdin_data = "given", .stdin_len = 5});
+	assert_true(hub_until(r, c.s->end == END_TOLD));
+	assert_true(hub_holds(&r->output, "given"));
+	hub_rig_destroy(r);
+}
+
+static void all_is_typed_or_nothing(void **state)
+{
+	static char much[60001];
+	struct request rq = hub_request();
+	struct hub_client c;
+	struct err e = {0};
+	uint64_t typed = 0;
+	int rc = 0;
+	FRESH(r);
+
+	(void)state;
+	memset(much, 'x', sizeof(much));
+	start(r, &c, "sleep 60", (struct exec_spec){.stdin_open = true});
+	for (int i = 0; i < 40 && !(rc = broker_round_type(r->hub, &rq, &c.s->id, much, sizeof(much), &e)); i++)
+		typed += sizeof(much);
+	assert_int_equal(rc, ERR_AGAIN);
+	assert_true(typed > 0);
+	assert_int_equal(c.s->in_offset + buf_len(&c.s->in_queue), typed);
+	hub_rig_destroy(r);
+}
+
+struct look {
+	int n, rc;
+};
+
+static void on_look(void *arg, int rc, const struct err *e, uint64_t offset, bool exact, const struct picture *pic)
+{
+	struct look *l = arg;
+
+	(void)e, (void)offset, (void)exact, (void)pic;
+	l->n++;
+	l->rc = rc;
+}
+
+/* A grant that types needs no leave to look, and nothing is told of a look that shows nobody anything. */
+static void keys_ask_for_the_mode_alone(void **state)
+{
+	struct request drive = may(SCOPE_DRIVE);
+	struct look mode = {0}, screen = {0};
+	struct hub_client c;
+	FRESH(r);
+
+	(void)state;
+	snprintf(drive.grant.principal, sizeof(drive.grant.principal), "boss");
+	start(r, &c, "sleep 60", (struct exec_spec){.pty = true, .stdin_open = true});
+	broker_round_screen(r->hub, &drive, &c.s->id, NULL, on_look, &screen);
+	assert_true(hub_until(r, screen.n));
+	assert_int_equal(screen.rc, ERR_FORBIDDEN);
+	broker_round_mode(r->hub, &drive, &c.s->id, on_look, &mode);
+	assert_true(hub_until(r, mode.n));
+	assert_int_equal(mode.rc, ERR_UNAVAILABLE); /* no screens here: keys go as a terminal begins */
+	hub_turns(r, 50);
+	assert_int_equal(hub_audited(r, "round.screen"), 0);
+	hub_rig_destroy(r);
+}
+
+static void a_look_ends_with_the_hub(void **state)
+{
+	struct request rq = hub_request();
+	struct round_wait wait = {.wait_ns = 60 * NS_PER_SEC};
+	struct look screen = {0};
+	struct hub_client c;
+	FRESH(r);
+
+	(void)state;
+	start(r, &c, "sleep 60", (struct exec_spec){.pty = true, .stdin_open = true});
+	broker_round_screen(r->hub, &rq, &c.s->id, &wait, on_look, &screen);
+	hub_turns(r, 50);
+	assert_int_equal(screen.n, 0);
+	hub_rig_destroy(r);
+	assert_int_equal(screen.n, 1);
+	assert_int_equal(screen.rc, ERR_CANCELLED);
+}
+
+static void on_page(void *arg, int rc, const struct err *e, const struct round_page *page)
+{
+	struct look *l = arg;
+
+	(void)e, (void)page;
+	l->n++;
+	l->rc = rc;
+}
+
+/* The recorder's client may go after the hub: what is taken back then looks into nothing. */
+static void a_page_that_is_taken_back_needs_no_hub(void **state)
+{
+	struct request rq = hub_request();
+	struct round_read how = {.stream = STREAM_OUTPUT, .limit = 100};
+	struct recorder_client *mute = NULL;
+	struct look page = {0};
+	struct hub_client c;
+	int pair[2];
+	FRESH(r);
+
+	(void)state;
+	start(r, &c, "sleep 60", (struct exec_spec){0});
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+	assert_int_equal(recorder_client_create(&r->loop, pair[0], &mute), 0);
+	hub_set_recorder(r->hub, mute);
+	broker_round_read(r->hub, &rq, &c.s->id, &how, on_page, &page);
+	hub_turns(r, 50);
+	assert_int_equal(page.n, 0);
+	hub_rig_again(r);
+	recorder_client_destroy(mute);
+	assert_int_equal(page.n, 1);
+	assert_int_equal(page.rc, ERR_CANCELLED);
+	hub_turns(r, 20);
+	close(pair[1]);
+	hub_rig_destroy(r);
+}
+
+/* An event that a listener is shown is in the record. */
+struct shown {
+	struct hub_rig *rig;
+	struct round_listener listener;
+	unsigned recorded; /* cuts that the recorder had as one was shown */
+	bool named;
+};
+
+static void on_moved(void *arg)
+{
+	(void)arg;
+}
+
+static void on_event(void *arg, const char *event, const json_t *detail)
+{
+	struct shown *s = arg;
+
+	if (strcmp(event, "cut") != 0)
+		return;
+	hub_record(s->rig);
+	s->recorded = s->rig->cuts;
+	s->named = json_object_get(detail, "why") && !json_object_get(detail, "event");
+}
+
+static void nothing_is_shown_before_it_is_journaled(void **state)
+{
+	struct shown shown = {.listener = {.moved = on_moved, .event = on_event}};
+	struct hub_client c, driver;
+	FRESH(r);
+
+	(void)state;
+	shown.rig = r;
+	shown.listener.arg = &shown;
+	start(r, &c, "sleep 60", (struct exec_spec){.stdin_open = true});
+	hub_join(r, &driver, c.s, ROLE_DRIVER);
+	round_listen(r->hub, &c.s->id, &shown.listener);
+	attachment_cut(driver.a, CUT_TERMINATED, "a test");
+	assert_int_equal(shown.recorded, 1);
+	assert_true(shown.named);
+	assert_true(hub_until(r, driver.cuts == 1));
+	round_unlisten(&shown.listener);
+	hub_rig_destroy(r);
+}
+
+/* A program for one sandbox alone makes, wakes and holds none. */
+static void no_sandbox_is_woken_for_what_belongs_to_another(void **state)
+{
+	struct id gone;
+	struct hub_client c;
+	FRESH(r);
+
+	(void)state;
+	assert_int_equal(id_new(&gone), 0);
+	start(r, &c, "true", (struct exec_spec){.only_in = &r->info.sandbox_id}); /* that one, not awake */
+	assert_int_equal(c.rc, ERR_LINK_LOST);
+	assert_int_equal(r->asked, 0);
+	start(r, &c, "true", (struct exec_spec){0});
+	assert_int_equal(c.rc, 0);
+	start(r, &c, "true", (struct exec_spec){.only_in = &gone});
+	assert_int_equal(c.rc, ERR_LINK_LOST);
+	start(r, &c, "true", (struct exec_spec){.only_in = &r->info.sandbox_id});
+	assert_int_equal(c.rc, 0);
+	agent_find(r->hub, "box")->stopping = true;
+	start(r, &c, "true", (struct exec_spec){.only_in = &r->info.sandbox_id});
+	assert_int_equal(c.rc, ERR_LINK_LOST);
+	agent_find(r->hub, "box")->stopping = false;
+	assert_int_equal(r->asked, 1);
+	hub_rig_destroy(r);
+}
+
+static struct session *restored(struct hub_rig *r, const struct session *s)
+{
+	json_t *entry =
+	    json_pack("{s:s,s:o,s:[i,i,i]}", "session", s->id_text, "open", session_open_json(s), "offsets", 0, 0, 0);
+	struct id id = s->id;
+	struct err e = {0};
+
+	hub_rig_again(r);
+	assert_int_equal(session_restore(r->hub, entry, &e), 0);
+	json_decref(entry);
+	return hub_session_find(r->hub, &id);
+}
+
+/* A grant's task opens what others put there: after a restart it is the grant's only where it was. */
+static void a_calls_task_does_not_become_the_grants(void **state)
+{
+	struct hub_client c;
+	struct session *s;
+	FRESH(r);
+
+	(void)state;
+	start(r, &c, "sleep 60", (struct exec_spec){0});
+	s = restored(r, c.s);
+	assert_string_equal(s->grant.task, "test");
+	s->grant.task[0] = '\0';
+	s = restored(r, s);
+	assert_string_equal(s->grant.task, "");
+	assert_string_equal(s->launch.task, "test");
+	hub_rig_destroy(r);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(rounds_alone_drive_no_terminal),
+	    cmocka_unit_test(a_run_is_its_tasks),
+	    cmocka_unit_test(what_nobody_reads_is_refused),
+	    cmocka_unit_test(all_is_typed_or_nothing),
+	    cmocka_unit_test(keys_ask_for_the_mode_alone),
+	    cmocka_unit_test(a_look_ends_with_the_hub),
+	    cmocka_unit_test(a_page_that_is_taken_back_needs_no_hub),
+	    cmocka_unit_test(nothing_is_shown_before_it_is_journaled),
+	    cmocka_unit_test(no_sandbox_is_woken_for_what_belongs_to_another),
+	    cmocka_unit_test(a_calls_task_does_not_become_the_grants),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
