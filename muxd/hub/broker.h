@@ -54,6 +54,9 @@ void broker_refuse(struct hub *h, const char *token, size_t len, const struct or
 		   const struct err *e);
 /* Has this grant neither ended nor been revoked? For who showed it before; nothing is audited. */
 bool broker_grant_valid(struct hub *h, const struct id *grant, int64_t expires_ns);
+/* The same for what goes on under a grant; what: its name in the audit log, which has a refusal. ERR_TOKEN_EXPIRED,
+ * ERR_TOKEN_REVOKED. */
+int broker_in_force(struct hub *h, const struct request *rq, const char *what, struct err *e);
 /* A connection of a door has ended: what it read of the record is told of. */
 void broker_client_gone(struct hub *h, const char *door, const char *peer);
 /* The door refuses what this grant asks for: a verdict, as the broker's own are. Returns e's code. */

@@ -38,8 +38,6 @@ int broker_find_typed(struct hub *h, const struct request *rq, const struct id *
 bool broker_may_see(const struct request *rq, const struct session *s);
 /* A session that this grant may not know of is answered as absent, ERR_NOT_FOUND; the audit log has whose it was. */
 void broker_hide(struct hub *h, const struct request *rq, const struct session *s, const char *what);
-int broker_in_force(struct hub *h, const struct request *rq, const char *what,
-		    struct err *e); /* not ended, not revoked */
 /* request.c */
 void request_begin(struct request *rq, const struct origin *from); /* without a grant yet */
 

@@ -98,6 +98,28 @@ cmp <(c "$(at right)") "$tmp/a" && ok "its bytes stay while another name has the
 
 for n in n1 n2 m1 empty; do c -o /dev/null -X DELETE "$(at "$n")"; done
 
+# --- a grant that is revoked in the middle
+grant() { muxctl grant create --agent demo --principal tester --kind agent --scopes files --task story --ttl 5m --reason cut -o json; }
+g=$(grant)
+(head -c 1000 "$tmp/a"; sleep 1.5; head -c 1000 "$tmp/a") | TOKEN=$(jq -r .token <<<"$g") c -o "$tmp/part" -T - "$(at unfinished)" 2>/dev/null &
+up=$!
+sleep 0.5
+muxctl grant revoke "$(jq -r .id <<<"$g")" >/dev/null || fail "not revoked"
+wait "$up"
+equal "a put under a grant that was revoked makes nothing" "token_revoked 404" "$(code <"$tmp/part") $(c -o /dev/null -w '%{http_code}' "$(at unfinished)")"
+random 2500000 "$tmp/m"
+put large "$tmp/m" >/dev/null
+g=$(grant)
+TOKEN=$(jq -r .token <<<"$g") c --limit-rate 500k -o "$tmp/part" "$(at large)" 2>/dev/null &
+down=$!
+sleep 0.5
+muxctl grant revoke "$(jq -r .id <<<"$g")" >/dev/null || fail "not revoked"
+wait "$down" && fail "a get goes on under a grant that was revoked"
+[ "$(stat -c %s "$tmp/part")" -lt 2500000 ] && ok "and a get breaks off" || fail "it is whole"
+events verdict | jq -r 'select(.outcome == "token_revoked") | .detail.what' | sort -u >"$tmp/cut"
+c -o /dev/null -X DELETE "$(at large)"
+equal "as the audit log says" "artifact.get artifact.put" "$(paste -sd' ' "$tmp/cut")"
+
 # --- a file that is not what it was
 random 100000 "$tmp/m"
 put rotten "$tmp/m" >/dev/null

@@ -22,6 +22,8 @@ static void wake(struct http_exchange *x)
 
 /* ---- put */
 
+#define PUT_NAME "artifact.put" /* in the audit log */
+
 /* flow_arg of its exchange, from the call on: nothing is taken before there is a writer. */
 struct putting {
 	struct http_exchange *x; /* NULL: its client went away */
@@ -64,9 +66,19 @@ static void put_complete(struct http_exchange *x)
 {
 	struct putting *p = x->flow_arg;
 
+	struct err e = {0};
+	int rc;
+
 	p->complete = true;
 	if (!p->w)
 		return;
+	rc = broker_in_force(x->hub, &x->rq, PUT_NAME, &e);
+	if (rc) {
+		artifact_writer_abort(p->w);
+		p->w = NULL;
+		put_refuse(x, rc, &e);
+		return;
+	}
 	p->finished = true;
 	artifact_writer_finish(p->w);
 }
@@ -88,7 +100,8 @@ static void put_drop(struct http_exchange *x)
 	put_free(p);
 }
 
-static const struct http_flow put_flow = {.take = put_take, .complete = put_complete, .drop = put_drop};
+static const struct http_flow put_flow = {
+    .take = put_take, .complete = put_complete, .drop = put_drop, .while_granted = PUT_NAME};
 
 static void put_on_ready(void *arg)
 {
@@ -201,7 +214,7 @@ static void get_drop(struct http_exchange *x)
 	free(g);
 }
 
-static const struct http_flow get_flow = {.give = get_give, .drop = get_drop};
+static const struct http_flow get_flow = {.give = get_give, .drop = get_drop, .while_granted = "artifact.get"};
 
 static void get_on_readable(void *arg)
 {

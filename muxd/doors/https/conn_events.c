@@ -334,6 +334,25 @@ static void conn_events_on_deadline(struct conn *c)
 	}
 }
 
+/* A transfer under a grant goes no further than it. A body that is whole is its handler's. */
+static void check_grant(struct conn *c)
+{
+	struct http_exchange *x = c->x;
+	bool comes = c->state == CONN_STREAM && !c->body_told, goes = c->state == CONN_WRITING && x && x->streams;
+	struct err e = {0};
+	int rc;
+
+	if (!(comes || goes) || !x->flow || !x->flow->while_granted || x->stream_broken)
+		return;
+	rc = broker_in_force(c->door->hub, &x->rq, x->flow->while_granted, &e);
+	if (rc && comes) {
+		conn_refuse(c, err_http_status(rc), rc, e.message);
+	} else if (rc) {
+		x->stream_broken = true;
+		conn_queue(c);
+	}
+}
+
 void conn_sweep(struct conn *c, uint64_t now_ns)
 {
 	if (c->state == CONN_LOCAL && now_ns < c->deadline_ns) {
@@ -361,6 +380,7 @@ void conn_sweep(struct conn *c, uint64_t now_ns)
 		conn_kill(c);
 		return;
 	}
+	check_grant(c);
 	conn_write_sweep(c);
 	if (c->deadline_ns && now_ns >= c->deadline_ns)
 		conn_events_on_deadline(c);

@@ -37,6 +37,8 @@ struct http_flow {
 	size_t (*give)(struct http_exchange *x, uint8_t *to, size_t max);     /* bytes of the answer */
 	/* The connection, or the answer, is over: let go of everything but x. */
 	void (*drop)(struct http_exchange *x);
+	/* Its name in the audit log: it is cut short when its grant ends. NULL: its session is, or it looks itself. */
+	const char *while_granted;
 };
 
 #define HTTP_PATH_MAX        1024

@@ -178,7 +178,7 @@ static void output_drop(struct http_exchange *x)
 	reading_end(r);
 }
 
-static const struct http_flow flow = {.give = output_give, .drop = output_drop};
+static const struct http_flow flow = {.give = output_give, .drop = output_drop, .while_granted = "output"};
 
 /* ---- the head */
 
