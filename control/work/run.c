@@ -11,13 +11,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-void run_forget_token(struct run *r)
+void run_forget_secret(struct run *r)
 {
 	if (r->token)
 		explicit_bzero(r->token, r->token_len);
 	free(r->token);
 	r->token = NULL;
 	r->token_len = 0;
+}
+
+void run_forget_token(struct run *r)
+{
+	run_forget_secret(r);
 	if (r->auth)
 		r->w->host.release(r->w->host.ctx, r->auth);
 	r->auth = NULL;

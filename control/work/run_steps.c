@@ -255,10 +255,14 @@ static void start_step(struct run *r, const struct workflow_step *s, const struc
 			      .token_len = r->token_len,
 			      .timeout_ns = left};
 
+	bool last = r->step + 1 == workflow_steps(r->definition);
+
 	if (s->timeout_s && s->timeout_s * NS_PER_SEC < left)
 		x.timeout_ns = s->timeout_s * NS_PER_SEC;
 	r->out = true;
 	r->w->host.exec(r->w->host.ctx, r->auth, &x, run_steps_on_step, r);
+	if (last)
+		run_forget_secret(r);
 }
 
 static void next_step(struct run *r)
@@ -497,6 +501,23 @@ static int run_make(struct work *w, const struct start *s, struct run **out, str
 	return 0;
 }
 
+/* Output is read from the record, in the caller's name. */
+static bool takes_output(const struct run *r)
+{
+	struct artifact_wish wish;
+	struct workflow_step s;
+
+	for (size_t i = 0; i < workflow_steps(r->definition); i++) {
+		workflow_step(r->definition, i, &s);
+		for (size_t k = 0; k < json_array_size(s.artifacts); k++) {
+			artifact_wish_read(s.artifacts, k, &wish);
+			if (wish.stream)
+				return true;
+		}
+	}
+	return false;
+}
+
 static void run_steps_begin(struct work *w, const struct start *s, work_done *done, void *arg)
 {
 	struct run_job *k;
@@ -517,6 +538,8 @@ static void run_steps_begin(struct work *w, const struct start *s, work_done *do
 	lease_find(w, s->body.lease)->run = r;
 	r->auth = s->caller->auth;
 	*s->caller->auth_taken = true;
+	if (!takes_output(r))
+		w->host.reads_nothing(w->host.ctx, r->auth);
 	job_write(&k->j, insert_in_db, run_steps_on_inserted);
 }
 

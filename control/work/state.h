@@ -181,7 +181,8 @@ void lease_end(struct work *w, struct lease *l, const struct lease_end *x);
 struct lease *lease_find(const struct work *w, const char *id);
 
 /* run.c */
-void run_forget_token(struct run *r);
+void run_forget_secret(struct run *r);                               /* its token: no step begins any more */
+void run_forget_token(struct run *r);                                /* and what came with its call */
 void run_over(struct run *r, const char *state, const char *reason); /* its lease has ended with it */
 void run_free(struct run *r);
 

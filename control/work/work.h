@@ -111,6 +111,9 @@ struct work_host {
 	/* auth: what came with the call that began the run. */
 	void (*exec)(void *ctx, void *auth, const struct work_exec *x, work_exec_done *done, void *arg);
 	void (*release)(void *ctx, void *auth);
+	/* Nothing of the run will be read from the record in the caller's name: what auth has for that is not needed.
+	 */
+	void (*reads_nothing)(void *ctx, void *auth);
 	int (*audit)(void *ctx, json_t *record); /* {"event","agent","outcome","detail"}; stolen */
 	void (*take)(void *ctx, void *auth, const struct work_take *t, work_take_done *done, void *arg);
 };

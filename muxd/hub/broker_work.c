@@ -358,6 +358,12 @@ static void broker_work_release(void *ctx, void *auth)
 	free(auth);
 }
 
+static void broker_work_reads_nothing(void *ctx, void *auth)
+{
+	(void)ctx;
+	request_finish(auth);
+}
+
 static int broker_work_audit(void *ctx, json_t *o)
 {
 	struct hub *h = ctx;
@@ -387,6 +393,7 @@ void hub_begin_work(struct hub *h)
 				 .log = own_log,
 				 .exec = exec,
 				 .release = broker_work_release,
+				 .reads_nothing = broker_work_reads_nothing,
 				 .audit = broker_work_audit,
 				 .take = take};
 
@@ -460,7 +467,7 @@ static int broker_work_check(struct hub *h, const struct request *rq, enum work_
 }
 
 /* The request that opens the run's rounds: the caller's grant, and its token, by which the record is asked for the
- * output of steps; it is wiped when the run is over (broker_work_release()). */
+ * output of steps; it is wiped at once where none is asked for, else when the run is over. */
 static struct request *auth_of(const struct request *rq)
 {
 	struct request *auth = malloc(sizeof(*auth));

@@ -37,7 +37,7 @@ struct rig {
 	struct work *work;
 	struct conf *conf;
 	struct fake fakes[FAKES];
-	unsigned made, wiped, execs, released, audits;
+	unsigned made, wiped, execs, released, read_nothing, audits;
 	json_t *told; /* to the audit log */
 	bool audit_refuses;
 	int fail_prepare; /* ERR_* */
@@ -161,6 +161,12 @@ static inline void host_release(void *ctx, void *auth)
 	free(auth);
 }
 
+static inline void host_reads_nothing(void *ctx, void *auth)
+{
+	assert_string_equal(auth, "auth");
+	((struct rig *)ctx)->read_nothing++;
+}
+
 static inline int host_audit(void *ctx, json_t *o)
 {
 	struct rig *r = ctx;
@@ -191,8 +197,17 @@ static inline void turn(struct rig *r)
 static inline void start(struct rig *r)
 {
 	struct work_params p = {.loop = &r->loop, .conf = r->conf};
-	struct work_host h = {r,        host_now,  host_prepare, host_discard, host_list,
-			      host_log, host_exec, host_release, host_audit,   host_take};
+	struct work_host h = {.ctx = r,
+			      .now = host_now,
+			      .prepare = host_prepare,
+			      .discard = host_discard,
+			      .list = host_list,
+			      .log = host_log,
+			      .exec = host_exec,
+			      .release = host_release,
+			      .reads_nothing = host_reads_nothing,
+			      .audit = host_audit,
+			      .take = host_take};
 	struct err e = {0};
 
 	if (store_open(&r->loop, r->path, &r->store, &e))

@@ -2,6 +2,8 @@
 /* Leases, runs and the pool. */
 #include "tests/lib/work_rig.h"
 
+#include "control/work/state.h"
+
 static void test_one_sandbox_one_lease(void **state)
 {
 	char a[40], b[40], again[40], sa[64], sb[64], same[64];
@@ -31,6 +33,34 @@ static void test_one_sandbox_one_lease(void **state)
 	assert_int_equal(work_may_enter(r->work, "pool-9", "x", false, &e), 0); /* somebody's own agent */
 	settle(r, 2);
 	assert_int_equal(r->made, 4);
+}
+
+static const struct run *begun(struct rig *r, const char *flow)
+{
+	char id[40], sandbox[64];
+	const struct run *last = NULL, *each;
+
+	lease(r, flow, flow, 60, id, sandbox);
+	assert_int_equal(run(r, id, flow, flow), 0);
+	TAILQ_FOREACH(each, &r->work->runs, entry)
+	last = each;
+	assert_non_null(last);
+	return last;
+}
+
+/* A token is held for as long as it may be used. */
+static void test_tokens_are_not_kept_longer(void **state)
+{
+	struct rig *r = *state;
+
+	store_flow(r, "log", "{\"shell\":\"hang\",\"artifacts\":[{\"name\":\"log\",\"stream\":\"stdout\"}]}");
+	store_flow(r, "file", "{\"shell\":\"hang\",\"artifacts\":[{\"name\":\"f\",\"path\":\"f\"}]}");
+	assert_non_null(begun(r, "long")->token); /* of two steps the first hangs */
+	assert_int_equal(r->read_nothing, 1);
+	assert_null(begun(r, "file")->token);
+	assert_int_equal(r->read_nothing, 2);
+	assert_null(begun(r, "log")->token);
+	assert_int_equal(r->read_nothing, 2); /* its output is read in the caller's name */
 }
 
 static void test_limit(void **state)
@@ -352,6 +382,7 @@ int main(void)
 	    WORK_TEST(test_release),
 	    WORK_TEST(test_time),
 	    WORK_TEST(test_runs),
+	    WORK_TEST(test_tokens_are_not_kept_longer),
 	    WORK_TEST(test_run_refused),
 	    WORK_TEST(test_fill_fails),
 	    WORK_TEST(test_gone),
