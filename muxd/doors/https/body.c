@@ -175,7 +175,9 @@ static int check_shell(const struct schema *s, const struct schema_at *at, const
 	return check_shell_name(s, at, v);
 }
 
-/* Of a round's body all but the last, of START all but the first ones, which ask for an answer. */
+/* Of a round's body all but the last, of START all but the first ones, which ask for an answer; their number stands at
+ * the first of the others, too, so that the compiler holds it. */
+enum { ROUND_ALONE = 6, START_ALONE = 1 };
 static const struct schema_field fields[] = {
     {"shell", SCHEMA_ANY, false, 0, 0, check_shell, 0},
     {"artifacts", SCHEMA_LIST, false, 1, ARTIFACT_WISHES_MAX, artifact_wishes_check,
@@ -184,7 +186,7 @@ static const struct schema_field fields[] = {
     {"wait_ms", SCHEMA_INTEGER, false, 0, MS_MAX, NULL, SCHEMA_TO(struct fields, wait_ms)},
     {"yield_ms", SCHEMA_INTEGER, false, 0, MS_MAX, NULL, SCHEMA_TO(struct fields, yield_ms)},
     {"limits", SCHEMA_OBJECT, false, 0, 0, check_limits, 0},
-    {"task_id", SCHEMA_TEXT, false, 1, 0, check_name, SCHEMA_TO(struct fields, task)},
+    [ROUND_ALONE] = {"task_id", SCHEMA_TEXT, false, 1, 0, check_name, SCHEMA_TO(struct fields, task)},
     {"exec_id", SCHEMA_TEXT, false, 1, 0, check_name, SCHEMA_TO(struct fields, exec_id)},
     {"argv", SCHEMA_LIST, false, 1, 0, check_argv, SCHEMA_TO(struct fields, argv)},
     {"command", SCHEMA_TEXT, false, 1, 0, NULL, SCHEMA_TO(struct fields, command)},
@@ -196,8 +198,8 @@ static const struct schema_field fields[] = {
     {"pty", SCHEMA_OBJECT, false, 0, 0, check_pty, SCHEMA_TO(struct fields, pty)},
     {"file", SCHEMA_OBJECT, false, 0, 0, check_file, SCHEMA_TO(struct fields, file)},
 };
-#define ROUND_FIELDS fields, SCHEMA_COUNT(fields) - 1
-#define START_FIELDS fields + 6, SCHEMA_COUNT(fields) - 6
+#define ROUND_FIELDS fields, SCHEMA_COUNT(fields) - START_ALONE
+#define START_FIELDS fields + ROUND_ALONE, SCHEMA_COUNT(fields) - ROUND_ALONE
 
 /* ---- what they become */
 
