@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <openssl/evp.h>
+#include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -1000,6 +1001,139 @@ static void a_race_of_links_is_lost_by_nobody(void **state)
 	assert_string_equal(before, after);
 }
 
+/* ---- watches */
+
+struct watcher {
+	pid_t pid;
+	int out;
+	size_t n; /* of said: what it said since the last wait */
+};
+
+static void watch_hears(struct watcher *w, const char *text)
+{
+	struct pollfd p = {.fd = w->out, .events = POLLIN};
+
+	while (!strstr(said, text)) {
+		ssize_t n;
+
+		if (poll(&p, 1, 20000) != 1)
+			fail_msg("%s was not told, but: %.2000s", text, said);
+		n = read(w->out, said + w->n, sizeof(said) - w->n - 1);
+		if (n <= 0)
+			fail_msg("%s was not told before the end, but: %.2000s", text, said);
+		said[w->n += (size_t)n] = '\0';
+	}
+}
+
+static void watch_forget(struct watcher *w)
+{
+	w->n = 0;
+	said[0] = '\0';
+}
+
+static void watch_begin(struct watcher *w)
+{
+	int in;
+
+	watch_forget(w);
+	w->pid = start("{\"op\":\"watch\",\"path\":\"seen\",\"recursive\":true}", &in, &w->out);
+	close(in);
+	watch_hears(w, "\"ready\"");
+}
+
+static void watch_end(struct watcher *w)
+{
+	assert_int_equal(kill(w->pid, SIGTERM), 0);
+	close(w->out);
+	assert_int_equal(waitpid(w->pid, NULL, 0), w->pid);
+	assert_int_equal(system("rm -r \"$FS_ROOT\"/seen"), 0);
+}
+
+/* Two directories that change places: what is made in them later is told, by the names that they have. */
+static void a_watch_sees_through_an_exchange(void **state)
+{
+	struct watcher w;
+
+	(void)state;
+	assert_int_equal(system("cd \"$FS_ROOT\" && mkdir -p seen/p/q seen/r/s"), 0);
+	watch_begin(&w);
+	for (int i = 0; i < 3; i++) {
+		watch_forget(&w);
+		assert_int_equal(renameat2(AT_FDCWD, inside("seen/p"), AT_FDCWD, inside("seen/r"), RENAME_EXCHANGE), 0);
+		make(inside("seen/z"), ""); /* the last of what it has to read */
+		watch_hears(&w, "\"seen/z\"");
+		watch_forget(&w);
+		make(inside(i % 2 ? "seen/p/q/f1" : "seen/p/s/f1"), "");
+		watch_hears(&w, i % 2 ? "seen/p/q/f1" : "seen/p/s/f1");
+		make(inside("seen/r/f2"), "");
+		watch_hears(&w, "seen/r/f2");
+		assert_int_equal(unlink(inside("seen/z")), 0);
+	}
+	watch_end(&w);
+}
+
+/* Stopped, and more comes than the kernel keeps. False: that would be a million. */
+static bool watch_floods(struct watcher *w)
+{
+	FILE *f = fopen("/proc/sys/fs/inotify/max_queued_events", "r");
+	unsigned most = 0;
+
+	assert_int_equal(fscanf(f, "%u", &most), 1);
+	fclose(f);
+	if (most > 200000)
+		return false;
+	make(inside("seen/a"), "");
+	assert_int_equal(kill(w->pid, SIGSTOP), 0);
+	for (unsigned i = 0; i < most / 2 + 10; i++)
+		assert_int_equal(rename(inside(i % 2 ? "seen/b" : "seen/a"), inside(i % 2 ? "seen/a" : "seen/b")), 0);
+	return true;
+}
+
+/* What came meanwhile is told, and watched by the name it has. */
+static void a_watch_goes_on_behind_an_overflow(void **state)
+{
+	struct watcher w;
+
+	(void)state;
+	assert_int_equal(system("cd \"$FS_ROOT\" && mkdir -p seen/w/y"), 0);
+	watch_begin(&w);
+	if (watch_floods(&w)) {
+		assert_int_equal(system("cd \"$FS_ROOT\" && mkdir -p seen/late/dir && mv seen/w seen/ww"), 0);
+		assert_int_equal(kill(w.pid, SIGCONT), 0);
+		watch_hears(&w, "\"overflow\"");
+		watch_hears(&w, "seen/ww/y\"");
+		watch_forget(&w);
+		make(inside("seen/late/dir/f"), "");
+		watch_hears(&w, "seen/late/dir/f");
+		make(inside("seen/ww/y/f"), "");
+		watch_hears(&w, "seen/ww/y/f");
+		assert_null(strstr(said, "seen/w/"));
+	}
+	watch_end(&w);
+}
+
+/* Where the directory itself went that is said, also when the event of it is lost. */
+static void a_watch_that_lost_its_top_ends(void **state)
+{
+	struct watcher w;
+	int status;
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(system("cd \"$FS_ROOT\" && mkdir seen"), 0);
+		watch_begin(&w);
+		if (i)
+			(void)watch_floods(&w);
+		assert_int_equal(system("cd \"$FS_ROOT\" && mv seen was && mkdir seen"), 0);
+		assert_int_equal(kill(w.pid, SIGCONT), 0);
+		watch_hears(&w, "\"gone\"");
+		assert_int_equal(waitpid(w.pid, &status, 0), w.pid);
+		assert_int_equal(status, 0);
+		close(w.out);
+		assert_int_equal(system("cd \"$FS_ROOT\" && rm -r was seen"), 0);
+	}
+}
+
 static int setup(void **state)
 {
 	(void)state;
@@ -1050,6 +1184,9 @@ int main(void)
 	    cmocka_unit_test(a_tree_that_is_broken_off_leaves_nothing),
 	    cmocka_unit_test(trees_of_strangers_stay_inside),
 	    cmocka_unit_test(a_race_of_links_is_lost_by_nobody),
+	    cmocka_unit_test(a_watch_sees_through_an_exchange),
+	    cmocka_unit_test(a_watch_goes_on_behind_an_overflow),
+	    cmocka_unit_test(a_watch_that_lost_its_top_ends),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);
