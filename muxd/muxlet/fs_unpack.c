@@ -130,7 +130,7 @@ static int make_hardlink(struct unpacking *u, const struct fs_place *p)
 	return err;
 }
 
-/* What a walk does not reach could be neither told of nor brought to where it belongs. */
+/* A name that a walk does not reach could be neither told of nor brought to where it belongs. */
 static bool is_too_deep(const char *path)
 {
 	size_t steps = 1;

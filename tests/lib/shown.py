@@ -20,5 +20,6 @@ for path in sorted(glob.glob("muxd/ctl/*.c")):
                 line = text[:body.start() + call.start()].count("\n") + 1
                 if not re.search(r"/\* (?:content|own): ", lines[line - 2]):
                     bad.append("%s:%d: a string of an answer is printed as it came: %s" % (path, line, ", ".join(raw) or "directly"))
-print("\n".join(bad))
+for text in bad:
+    print(text)
 sys.exit(bool(bad))

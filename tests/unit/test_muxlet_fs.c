@@ -1089,7 +1089,7 @@ static bool watch_floods(struct watcher *w)
 	return true;
 }
 
-/* What came meanwhile is told, and watched by the name it has. */
+/* A directory that came meanwhile is told, and watched by the name it has. */
 static void a_watch_goes_on_behind_an_overflow(void **state)
 {
 	struct watcher w;
