@@ -47,23 +47,12 @@ static void channel_end_arm(struct channel *c, uint64_t in_ns)
 	timer_arm(&c->m->loop, &c->end_timer, c->m->loop.now_ns + in_ns);
 }
 
-/* Does something here stop everybody else, or is about to? */
-static bool is_frozen(const struct muxlet *m)
-{
-	const struct channel *c;
-
-	TAILQ_FOREACH(c, &m->alive, place)
-	if (c->freezes && (c->state == CHANNEL_STARTING || c->pid))
-		return true;
-	return false;
-}
-
 /* The freezer is gone. For all that stood still, time goes on from here; what came due meanwhile is due now. */
 static void thaw(struct muxlet *m)
 {
 	struct channel *c;
 
-	if (is_frozen(m))
+	if (muxlet_is_frozen(m))
 		return;
 	TAILQ_FOREACH(c, &m->alive, place)
 	if (c->state == CHANNEL_STARTING || c->state == CHANNEL_RUNNING)
@@ -329,7 +318,7 @@ static void limit_tick(struct channel *c)
 {
 	uint64_t now = c->m->loop.now_ns;
 
-	if (!c->freezes && is_frozen(c->m)) /* thaw() arms it again */
+	if (!c->freezes && muxlet_is_frozen(c->m)) /* thaw() arms it again */
 		return;
 	if (c->timeout_at_ns && now >= c->timeout_at_ns) {
 		channel_kill(c, CAUSE_TIMEOUT);
