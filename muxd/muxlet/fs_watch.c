@@ -191,6 +191,8 @@ static int watch_tree(struct watching *s, int fd, const char *prefix)
 	struct fs_walk walk = {.visit = watch_visit, .arg = s, .depth = FS_WALK_DEPTH};
 	int err = fs_walk_run(&walk, fd, strcmp(prefix, ".") == 0 ? "" : prefix);
 
+	if (walk.unread && !s->err) /* too deep, or closed meanwhile; which ones nobody knows */
+		(void)watch_say(s, "unwatched", prefix, true, 0);
 	return s->err ? s->err : err;
 }
 

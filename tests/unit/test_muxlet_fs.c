@@ -851,7 +851,15 @@ static void closed_directories_are_told(void **state)
 	assert_int_equal(json_array_size(changes), 1);
 	assert_string_equal(json_string_value(json_object_get(json_array_get(changes, 0), "path")), "closed/secret/f");
 	assert_null(json_object_get(answer, "changes_left_out"));
-	assert_int_equal(system("test \"$(stat -c %a \"$FS_ROOT\"/closed/secret)\" = 311"), 0);
+	assert_int_equal(system("test \"$(stat -c %a \"$FS_ROOT\"/closed/secret)\" = 311 && "
+				"chmod 755 \"$FS_ROOT\"/closed"),
+			 0);
+	/* Nor does a search keep it quiet. */
+	plainly = true;
+	assert_int_equal(fs("{\"op\":\"search\",\"path\":\"closed\",\"pattern\":\"hidden\"}"), 0);
+	plainly = false;
+	assert_int_equal(number_of("matches"), 0);
+	assert_int_equal(number_of("unreadable"), 1);
 }
 
 /* As tar has it: of several the last; a link to oneself is what is there. */
@@ -1072,6 +1080,21 @@ static void a_watch_sees_through_an_exchange(void **state)
 	watch_end(&w);
 }
 
+/* A tree that is deeper than a watch goes: said before it is ready. */
+static void a_watch_says_where_it_is_blind(void **state)
+{
+	struct watcher w;
+
+	(void)state;
+	assert_int_equal(
+	    system("cd \"$FS_ROOT\" && mkdir seen && cd seen && python3 -c \"import os\nfor n in range(300):\n"
+		   " os.mkdir('d'); os.chdir('d')\""),
+	    0);
+	watch_begin(&w);
+	assert_non_null(strstr(said, "\"unwatched\",\"path\":\"seen\""));
+	watch_end(&w);
+}
+
 /* Stopped, and more comes than the kernel keeps. False: that would be a million. */
 static bool watch_floods(struct watcher *w)
 {
@@ -1185,6 +1208,7 @@ int main(void)
 	    cmocka_unit_test(trees_of_strangers_stay_inside),
 	    cmocka_unit_test(a_race_of_links_is_lost_by_nobody),
 	    cmocka_unit_test(a_watch_sees_through_an_exchange),
+	    cmocka_unit_test(a_watch_says_where_it_is_blind),
 	    cmocka_unit_test(a_watch_goes_on_behind_an_overflow),
 	    cmocka_unit_test(a_watch_that_lost_its_top_ends),
 	};
