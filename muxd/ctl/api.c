@@ -112,7 +112,48 @@ static int put_escaped(struct buf *b, const char *s, const char *kept)
 	return rc;
 }
 
-/* A container's name stands behind slashes, which are no part of any other name. */
+/* Agents of others and tasks have slashes in their names. */
+static bool has_slashes(const char *path, const char *star)
+{
+	static const char *const before[] = {"/agents/", "/tasks/"};
+
+	for (size_t i = 0; i < sizeof(before) / sizeof(before[0]); i++) {
+		size_t n = strlen(before[i]);
+
+		if ((size_t)(star - path) >= n && memcmp(star - n, before[i], n) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* The steps of a name. One that is empty, or dots alone, would make the path another one's on its way. */
+static bool is_straight(const char *name)
+{
+	for (const char *p = name;; p++) {
+		size_t n = strcspn(p, "/");
+
+		if (n == 0 || (n <= 2 && strspn(p, ".") >= n))
+			return false;
+		p += n;
+		if (!*p)
+			return true;
+	}
+}
+
+static int check_names(const struct api_call *call, struct err *e)
+{
+	const char *const *name = call->names;
+
+	for (const char *p = call->path; (p = strchr(p, '*')); p++, name++)
+		if (!is_straight(*name) || (strchr(*name, '/') && !has_slashes(call->path, p)))
+			return err_set(
+			    e, ERR_INVAL,
+			    "\"%s\" names nothing: a name is not empty, holds no / (those of agents and tasks: no "
+			    "empty step), and is neither . nor ..",
+			    *name);
+	return 0;
+}
+
 static int put_target(struct buf *b, const struct api_call *call)
 {
 	const char *const *name = call->names, *key;
@@ -213,10 +254,12 @@ static int ask(struct ctl *c, const struct ctl_wish *w, const struct api_call *c
 {
 	struct buf request, in;
 	char *token = NULL;
-	int fd = -1, rc = ctl_token(c, w, &token, e);
+	int fd = -1, rc = check_names(call, e);
 
 	buf_init(&request, REQUEST_MAX);
 	buf_init(&in, ANSWER_MAX);
+	if (rc == 0)
+		rc = ctl_token(c, w, &token, e);
 	if (rc == 0 && (rc = put_request(&request, call, token, b)))
 		err_set(e, rc, "the question is longer than %u MiB", REQUEST_MAX >> 20);
 	if (rc == 0)
@@ -339,9 +382,11 @@ static int begin(struct ctl *c, const struct ctl_wish *w, const struct api_call 
 	long long size = content_size(flow->in_fd);
 	struct buf request;
 	char *token = NULL;
-	int rc = ctl_token(c, w, &token, e);
+	int rc = check_names(call, e);
 
 	buf_init(&request, REQUEST_MAX);
+	if (rc == 0)
+		rc = ctl_token(c, w, &token, e);
 	if (rc == 0 && (rc = put_head(&request, call, token, flow->type, size)))
 		err_set(e, rc, "no memory for the question");
 	if (rc == 0)
@@ -454,11 +499,13 @@ int api_socket_open(struct ctl *c, const char *token, const struct api_call *cal
 		    struct err *e)
 {
 	struct api_socket s = {.fd = -1};
-	int rc = ctl_connect(c, "api.sock", SOCK_STREAM, &s.fd, e);
+	int rc = check_names(call, e);
 
 	buf_init(&s.in, MESSAGE_MAX);
 	buf_init(&s.message, MESSAGE_MAX);
 	buf_init(&s.out, API_OUT_MAX);
+	if (rc == 0)
+		rc = ctl_connect(c, "api.sock", SOCK_STREAM, &s.fd, e);
 	if (rc == 0 && call->patience_s &&
 	    setsockopt(s.fd, SOL_SOCKET, SO_RCVTIMEO, &(struct timeval){.tv_sec = call->patience_s},
 		       sizeof(struct timeval)))

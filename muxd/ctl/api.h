@@ -15,7 +15,8 @@
 #include "base/wsframe.h"
 #include "muxd/ctl/ctl.h"
 
-/* Each * of the path stands for the next name, which is escaped. query: an object of strings. NULL: none. */
+/* Each * of the path stands for the next name, which is escaped; ERR_INVAL: one that would make it another path.
+ * query: an object of strings. NULL: none. */
 struct api_call {
 	const char *method, *path;
 	const char *names[2];

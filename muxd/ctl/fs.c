@@ -334,7 +334,7 @@ static void print_binary(const json_t *list)
 
 static int print_found(const json_t *o)
 {
-	const char *by = json_string_value(json_object_get(o, "stopped_by"));
+	char *by = ctl_text(json_object_get(o, "stopped_by"));
 	const json_t *v;
 	size_t i;
 
@@ -343,8 +343,9 @@ static int print_found(const json_t *o)
 		print_lines(v);
 	}
 	print_binary(json_object_get(o, "binary"));
-	if (by)
+	if (by && *by)
 		fprintf(stderr, "muxctl: there may be more: the search was stopped (%s)\n", by);
+	free(by);
 	return json_integer_value(json_object_get(o, "matches")) ? 0 : 1;
 }
 

@@ -130,8 +130,9 @@ static int add_run(struct ctl *c, const struct ctl_args *a)
 		      args_get(a, "session"), "agent", args_get(a, "agent"), "principal", args_get(a, "principal"),
 		      "from", args_get(a, "from"), "until", args_get(a, "until"));
 	int rc = ctl_ask(c, q, &w, NULL, &o, &e);
-	const char *id = json_string_value(json_object_get(o, "hold"));
+	char *id = ctl_text(json_object_get(o, "hold"));
 	int status = rc < 0 ? ctl_fail(c, &e) : c->json ? ctl_print_json(c, o) : puts(id ? id : "") < 0;
+	free(id);
 	json_decref(o);
 	return status;
 }

@@ -251,6 +251,7 @@ int ctl_print_data(const json_t *o, struct err *e)
 
 	if (!data || (encoding && strcmp(encoding, "base64") == 0 && base64_decode(data, n, false, &bytes, &n)))
 		return err_set(e, ERR_PROTOCOL, "the daemon's answer has no data");
+	/* content: byte by byte, as it was asked for */
 	if (fwrite(bytes ? (const char *)bytes : data, 1, n, stdout) != n || fflush(stdout))
 		rc = err_set(e, ERR_SYS, "the content could not be written");
 	free(bytes);

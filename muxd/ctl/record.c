@@ -194,7 +194,10 @@ static void record_on_finding(void *arg, const struct verify_finding *f)
 static int changed(struct record *r, const char *what, bool unverified, struct err *e)
 {
 	if (unverified) {
-		fprintf(stderr, "muxctl: warning: this is not what was recorded: %s\n", what);
+		char *text = ctl_clean(what);
+
+		fprintf(stderr, "muxctl: warning: this is not what was recorded: %s\n", text ? text : "");
+		free(text);
 		return 0;
 	}
 	text_format(r->c->hint, sizeof(r->c->hint), "muxctl verify %s tells more; --unverified shows it as it is.",

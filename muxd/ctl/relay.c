@@ -285,6 +285,13 @@ static void take_bytes(struct relay *r, unsigned stream, const uint8_t *p, size_
 	}
 }
 
+/* Shown, and put into commands to be copied: an id, or none. */
+static void name_session(struct relay *r, const char *id)
+{
+	if (strspn(id, "0123456789abcdefABCDEF-") == strlen(id))
+		text_put(r->session, sizeof(r->session), id);
+}
+
 /* The same exec_id as before: the round ran already, and this is what became of it; its output is in the record. */
 static void take_round(struct relay *r, json_t *round)
 {
@@ -292,7 +299,7 @@ static void take_round(struct relay *r, json_t *round)
 
 	json_opt_str(round, "round_id", &id, NULL);
 	json_opt_str(round, "state", &state, NULL);
-	text_put(r->session, sizeof(r->session), id);
+	name_session(r, id);
 	if (!json_is_object(json_object_get(round, "exit"))) {
 		err_set(&r->err, ERR_BAD_STATE, "round %s with this exec id is %s", id, state);
 		relay_fail(r);
@@ -379,7 +386,7 @@ static void take_opened(struct relay *r, const json_t *o)
 	const char *text = "";
 
 	json_opt_str(o, "session", &text, NULL);
-	text_put(r->session, sizeof(r->session), text);
+	name_session(r, text);
 	if (r->state == RELAY_OPENING)
 		relay_set_state(r, RELAY_RUNNING);
 	queue_windows(r);

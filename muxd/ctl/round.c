@@ -1,6 +1,7 @@
 /* muxctl round: the whole output of a round, as the API has it. */
 #include "base/ids.h"
 #include "base/slurp.h"
+#include "base/visible.h"
 #include "muxd/ctl/api.h"
 #include "muxd/ctl/nouns.h"
 
@@ -67,10 +68,12 @@ static int round_query(const struct ctl *c, const struct ctl_args *a, json_t **o
 static void round_on_head(void *arg, const struct http1_head *head)
 {
 	const struct http1_field *f = http1_find(head, "Muxd-Missing", NULL);
+	char *text = f ? visible_dup(f->value.p, f->value.n, VISIBLE_TEXT_MAX, 0) : NULL;
 
 	(void)arg;
-	if (f)
-		fprintf(stderr, "muxctl: not kept, and left out: %.*s\n", (int)f->value.n, f->value.p);
+	if (text)
+		fprintf(stderr, "muxctl: not kept, and left out: %s\n", text);
+	free(text);
 }
 
 static int round_on_bytes(void *arg, const void *p, size_t n, struct err *e)

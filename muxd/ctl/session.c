@@ -171,10 +171,11 @@ static int print_session(struct ctl *c, const json_t *o)
 	    {NULL, NULL},
 	};
 	int status = ctl_print_object(c, o, with_moment);
-	const char *id = json_string_value(json_object_get(o, "id"));
+	char *id = ctl_text(json_object_get(o, "id"));
 
-	if (!status && id && json_is_string(json_object_get(o, "snapshot_id")))
+	if (!status && id && *id && json_is_string(json_object_get(o, "snapshot_id")))
 		printf("%-22s muxctl sandbox fork --from-session %s\n", "to look into it", id);
+	free(id);
 	return status;
 }
 

@@ -133,6 +133,7 @@ static void say_key(const struct verdict *v, const json_t *k, bool first)
 	json_int_t entry = json_integer_value(json_object_get(k, "entry"));
 	char *from = ctl_clean(v->keys_from);
 
+	/* own: of the key's bytes, above */
 	printf("%-13s %.16s", first ? "keys:" : "", kid ? kid : "?");
 	if (origin && strcmp(origin, "host") == 0)
 		printf(", from this host's own %s", from ? from : "");
@@ -143,6 +144,7 @@ static void say_key(const struct verdict *v, const json_t *k, bool first)
 	if (entry)
 		printf(", announced in entry %" PRIu64, (uint64_t)entry);
 	if (head)
+		/* own: of a clock and a key's bytes, above */
 		printf(" under the head of %s by %.16s", json_string_value(json_object_get(head, "wall")),
 		       json_string_value(json_object_get(head, "kid")));
 	putchar('\n');

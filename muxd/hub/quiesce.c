@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "muxd/hub/agent.h"
 #include "muxd/hub/hub_state.h"
+#include "muxd/hub/session_state.h"
 #include "muxd/hub/survey.h"
 
 #include <stdlib.h>
@@ -24,12 +25,21 @@ struct quiesce {
 	void *arg;
 };
 
+/* Programs that stood still could say nothing: what counts from their last word counts from here. */
+static void quiesce_let_speak(struct agent *a)
+{
+	for (struct session *s = a->channels; s; s = s->hh_channel.next)
+		s->heard_ns = clock_boot_ns();
+}
+
 static void quiesced(struct agent *a, int rc, const char *why)
 {
 	struct quiesce *q = a->quiesce;
 	struct err e = {0};
 
 	a->quiesce = NULL;
+	if (q->channel)
+		quiesce_let_speak(a);
 	if (rc)
 		err_set(&e, rc, "%s", why);
 	if (!q->held)
@@ -134,6 +144,11 @@ int quiesce_begin(struct agent *a, uint64_t timeout_ns, uint64_t hold_ns, life_h
 	if (a->state == AGENT_UP)
 		quiesce_link_up(a);
 	return 0;
+}
+
+bool quiesce_stills(const struct agent *a)
+{
+	return a->quiesce && a->quiesce->channel;
 }
 
 bool quiesce_holds(const struct agent *a)

@@ -12,6 +12,8 @@ struct agent;
 
 /* done is called once, unless this fails (ERR_UNSUPPORTED); with LIFE_FROZEN when programs are frozen. */
 int quiesce_begin(struct agent *a, uint64_t timeout_ns, uint64_t hold_ns, life_host_done *done, void *arg);
+/* Its programs are frozen, or are just being: their times do not run out meanwhile. */
+bool quiesce_stills(const struct agent *a);
 bool quiesce_holds(const struct agent *a); /* its programs are frozen */
 bool quiesce_end(struct agent *a);         /* they go on; false: nothing was asked for */
 /* True: the channel was one of its own. */

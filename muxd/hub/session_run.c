@@ -10,6 +10,7 @@
 #include "muxd/hub/attachment_state.h"
 #include "muxd/hub/hub_state.h"
 #include "muxd/hub/launch.h"
+#include "muxd/hub/quiesce.h"
 #include "muxd/hub/regain.h"
 #include "muxd/hub/screen.h"
 #include "muxd/hub/session_end.h"
@@ -384,6 +385,8 @@ static void end_in_time(struct session *s, uint64_t now)
 		session_finish(s, EXIT_UNKNOWN, -1, 0, "its sandbox did not answer: whether it began is not known");
 	else if (s->kill_deadline && now >= s->kill_deadline && cannot_hear)
 		session_finish(s, EXIT_UNKNOWN, -1, 0, "it was told to end and did not report back");
+	else if (s->state == SESSION_RUNNING && quiesce_stills(s->agent))
+		return; /* a kill would have it write behind the snapshot, and silence is not its own */
 	else if (is_silent(s, now))
 		session_kill(s, EXIT_IDLE_TIMEOUT, "");
 	else if (!s->launch.timeout_ns || now - s->opened_boot_ns < s->launch.timeout_ns + SESSION_KILL_DEADLINE_NS)

@@ -138,7 +138,8 @@ void channel_kill(struct channel *c, uint8_t cause);
 void channel_stop(struct channel *c);
 /* Its times run from here on; 0: none. */
 void channel_limit(struct channel *c, uint64_t timeout_ns, uint64_t idle_ns);
-void channel_end_again(struct channel *c); /* the common end came to nothing */
+void channel_limit_begin(struct channel *c); /* what counts from its last byte counts from now */
+void channel_end_again(struct channel *c);   /* the common end came to nothing */
 void channel_signal(struct channel *c, int signum);
 void channel_on_exit(struct channel *c, int status); /* the leader was reaped */
 void channel_end_tick(struct timer *t);

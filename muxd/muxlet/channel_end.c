@@ -47,6 +47,18 @@ static void channel_end_arm(struct channel *c, uint64_t in_ns)
 	timer_arm(&c->m->loop, &c->end_timer, c->m->loop.now_ns + in_ns);
 }
 
+/* The freezer is gone. For all that stood still, time goes on from here; what came due meanwhile is due now. */
+static void thaw(struct muxlet *m)
+{
+	struct channel *c;
+
+	if (muxlet_is_frozen(m))
+		return;
+	TAILQ_FOREACH(c, &m->alive, place)
+	if (c->state == CHANNEL_STARTING || c->state == CHANNEL_RUNNING)
+		channel_limit_begin(c);
+}
+
 void channel_finish(struct channel *c)
 {
 	timer_cancel(&c->m->loop, &c->end_timer);
@@ -64,6 +76,8 @@ void channel_finish(struct channel *c)
 	c->exit.total[2] = c->out[1].spool.end;
 	c->exit_pending = true;
 	channel_set_state(c, CHANNEL_ENDED);
+	if (c->freezes) /* also one that never began */
+		thaw(c->m);
 	muxlet_want_send(c);
 }
 
@@ -240,6 +254,8 @@ void channel_on_exit(struct channel *c, int status)
 		not_begun(c, err, at);
 	if (c->freezes && c->exit.signal) /* it could not let go itself */
 		(void)tree_signal_all((const int[]){SIGCONT, 0});
+	if (c->freezes)
+		thaw(c->m);
 	if (c->exit.signal == SIGKILL && c->exit.cause == CAUSE_EXITED &&
 	    (watch_out_of_memory(c->m) || c->out_of_memory))
 		c->exit.cause = CAUSE_OOM;
@@ -272,8 +288,12 @@ void channel_end_again(struct channel *c)
 	channel_end_arm(c, 0);
 }
 
-/* The hard limit counts from OPEN on, the other one from the last byte that was read; before the program is there, and
- * while its output is held back, there is nothing that it could have said. */
+/*
+ * The hard limit counts from OPEN on, the other one from the last byte that was read; before the program is there,
+ * while its output is held back and while all stand still for a snapshot, there is nothing that it could have said. The
+ * hard one waits for the end of that, too: TERM would have it write behind the snapshot. Who freezes has a limit of its
+ * own.
+ */
 static void limit_arm(struct channel *c)
 {
 	uint64_t idle_at = c->read_at_ns + c->idle_ns, at = c->timeout_at_ns;
@@ -298,6 +318,8 @@ static void limit_tick(struct channel *c)
 {
 	uint64_t now = c->m->loop.now_ns;
 
+	if (!c->freezes && muxlet_is_frozen(c->m)) /* thaw() arms it again */
+		return;
 	if (c->timeout_at_ns && now >= c->timeout_at_ns) {
 		channel_kill(c, CAUSE_TIMEOUT);
 		return;
@@ -308,6 +330,13 @@ static void limit_tick(struct channel *c)
 		channel_kill(c, CAUSE_IDLE_TIMEOUT);
 	else
 		limit_arm(c);
+}
+
+/* The program is there: from here on it can say something. */
+void channel_limit_begin(struct channel *c)
+{
+	c->read_at_ns = c->m->loop.now_ns;
+	limit_arm(c);
 }
 
 void channel_end_tick(struct timer *t)

@@ -159,14 +159,42 @@ static enum fs_walk_next copy_leave(void *arg, int dir_fd, const char *base, con
 	return copy_result(c, err, path);
 }
 
+/* A tree that goes. Of what is far down, or has a long path, each part is brought up to its top and goes next. */
+struct tidying {
+	int top;
+	unsigned raised, passes; /* names that were used for that */
+};
+
+#define TIDY_PATH   2048
+#define TIDY_PASSES 4096
+
+static bool is_far(const char *path)
+{
+	size_t steps = 0;
+
+	for (const char *p = path; (p = strchr(p, '/')); p++)
+		steps++;
+	return steps >= FS_WALK_DEPTH / 2 || strlen(path) > TIDY_PATH;
+}
+
+static bool tidy_raise(struct tidying *t, int dir_fd, const char *base)
+{
+	char name[32];
+
+	do
+		snprintf(name, sizeof(name), ".muxd-deep-%u", t->raised++);
+	while (renameat2(dir_fd, base, t->top, name, RENAME_NOREPLACE) && errno == EEXIST);
+	return fstatat(dir_fd, base, &(struct stat){0}, AT_SYMLINK_NOFOLLOW) != 0;
+}
+
 static enum fs_walk_next tidy_visit(void *arg, int dir_fd, const char *base, const char *path, const struct stat *st)
 {
-	(void)arg, (void)path;
-	if (S_ISDIR(st->st_mode))
-		(void)fchmodat(dir_fd, base, 0700, 0);
-	else
+	if (!S_ISDIR(st->st_mode)) {
 		(void)unlinkat(dir_fd, base, 0);
-	return FS_WALK_ON;
+		return FS_WALK_ON;
+	}
+	(void)fs_root_chmod_dir(dir_fd, base, 0700);
+	return is_far(path) && tidy_raise(arg, dir_fd, base) ? FS_WALK_PAST : FS_WALK_ON;
 }
 
 static enum fs_walk_next tidy_leave(void *arg, int dir_fd, const char *base, const char *path, const struct stat *st)
@@ -176,12 +204,19 @@ static enum fs_walk_next tidy_leave(void *arg, int dir_fd, const char *base, con
 	return FS_WALK_ON;
 }
 
-void fs_tidy(int fd, int dir_fd, const char *temp)
+void fs_tidy(struct fs_work *w, int fd, int dir_fd, const char *temp)
 {
-	struct fs_walk walk = {.visit = tidy_visit, .leave = tidy_leave, .depth = FS_WALK_DEPTH};
+	struct tidying t = {.top = fd};
+	struct fs_walk walk = {.visit = tidy_visit, .leave = tidy_leave, .arg = &t, .depth = FS_WALK_DEPTH};
+	unsigned raised;
 
-	(void)fs_walk_run(&walk, fd, "");
-	(void)unlinkat(dir_fd, temp, AT_REMOVEDIR);
+	do {
+		raised = t.raised;
+		if (fd >= 0)
+			(void)fs_walk_run(&walk, fd, "");
+	} while (t.raised != raised && ++t.passes < TIDY_PASSES);
+	if (unlinkat(dir_fd, temp, AT_REMOVEDIR) && errno != ENOENT)
+		fs_out_path(&w->out, "left_behind", temp);
 }
 
 /* Is the directory inside the other one? Up from it to the root, which ends in itself. */
@@ -236,7 +271,7 @@ static int copy_tree(struct fs_work *w, int from, const struct stat *st, const s
 	if (!err && renameat2(to->dir_fd, temp, to->dir_fd, to->base, RENAME_NOREPLACE))
 		err = errno;
 	if (err && top >= 0)
-		fs_tidy(top, to->dir_fd, temp);
+		fs_tidy(w, top, to->dir_fd, temp);
 	if (err)
 		fs_state_forget(w);
 	if (top >= 0)

@@ -27,8 +27,9 @@ int fs_watch(struct fs_work *w);
 int fs_pack(struct fs_work *w);
 int fs_unpack(struct fs_work *w);
 
-/* Away with a directory that was made for a tree, and what is in it; dir_fd has it as temp. */
-void fs_tidy(int fd, int dir_fd, const char *temp);
+/* Away with a directory that was made for a tree, and what is in it, however deep; dir_fd has it as temp. fd: it is
+ * open; -1: it cannot be. What stays is told by that name, as left_behind. */
+void fs_tidy(struct fs_work *w, int fd, int dir_fd, const char *temp);
 
 /* The rules of the request for a walk: w->ask.ignore, and .gitignore files where it says so. */
 struct fs_walk;

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -169,6 +170,20 @@ int fs_root_parents(const struct fs_root *r, const char *name, mode_t mode)
 		snprintf(dir, sizeof(dir), "%.*s", (int)(p - name), name);
 		err = make_one(r, dir, mode);
 	}
+	return err;
+}
+
+/* fchmodat() follows links, and a descriptor to read from would take permissions. */
+int fs_root_chmod_dir(int dir_fd, const char *base, mode_t mode)
+{
+	int fd = openat(dir_fd, base, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), err;
+	char path[40];
+
+	if (fd < 0)
+		return errno;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	err = chmod(path, mode) ? errno : 0;
+	close(fd);
 	return err;
 }
 

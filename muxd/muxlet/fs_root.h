@@ -39,6 +39,9 @@ int fs_root_place(const struct fs_root *r, const char *name, struct fs_place *ou
 void fs_root_leave(struct fs_place *p);
 /* The directories that a name stands in, made where they are missing. */
 int fs_root_parents(const struct fs_root *r, const char *name, mode_t mode);
+/* Permissions of the directory itself: what another name leads to meanwhile, a link say, is left alone. 0 or an errno.
+ */
+int fs_root_chmod_dir(int dir_fd, const char *base, mode_t mode);
 /* Only one operation of muxlet's at a time changes names in this directory; programs are not held back. */
 int fs_root_lock(const struct fs_place *p);
 void fs_root_unlock(const struct fs_place *p);

@@ -32,6 +32,7 @@ struct searching {
 	char *buffer;
 	long long left, files, binaries, found;
 	time_t until;
+	unsigned unread;      /* directories */
 	bool told, is_binary; /* of this file: its object is open; it is one of bytes */
 	enum stop stop;
 };
@@ -185,6 +186,7 @@ static int search_tree(struct searching *s, int fd)
 	if (!err)
 		err = fs_walk_run(&walk, fd, strcmp(w->name, ".") == 0 ? "" : w->name);
 	ignore_free(walk.ignore);
+	s->unread = walk.unread;
 	return err;
 }
 
@@ -222,6 +224,8 @@ static int search_answer(struct searching *s)
 	fs_out_flag(o, "truncated", s->stop != STOP_NOT);
 	if (s->stop)
 		fs_out_text(o, "stopped_by", why[s->stop]);
+	if (s->unread)
+		fs_out_number(o, "unreadable", s->unread);
 	return 0;
 }
 

@@ -39,8 +39,8 @@ int fs_mkdir(struct fs_work *w)
 	made = mkdirat(p.dir_fd, p.base, mode) == 0;
 	if (!made)
 		err = errno;
-	else if (w->ask.mode >= 0 && fchmodat(p.dir_fd, p.base, mode, 0)) /* whatever the umask is */
-		err = errno;
+	else if (w->ask.mode >= 0) /* whatever the umask is */
+		err = fs_root_chmod_dir(p.dir_fd, p.base, mode);
 	if (!err || (err == EEXIST && w->ask.parents))
 		err = fs_state_of(w, p.dir_fd, p.base, &after);
 	if (!err && !S_ISDIR(after.st.st_mode))

@@ -22,10 +22,12 @@
 
 #define ENTRIES_MAX 200000
 #define BYTES_MAX   (UINT64_C(64) << 30)
+#define DIRS_MAX    (16 * 1024 * 1024) /* bytes that are kept of directories, until they have their permissions */
 
 /* Permissions come last: a directory may be one that nobody writes to. */
 struct unpacked_dir {
 	char *path;
+	size_t number; /* in the archive's order */
 	mode_t mode;
 };
 
@@ -39,7 +41,7 @@ struct unpacking {
 	unsigned entries, files;
 	uint64_t bytes;
 	struct unpacked_dir *dirs;
-	size_t ndirs, dirs_size;
+	size_t ndirs, dirs_size, dirs_bytes;
 };
 
 /* ---- entries */
@@ -51,6 +53,9 @@ static int unpack_fail(struct unpacking *u, int err, const char *why)
 
 static int note_dir(struct unpacking *u, const char *path, mode_t mode)
 {
+	u->dirs_bytes += strlen(path) + sizeof(*u->dirs);
+	if (u->dirs_bytes > DIRS_MAX)
+		return fs_fail(u->w, EFBIG, "the names of its directories are more than %d MiB", DIRS_MAX >> 20);
 	if (u->ndirs == u->dirs_size) {
 		size_t size = u->dirs_size ? 2 * u->dirs_size : 64;
 		struct unpacked_dir *dirs = realloc(u->dirs, size * sizeof(*dirs));
@@ -60,8 +65,8 @@ static int note_dir(struct unpacking *u, const char *path, mode_t mode)
 		u->dirs = dirs;
 		u->dirs_size = size;
 	}
-	u->dirs[u->ndirs].path = strdup(*path ? path : ".");
-	u->dirs[u->ndirs].mode = mode & 01777;
+	u->dirs[u->ndirs] =
+	    (struct unpacked_dir){.path = strdup(*path ? path : "."), .number = u->ndirs, .mode = mode & 01777};
 	return u->dirs[u->ndirs].path ? (u->ndirs++, 0) : ENOMEM;
 }
 
@@ -97,7 +102,16 @@ static int make_symlink(struct unpacking *u, const struct fs_place *p)
 	return symlinkat(u->entry.target, p->dir_fd, p->base) ? errno : 0;
 }
 
-/* To what came before in the archive. */
+static bool is_same(const struct fs_place *a, const struct fs_place *b)
+{
+	struct stat x, y;
+
+	return fstatat(a->dir_fd, a->base, &x, AT_SYMLINK_NOFOLLOW) == 0 &&
+	       fstatat(b->dir_fd, b->base, &y, AT_SYMLINK_NOFOLLOW) == 0 && x.st_dev == y.st_dev &&
+	       x.st_ino == y.st_ino;
+}
+
+/* To what came before in the archive; to itself, too, as GNU tar writes a file that it was given twice. */
 static int make_hardlink(struct unpacking *u, const struct fs_place *p)
 {
 	struct fs_place from;
@@ -107,11 +121,23 @@ static int make_hardlink(struct unpacking *u, const struct fs_place *p)
 		return err;
 	if (linkat(from.dir_fd, from.base, p->dir_fd, p->base, 0)) {
 		err = errno;
-		if (err == EEXIST && unlinkat(p->dir_fd, p->base, 0) == 0)
+		if (err == EEXIST && is_same(&from, p))
+			err = 0;
+		else if (err == EEXIST && unlinkat(p->dir_fd, p->base, 0) == 0)
 			err = linkat(from.dir_fd, from.base, p->dir_fd, p->base, 0) ? errno : 0;
 	}
 	fs_root_leave(&from);
 	return err;
+}
+
+/* A name that a walk does not reach could be neither told of nor brought to where it belongs. */
+static bool is_too_deep(const char *path)
+{
+	size_t steps = 1;
+
+	for (; *path; path++)
+		steps += *path == '/';
+	return steps >= FS_WALK_DEPTH;
 }
 
 static int unpack_entry(struct unpacking *u)
@@ -126,6 +152,9 @@ static int unpack_entry(struct unpacking *u)
 		return unpack_fail(u, EINVAL, why);
 	if (++u->entries > ENTRIES_MAX)
 		return fs_fail(u->w, EFBIG, "the archive has more than %d entries", ENTRIES_MAX);
+	if (is_too_deep(u->entry.path))
+		return fs_fail(u->w, EFBIG, "%.150s: a path in an archive has at most %d steps", u->entry.path,
+			       FS_WALK_DEPTH - 1);
 	if (!*u->entry.path) /* the top itself */
 		return note_dir(u, ".", u->entry.mode);
 	err = fs_root_parents(&u->in, u->entry.path, 0777);
@@ -194,21 +223,33 @@ static int unpack_take(void *arg, const uint8_t *p, size_t n)
 	return err;
 }
 
-/* more: bits that each keeps, so that what is in it can go where it belongs. */
+static int by_path(const void *a, const void *b)
+{
+	const struct unpacked_dir *x = a, *y = b;
+	int c = strcmp(x->path, y->path);
+
+	return c ? c : (x->number > y->number) - (x->number < y->number);
+}
+
+/* Each behind what is in it, and of several entries for one the last. more: bits that each keeps, so that what is in
+ * it can go where it belongs. */
 static int set_modes(struct unpacking *u, mode_t more)
 {
 	int err = 0;
 
-	while (u->ndirs && !err) {
-		struct unpacked_dir *d = &u->dirs[--u->ndirs];
+	if (u->ndirs)
+		qsort(u->dirs, u->ndirs, sizeof(*u->dirs), by_path);
+	for (size_t i = u->ndirs; i-- && !err;) {
+		const struct unpacked_dir *d = &u->dirs[i];
 		int fd = -1;
 
+		if (i + 1 < u->ndirs && strcmp(d->path, d[1].path) == 0)
+			continue;
 		err = fs_root_openat(&u->in, d->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, &fd);
 		if (!err && fchmod(fd, d->mode | more))
 			err = errno;
 		if (fd >= 0)
 			close(fd);
-		free(d->path);
 	}
 	return err;
 }
@@ -224,21 +265,34 @@ static int unpack_all(struct unpacking *u)
 
 /* ---- where it belongs */
 
-/* Every name that is there now, for the record. */
+/* Every name that is there then, for the record. */
 static enum fs_walk_next told_visit(void *arg, int dir_fd, const char *base, const char *path, const struct stat *st)
 {
 	struct fs_state after = {0};
 	struct fs_work *w = arg;
 
-	if (!S_ISDIR(st->st_mode) && fs_state_of(w, dir_fd, base, &after) == 0)
+	if (S_ISDIR(st->st_mode))
+		return FS_WALK_ON;
+	if (fs_state_of(w, dir_fd, base, &after) == 0)
 		fs_state_changed(w, path, NULL, &after);
+	else
+		w->changes_left_out++;
 	return FS_WALK_ON;
+}
+
+/* Before its directories have their permissions: by those nothing of it is kept out of the record. */
+static int tell_whole(struct unpacking *u)
+{
+	struct fs_walk walk = {.visit = told_visit, .arg = u->w, .depth = FS_WALK_DEPTH};
+	int err = fs_walk_run(&walk, u->in.fd, u->w->name);
+
+	u->w->changes_left_out += walk.unread;
+	return err;
 }
 
 /* The tree is `temp` beside the name, and gets the name. */
 static int place_whole(struct unpacking *u, const struct fs_place *to, const char *temp)
 {
-	struct fs_walk walk = {.visit = told_visit, .arg = u->w, .depth = FS_WALK_DEPTH};
 	bool replaced = false;
 
 	if (renameat2(to->dir_fd, temp, to->dir_fd, to->base, RENAME_NOREPLACE)) {
@@ -252,23 +306,21 @@ static int place_whole(struct unpacking *u, const struct fs_place *to, const cha
 		replaced = true;
 	}
 	fs_out_flag(&u->w->out, "replaced", replaced);
-	(void)fs_walk_run(&walk, u->in.fd, u->w->name);
 	return 0;
 }
 
 /* Removes the old tree, which has the temporary name now. */
-static void drop_old(const struct fs_place *to, const char *temp)
+static void drop_old(struct unpacking *u, const struct fs_place *to, const char *temp)
 {
-	int fd;
+	int fd = -1;
 
 	if (unlinkat(to->dir_fd, temp, 0) == 0 || errno == ENOENT)
 		return;
-	(void)fchmodat(to->dir_fd, temp, 0700, 0);
+	(void)fs_root_chmod_dir(to->dir_fd, temp, 0700);
 	fd = openat(to->dir_fd, temp, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (fd < 0)
-		return;
-	fs_tidy(fd, to->dir_fd, temp);
-	close(fd);
+	fs_tidy(u->w, fd, to->dir_fd, temp);
+	if (fd >= 0)
+		close(fd);
 }
 
 struct merging {
@@ -346,6 +398,9 @@ static int place_merged(struct unpacking *u, int target)
 		m.look = i == 0;
 		err = fs_walk_run(&walk, u->in.fd, "");
 		err = m.err ? m.err : err;
+		if (!err && walk.unread)
+			err = fs_fail(u->w, EACCES, "%u of its directories could not be read; %s", walk.unread,
+				      m.look ? "nothing was changed" : "what stands in changes was done");
 	}
 	fs_out_flag(&u->w->out, "merged", !err);
 	return err;
@@ -369,9 +424,13 @@ static int unpack_into(struct unpacking *u, const struct fs_place *to, const cha
 	if (!err && target >= 0)
 		err = place_merged(u, target);
 	if (!err && target < 0)
+		err = tell_whole(u);
+	if (!err && target < 0)
 		err = set_modes(u, 0);
 	if (!err && target < 0)
 		err = place_whole(u, to, temp);
+	if (err && target < 0)
+		fs_state_forget(u->w);
 	return err;
 }
 
@@ -400,9 +459,9 @@ static int unpack_at(struct unpacking *u, const struct fs_place *to)
 	snprintf(temp, sizeof(temp), ".muxd-tree-%d-%016llx", (int)getpid(), number);
 	err = mkdirat(to->dir_fd, temp, 0700) ? errno : unpack_into(u, to, temp, target);
 	if (u->in.fd >= 0 && (err || target >= 0) && fchmod(u->in.fd, 0700) == 0)
-		fs_tidy(u->in.fd, to->dir_fd, temp);
+		fs_tidy(w, u->in.fd, to->dir_fd, temp);
 	else if (!err)
-		drop_old(to, temp);
+		drop_old(u, to, temp);
 	if (u->in.fd >= 0)
 		close(u->in.fd);
 	if (target >= 0)

@@ -2,8 +2,8 @@
  * watch: what happens below a directory, line by line, until somebody ends it.
  *
  * One watch of inotify(7) for each directory. A directory that comes is watched, and what is in it already is told as
- * created: it may be told twice, and is not left out. What the kernel could not keep is told as `overflow`, what has no
- * watch for want of them as `unwatched`.
+ * created: it may be told twice, and is not left out. What the kernel could not keep is told as `overflow`, and all is
+ * watched anew and told; what has no watch for want of them is told as `unwatched`.
  */
 #include "muxd/muxlet/fs_op.h"
 #include "muxd/muxlet/fs_state.h"
@@ -191,6 +191,8 @@ static int watch_tree(struct watching *s, int fd, const char *prefix)
 	struct fs_walk walk = {.visit = watch_visit, .arg = s, .depth = FS_WALK_DEPTH};
 	int err = fs_walk_run(&walk, fd, strcmp(prefix, ".") == 0 ? "" : prefix);
 
+	if (walk.unread && !s->err) /* too deep, or closed meanwhile; which ones nobody knows */
+		(void)watch_say(s, "unwatched", prefix, true, 0);
 	return s->err ? s->err : err;
 }
 
@@ -228,6 +230,37 @@ static const char *watch_name(uint32_t mask)
 	return NULL;
 }
 
+static void watch_gone(struct watching *s)
+{
+	s->err = watch_say(s, "gone", s->w->name, true, 0);
+	s->err = s->err ? s->err : ECANCELED;
+}
+
+/* Nobody knows what came, went and was renamed: no watch but the top's is right, and that one if it has its name. */
+static void watch_anew(struct watching *s)
+{
+	int fd = -1, wd = -1, err;
+
+	for (size_t i = 0; i < s->n; i++) {
+		if (!s->list[i].path || s->list[i].wd == s->top)
+			continue;
+		(void)inotify_rm_watch(s->fd, s->list[i].wd);
+		watch_drop(s, &s->list[i]);
+	}
+	err = fs_root_openat(&s->w->root, s->w->name, O_RDONLY | O_DIRECTORY, &fd);
+	if (!err)
+		err = watch_open_dir(s, fd, s->w->name, &wd);
+	s->tell = true;
+	if (err == ENOENT || err == ENOTDIR || (!err && wd != s->top))
+		watch_gone(s);
+	else if (err)
+		s->err = err;
+	else if (s->w->ask.recursive)
+		(void)watch_tree(s, fd, s->w->name);
+	if (fd >= 0)
+		close(fd);
+}
+
 static void watch_one(struct watching *s, const struct inotify_event *e)
 {
 	struct watched *d = watch_find(s, e->wd);
@@ -236,14 +269,14 @@ static void watch_one(struct watching *s, const struct inotify_event *e)
 	char path[PATH_MAX];
 
 	if (e->mask & IN_Q_OVERFLOW) {
-		(void)watch_say(s, "overflow", NULL, false, 0);
+		if (watch_say(s, "overflow", NULL, false, 0) == 0)
+			watch_anew(s);
 		return;
 	}
 	if (!d || !d->path)
 		return;
 	if (e->wd == s->top && e->mask & (IN_DELETE_SELF | IN_MOVE_SELF | IN_IGNORED)) {
-		s->err = watch_say(s, "gone", s->w->name, true, 0);
-		s->err = s->err ? s->err : ECANCELED;
+		watch_gone(s);
 		return;
 	}
 	if (e->mask & (IN_IGNORED | IN_DELETE_SELF)) {
@@ -257,7 +290,8 @@ static void watch_one(struct watching *s, const struct inotify_event *e)
 	if (e->mask & IN_MOVED_FROM && dir)
 		watch_leave(s, path);
 	(void)watch_say(s, name, path, dir, e->cookie);
-	if (e->mask & (IN_CREATE | IN_MOVED_TO) && dir && s->w->ask.recursive)
+	/* Behind an exchange the other one has the name that was left; its coming was told ahead of that. */
+	if (e->mask & (IN_CREATE | IN_MOVED_TO | IN_MOVED_FROM) && dir && s->w->ask.recursive)
 		watch_new(s, path);
 }
 

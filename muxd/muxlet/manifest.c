@@ -147,6 +147,8 @@ int manifest_next(struct manifest *m)
 	    take(m, m->path + r.shared, r.rest))
 		return -1;
 	m->path[r.shared + r.rest] = '\0';
+	if (strlen(m->path) != (size_t)r.shared + r.rest) /* no name has a NUL in it */
+		return -1;
 	m->entry = r.entry;
 	return 1;
 }

@@ -54,6 +54,16 @@ void muxlet_adopt(struct muxlet *m, struct channel *c)
 	m->living++;
 }
 
+bool muxlet_is_frozen(const struct muxlet *m)
+{
+	const struct channel *c;
+
+	TAILQ_FOREACH(c, &m->alive, place)
+	if (c->freezes && (c->state == CHANNEL_STARTING || c->pid))
+		return true;
+	return false;
+}
+
 void muxlet_want_send(struct channel *c)
 {
 	struct muxlet *m = c->m;

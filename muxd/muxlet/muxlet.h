@@ -97,6 +97,8 @@ struct muxlet {
 /* Not one that was forgotten: its number is free, though its program may still end. */
 struct channel *muxlet_find(struct muxlet *m, uint32_t number);
 struct channel *muxlet_find_pid(struct muxlet *m, pid_t pid);
+/* Does a channel stop all the others, or is about to? */
+bool muxlet_is_frozen(const struct muxlet *m);
 /* c has something to send, or may have. */
 void muxlet_want_send(struct channel *c);
 /* The channel's OPENED or CONSUMED goes with the next frame, but no later than ms from now. */

@@ -209,16 +209,6 @@ static bool settle_by_page(struct muxlet *m)
 	return true;
 }
 
-static bool frozen(const struct muxlet *m)
-{
-	const struct channel *c;
-
-	TAILQ_FOREACH(c, &m->alive, place)
-	if (c->freezes)
-		return true;
-	return false;
-}
-
 static void tick(struct timer *t)
 {
 	struct muxlet *m = container_of(t, struct muxlet, nursery.timer);
@@ -233,7 +223,7 @@ static void tick(struct timer *t)
 		return;
 	if (n->current && (n->current->ended || n->current->signals))
 		(void)settle_by_page(m);
-	if (frozen(m)) {
+	if (muxlet_is_frozen(m)) {
 		n->heard_ns = now;
 	} else if (now - n->heard_ns >= NURSERY_SILENT_MS * MS_NS) {
 		muxlet_note(m, "the nursery has been silent for too long");

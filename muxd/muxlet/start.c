@@ -404,6 +404,7 @@ static void started(struct channel *c)
 	struct muxlet *m = c->m;
 
 	channel_set_state(c, CHANNEL_RUNNING);
+	channel_limit_begin(c);
 	c->session_pid = c->pid;
 	LIST_INSERT_HEAD(&m->by_pid[(unsigned)c->pid % BUCKETS], c, by_pid);
 	say_opened(c, STREAM_OPENED_MS);

@@ -1,7 +1,8 @@
 // tier: check
 /*
  * What is looked at before libwebsockets sees a request: heads, whole and in pieces (the first byte says how long).
- * Pieces change nothing, a head that may go on has one Host, one length and its end where it says.
+ * Pieces change nothing, a head that may go on has one Host, one length, its end where it says, and a path without
+ * what libwebsockets folds.
  */
 #include "base/err.h"
 #include "muxd/doors/https/api_head.h"
@@ -10,6 +11,30 @@
 #include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* Decoded at once, and looked at as a whole. */
+static void is_straight(struct http1_text target)
+{
+	char path[API_HEAD_MAX + 2] = "";
+	size_t len = 0;
+
+	for (size_t i = 0; i < target.n && target.p[i] != '?'; i++) {
+		char c = target.p[i], digits[3] = "";
+
+		if (strchr("+&;", c))
+			abort();
+		if (c == '%') {
+			memcpy(digits, target.p + i + 1, 2);
+			c = (char)strtoul(digits, NULL, 16);
+			i += 2;
+		}
+		path[len++] = c;
+	}
+	if (strstr(path, "//") || strstr(path, "/./") || strstr(path, "/../") || strstr(path, "/..?"))
+		abort();
+	if ((len > 1 && memcmp(path + len - 2, "/.", 2) == 0) || (len > 2 && memcmp(path + len - 3, "/..", 3) == 0))
+		abort();
+}
 
 static void is_fit(const uint8_t *data, size_t size, const struct api_head *head)
 {
@@ -23,8 +48,11 @@ static void is_fit(const uint8_t *data, size_t size, const struct api_head *head
 		abort();
 	if (http1_find(&h, "Content-Length", NULL) && http1_find(&h, "Transfer-Encoding", NULL))
 		abort();
-	if (!head->routed && (head->len > API_HEAD_MAX || *h.target.p != '/' || memchr(data, 0, head->len)))
+	if (head->routed)
+		return;
+	if (head->len > API_HEAD_MAX || *h.target.p != '/' || memchr(data, 0, head->len))
 		abort();
+	is_straight(h.target);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

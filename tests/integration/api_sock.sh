@@ -19,6 +19,22 @@ equal "without a grant" 401 "$(curl -s -o /dev/null -w '%{http_code}' --unix-soc
 equal "its mode" "srw-------" "$(stat -c %A "$MUXD_STATE/api.sock")"
 [ ! -e "$MUXD_STATE/hub.sock" ] || fail "hub.sock is still there"
 /usr/bin/python3 "$here/tests/integration/api_sock.py" "$MUXD_STATE/api.sock" "$agent" <<<"$token" || fail "see above"
+# paths that libwebsockets folds: by both doors nothing is done, and it is said why
+for path in "/v1/agents/$agent/snapshots/..?reason=x" "/v1/agents/$agent/shells/%2e%2E" "/v1/agents/$agent/shells/.%2e%2f?x" \
+	"/v1/agents//$agent?reason=x" "/v1/agents/$agent/.?reason=x"; do
+	equal "DELETE $path" "400 invalid_request" "$(local_api --path-as-is -X DELETE -o "$tmp/e" -w '%{http_code}' "http://localhost$path") $(jq -r .error.code "$tmp/e")"
+	equal "and by HTTPS" "400 invalid_request" "$(curl -sS --path-as-is --cacert "$MUXD_STATE/keys/tls.crt" -H "Authorization: Bearer $token" \
+		-X DELETE -o "$tmp/e" -w '%{http_code}' "https://$(ready https)$path") $(jq -r .error.code "$tmp/e")"
+done
+equal "an upgrade by such a path" 400 "$(local_api --path-as-is -o "$tmp/e" -w '%{http_code}' -H 'Connection: Upgrade' -H 'Upgrade: websocket' \
+	-H 'Sec-WebSocket-Version: 13' -H 'Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==' "http://localhost/v1/sessions/../agents/$agent/terminal")"
+for name in .. . '' ../.. x/y; do
+	muxctl artifact rm story "$name" --reason story >/dev/null 2>"$tmp/e"
+	equal "muxctl artifact rm '$name'" "64 1" "$? $(grep -c 'names nothing' "$tmp/e")"
+done
+equal "the sandbox runs" running "$(local_api "http://localhost/v1/agents/$agent" | jq -r .state)"
+equal "a name of dots behind an escape is a name" 404 "$(local_api -o /dev/null -w '%{http_code}' \
+	"http://localhost/v1/tasks/story/artifacts/%252e%252e")"
 muxctl audit -n 400 -o json >"$tmp/audit"
 equal "the record names the door and the peer" 'local uid '"$(id -u)" \
 	"$(jq -rs --arg a "$agent" '[.[].record | select(.event == "round.start" and .agent == $a)][-1] | "\(.door) \(.peer | sub(":.*"; ""))"' \

@@ -10,7 +10,7 @@ SECONDS = float(os.environ.get("SECONDS_LONG", "6"))
 ready = json.load(open(state + "/ready.json"))
 ours, staff = open(os.environ["TOKENS"]).read().split()
 over = threading.Event()
-answers, lock = {}, threading.Lock()
+answers, wrong, lock = {}, [], threading.Lock()
 
 # All but the first of that name is a program before its exec, which is the round's own bad luck.
 FIND = "n=$(grep -lx muxlet-nursery /proc/[0-9]*/comm 2>/dev/null | head -n 1); n=${n#/proc/}; n=${n%/comm}"
@@ -43,7 +43,11 @@ def rounds(name, me):
     while not over.is_set():
         i += 1
         number = "<%s.%d.%d>" % (name, me, i)
-        o = c.round("echo '%s' >>/workspace/ran" % number)
+        try:
+            o = c.round("echo '%s' >>/workspace/ran" % number)
+        except Exception as e:  # told by check(): whoever dies in a thread fails nothing
+            wrong.append("%s: %r" % (number, e))
+            return
         with lock:
             answers[number] = o
 
@@ -83,6 +87,8 @@ def attack(name):
 
 
 def check(name, took):
+    if wrong:
+        sys.exit("  FAILED: " + "; ".join(wrong))
     ran = Client(ours).round("cat /workspace/ran")["stdout"]["data"]
     counts = {"once": 0, "not begun": 0, "hit": 0}
     for number, o in answers.items():

@@ -353,7 +353,7 @@ RIG_UNUSED static void rig_break(struct rig *r)
 struct rig_call {
 	const char *cwd;
 	const char *const *env;
-	uint64_t timeout_ms, grace_ms, window;
+	uint64_t timeout_ms, idle_ms, grace_ms, window;
 	bool pty, with_stdin, login, reserve;
 	bool self; /* muxlet itself */
 };
@@ -369,6 +369,7 @@ static int rig_open_argv(struct rig *r, uint32_t channel, const char *const *arg
 			      .env = k->env,
 			      .cwd = k->cwd,
 			      .timeout_ms = k->timeout_ms,
+			      .idle_ms = k->idle_ms,
 			      .grace_ms = k->grace_ms ? k->grace_ms : 1000,
 			      .stdin_open = k->with_stdin || k->pty,
 			      .login_shell = k->login,

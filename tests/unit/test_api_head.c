@@ -54,6 +54,32 @@ static const struct {
     {"GET / HTTP/1.1\r\n" H "Upgrade: h2c\r\nConnection: Upgrade\r\n\r\n", 501},
     {"PROPFIND / HTTP/1.1\r\n" H "\r\n", 405},
     {"get / HTTP/1.1\r\n" H "\r\n", 405},
+    /* paths that libwebsockets would hand on as others */
+    {"DELETE /v1/agents/a/snapshots/..?reason=x HTTP/1.1\r\n" H "\r\n", 400},
+    {"DELETE /v1/agents/a/snapshots/.. HTTP/1.1\r\n" H "\r\n", 400},
+    {"DELETE /v1/agents/a/snapshots/../ HTTP/1.1\r\n" H "\r\n", 400},
+    {"DELETE /v1/agents/a/snapshots/%2e%2E HTTP/1.1\r\n" H "\r\n", 400},
+    {"DELETE /v1/agents/a/snapshots/%2e. HTTP/1.1\r\n" H "\r\n", 400},
+    {"DELETE /v1/agents/a/snapshots/.%2E?x HTTP/1.1\r\n" H "\r\n", 400},
+    {"DELETE /v1/agents/a/snapshots%2f..%2fx HTTP/1.1\r\n" H "\r\n", 400},
+    {"DELETE /v1/agents/a/snapshots/..%3fx HTTP/1.1\r\n" H "\r\n", 400},
+    {"DELETE /v1/agents/a/snapshots/..%3f HTTP/1.1\r\n" H "\r\n", 400},
+    {"DELETE /v1/agents/a/./snapshots/x HTTP/1.1\r\n" H "\r\n", 400},
+    {"GET /%2e HTTP/1.1\r\n" H "\r\n", 400},
+    {"GET /. HTTP/1.0\r\n\r\n", 400},
+    {"GET //healthz HTTP/1.1\r\n" H "\r\n", 400},
+    {"GET /%2fhealthz HTTP/1.1\r\n" H "\r\n", 400},
+    {"GET /ui/../v1/sessions/x/attach HTTP/1.1\r\n" H "Upgrade: websocket\r\nConnection: Upgrade\r\n\r\n", 400},
+    {"GET /v1/tasks/t/artifacts/a+b HTTP/1.1\r\n" H "\r\n", 400},
+    {"GET /v1/tasks/t/artifacts/a;b HTTP/1.1\r\n" H "\r\n", 400},
+    {"GET /v1/tasks/t/artifacts/a&b HTTP/1.1\r\n" H "\r\n", 400},
+    /* and names */
+    {"GET /v1/tasks/t/artifacts/%252e%252e HTTP/1.1\r\n" H "\r\n", 0},
+    {"GET /v1/tasks/t/artifacts/... HTTP/1.1\r\n" H "\r\n", 0},
+    {"GET /v1/tasks/t/artifacts/..a HTTP/1.1\r\n" H "\r\n", 0},
+    {"GET /v1/tasks/t/artifacts/.%2ea/ HTTP/1.1\r\n" H "\r\n", 0},
+    {"GET /v1/tasks/t/artifacts/a%2Bb%3b%26%3f HTTP/1.1\r\n" H "\r\n", 0},
+    {"GET /v1/agents/a/fs/tree?path=../a//b/.&x=a+b/.. HTTP/1.1\r\n" H "\r\n", 0},
 };
 
 static void heads_are_judged(void **state)

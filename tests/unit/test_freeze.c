@@ -140,6 +140,39 @@ static void it_goes_on_when_its_time_is_over(void **state)
 	end(r);
 }
 
+/* Programs that stand still are not silent, and their time runs out behind the snapshot: a TERM would let them go on.
+ */
+static void nobodys_time_is_over_meanwhile(void **state)
+{
+	struct rig *r = rig_create();
+	char script[300];
+	uint64_t from;
+
+	(void)state;
+	begin();
+	snprintf(script, sizeof(script),
+		 "i=0; while [ $i -lt 5000 ]; do i=$((i+1)); echo xxxxxxxx | tee -a %s; sleep 0.05; done", file);
+	rig_open(r, 1, script, (struct rig_call){.idle_ms = 800});
+	rig_open(r, 2, "sleep 100", (struct rig_call){.timeout_ms = 1200});
+	rig_open(r, 3, "sleep 100", (struct rig_call){.idle_ms = 1600});
+	assert_moves(r);
+	freeze(r, 60000);
+	rig_sleep(r, 1400);
+	assert_still(r);
+	for (uint32_t i = 1; i <= 3; i++)
+		assert_false(r->ch[i].exited);
+	from = clock_boot_ns();
+	assert_int_equal(link_forget(r->link, FREEZER), 0);
+	rig_wait_exit(r, 2);
+	assert_int_equal(r->ch[2].exit.cause, EXIT_TIMEOUT);
+	rig_wait_exit(r, 3);
+	assert_int_equal(r->ch[3].exit.cause, EXIT_IDLE_TIMEOUT);
+	assert_true(clock_boot_ns() - from >= 1500 * NS_PER_MS);
+	assert_moves(r);
+	assert_false(r->ch[1].exited);
+	end(r);
+}
+
 /* As the kernel does it for want of memory. */
 static void it_goes_on_when_who_holds_it_is_killed(void **state)
 {
@@ -282,6 +315,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(nothing_is_written_until_it_goes_on),
 	    cmocka_unit_test(it_goes_on_when_its_time_is_over),
+	    cmocka_unit_test(nobodys_time_is_over_meanwhile),
 	    cmocka_unit_test(it_goes_on_when_who_holds_it_is_killed),
 	    cmocka_unit_test(a_shell_at_a_terminal_sees_nothing_of_it),
 	    cmocka_unit_test(a_stopped_job_stays_stopped),

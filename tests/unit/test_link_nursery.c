@@ -81,15 +81,53 @@ static void nobody_waits_for_a_pipe_that_is_held(void **state)
 	}
 }
 
+static pid_t nursery_of(pid_t muxlet)
+{
+	char command[100];
+	int pid = 0;
+	FILE *f;
+
+	(void)snprintf(command, sizeof(command), "pgrep -P %d -x muxlet-nursery", (int)muxlet);
+	f = popen(command, "r");
+	assert_int_equal(fscanf(f, "%d", &pid), 1);
+	pclose(f);
+	return pid;
+}
+
+/* Nobody could say anything before its program was there: that time is no silence of its. */
+static void silence_counts_from_its_begin(void **state)
+{
+	FRESH(r);
+	pid_t nursery;
+
+	(void)state;
+	rig_open(r, 1, "true", (struct rig_call){0});
+	rig_wait_exit(r, 1);
+	nursery = nursery_of(r->pid);
+	assert_int_equal(kill(nursery, SIGSTOP), 0);
+	rig_open(r, 2, "sleep 2.4; exit 7", (struct rig_call){.idle_ms = 1500});
+	rig_sleep(r, 50); /* it is asked for, and nobody makes it */
+	assert_int_equal(kill(r->pid, SIGSTOP), 0);
+	assert_int_equal(kill(nursery, SIGCONT), 0);
+	usleep(1800 * 1000);
+	assert_int_equal(kill(r->pid, SIGCONT), 0);
+	rig_wait_exit(r, 2);
+	assert_int_equal(r->ch[2].exit.cause, EXIT_EXITED);
+	assert_int_equal(r->ch[2].exit.code, 7);
+	rig_destroy(r);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(nobody_waits_for_a_pipe_that_is_held)};
+	const struct CMUnitTest more[] = {cmocka_unit_test(silence_counts_from_its_begin)};
 	int rc;
 
 	if (argc == 3 && strcmp(argv[1], "--hold") == 0)
 		return hold(argv[2]);
 	setenv("RIG_NURSERY", "1", 1);
 	rc = with_a_nursery(argc, argv);
+	rc = rc ? rc : cmocka_run_group_tests(more, NULL, NULL);
 	if (rc || !page_that_never_comes()) /* a kernel without it, or not root */
 		return rc;
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <openssl/evp.h>
+#include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -19,6 +20,8 @@
 #include <cmocka.h>
 
 #include "base/json.h"
+#include "files/tar.h"
+#include "muxd/muxlet/fs_walk.h"
 
 #define ANSWER_MAX (4 * 1024 * 1024)
 
@@ -26,6 +29,7 @@ static char dir[64], root[80], muxlet[4096];
 static json_t *answer;        /* of the last run; NULL: it was none */
 static char said[ANSWER_MAX]; /* all of its output */
 static size_t said_n;
+static bool plainly; /* run as a user, for whom permissions count */
 
 static void feed(int fd, const void *p, size_t n)
 {
@@ -60,6 +64,8 @@ static pid_t start(const char *request, int *out_in, int *out_out)
 	if (pid == 0) {
 		dup2(in[0], 0);
 		dup2(out[1], 1);
+		for (int cap = 1; plainly && cap <= 2; cap++) /* DAC_OVERRIDE, DAC_READ_SEARCH */
+			(void)prctl(PR_CAPBSET_DROP, cap);
 		if (chdir(root) == 0)
 			execl(muxlet, "muxlet", "--fs", request, NULL);
 		_exit(111);
@@ -747,6 +753,160 @@ static void a_tree_comes_back_as_it_went(void **state)
 	assert_int_equal(system("cd \"$FS_ROOT\" && test -z \"$(find . -name '.muxd-*')\" && test ! -e arc3"), 0);
 }
 
+struct archive {
+	size_t n;
+	uint8_t p[1024 * 1024];
+};
+
+/* One entry more. what: the content of a file, where a link leads. */
+static void add(struct archive *a, enum tar_type type, unsigned mode, const char *path, const char *what)
+{
+	static struct tar_entry e;
+	size_t n = type == TAR_FILE ? strlen(what) : 0;
+
+	memset(&e, 0, sizeof(e));
+	e.type = (char)type;
+	e.mode = mode;
+	e.size = n;
+	snprintf(e.path, sizeof(e.path), "%s", path);
+	snprintf(e.target, sizeof(e.target), "%s", type == TAR_FILE ? "" : what);
+	assert_true(a->n + TAR_HEAD_MAX + n + TAR_BLOCK < sizeof(a->p));
+	a->n += tar_write(&e, a->p + a->n);
+	memcpy(a->p + a->n, what, n);
+	memset(a->p + a->n + n, 0, TAR_PAD(n));
+	a->n += n + TAR_PAD(n);
+}
+
+static int put_archive(const char *request, struct archive *a)
+{
+	memset(a->p + a->n, 0, 2 * TAR_BLOCK);
+	return put(request, a->p, a->n + 2 * TAR_BLOCK);
+}
+
+static const char *steps(unsigned n, const char *last)
+{
+	static char path[4096];
+	size_t len = 0;
+
+	while (n--)
+		len += (size_t)snprintf(path + len, sizeof(path) - len, "d/");
+	snprintf(path + len, sizeof(path) - len, "%s", last);
+	return path;
+}
+
+static void assert_none_left(void)
+{
+	assert_int_equal(system("cd \"$FS_ROOT\" && test -z \"$(find . -name '.muxd-*' | head -c 200)\""), 0);
+}
+
+/* How deep a tree may be is said; one that programs made is taken away however deep it is. */
+static void deep_trees_lose_nothing(void **state)
+{
+	static const char *const ways[] = {"{\"op\":\"tree_put\",\"path\":\"far\",\"merge\":true}",
+					   "{\"op\":\"tree_put\",\"path\":\"far\",\"overwrite\":true}"};
+	static struct archive a;
+
+	(void)state;
+	assert_int_equal(mkdir(inside("far"), 0755), 0);
+	for (size_t i = 0; i < 2; i++) {
+		a.n = 0;
+		add(&a, TAR_FILE, 0644, "shallow", "s");
+		add(&a, TAR_FILE, 0644, steps(FS_WALK_DEPTH - 1, "f"), "deep");
+		assert_int_equal(put_archive(ways[i], &a), EFBIG);
+		assert_non_null(strstr(text_of("error"), "at most 255 steps"));
+		assert_int_not_equal(access(inside("far/shallow"), F_OK), 0);
+		a.n = 0;
+		add(&a, TAR_FILE, 0644, steps(FS_WALK_DEPTH - 2, "f"), "deep");
+		add(&a, TAR_DIRECTORY, 0755, steps(FS_WALK_DEPTH - 2, "e"), "");
+		assert_int_equal(put_archive(ways[i], &a), 0);
+		assert_int_equal(json_array_size(json_object_get(answer, "changes")), 1);
+		assert_int_equal(system("cd \"$FS_ROOT\" && test $(find far -type f | wc -l) = 1"), 0);
+		assert_none_left();
+	}
+	assert_int_equal(system("cd \"$FS_ROOT\" && python3 -c \"import os\nfor n in ['x' * 200] * 12 + ['d'] * 300:\n"
+				" os.mkdir(n); os.chdir(n)\" && mv xx* far/"),
+			 0);
+	a.n = 0;
+	add(&a, TAR_FILE, 0644, "f", "");
+	assert_int_equal(put_archive(ways[1], &a), 0);
+	assert_null(json_object_get(answer, "left_behind"));
+	assert_none_left();
+	assert_int_equal(system("cd \"$FS_ROOT\" && test \"$(find far | sort | tr '\\n' ' ')\" = 'far far/f '"), 0);
+}
+
+/* A directory that its own user may not read hides no name of it. */
+static void closed_directories_are_told(void **state)
+{
+	static struct archive a;
+	json_t *changes;
+
+	(void)state;
+	plainly = true;
+	add(&a, TAR_DIRECTORY, 0311, "./", "");
+	add(&a, TAR_DIRECTORY, 0311, "secret", "");
+	add(&a, TAR_FILE, 0000, "secret/f", "hidden");
+	assert_int_equal(put_archive("{\"op\":\"tree_put\",\"path\":\"closed\"}", &a), 0);
+	plainly = false;
+	changes = json_object_get(answer, "changes");
+	assert_int_equal(json_array_size(changes), 1);
+	assert_string_equal(json_string_value(json_object_get(json_array_get(changes, 0), "path")), "closed/secret/f");
+	assert_null(json_object_get(answer, "changes_left_out"));
+	assert_int_equal(system("test \"$(stat -c %a \"$FS_ROOT\"/closed/secret)\" = 311 && "
+				"chmod 755 \"$FS_ROOT\"/closed"),
+			 0);
+	/* Nor does a search keep it quiet. */
+	plainly = true;
+	assert_int_equal(fs("{\"op\":\"search\",\"path\":\"closed\",\"pattern\":\"hidden\"}"), 0);
+	plainly = false;
+	assert_int_equal(number_of("matches"), 0);
+	assert_int_equal(number_of("unreadable"), 1);
+}
+
+/* As tar has it: of several the last; a link to oneself is what is there. */
+static void entries_that_come_twice(void **state)
+{
+	static struct archive a;
+
+	(void)state;
+	add(&a, TAR_DIRECTORY, 0755, "d", "");
+	add(&a, TAR_DIRECTORY, 0711, "d/e", "");
+	add(&a, TAR_DIRECTORY, 0700, "d", "");
+	add(&a, TAR_DIRECTORY, 0555, "d-e", "");
+	add(&a, TAR_DIRECTORY, 0750, "d/e", "");
+	add(&a, TAR_FILE, 0644, "a", "content");
+	add(&a, TAR_HARDLINK, 0644, "a", "a");
+	add(&a, TAR_HARDLINK, 0644, "b", "a");
+	add(&a, TAR_HARDLINK, 0644, "./a", "b");
+	assert_int_equal(put_archive("{\"op\":\"tree_put\",\"path\":\"twice\"}", &a), 0);
+	assert_content(inside("twice/a"), "content");
+	assert_content(inside("twice/b"), "content");
+	assert_int_equal(
+	    system("cd \"$FS_ROOT\"/twice && test \"$(stat -c %a d d/e d-e | tr '\\n' ' ')\" = '700 750 555 '"), 0);
+	a.n = 0;
+	add(&a, TAR_HARDLINK, 0644, "none", "none");
+	assert_int_equal(put_archive("{\"op\":\"tree_put\",\"path\":\"none\"}", &a), ENOENT);
+	assert_none_left();
+}
+
+/* Directories are remembered until they have their permissions; not without end. */
+static void names_of_directories_are_bounded(void **state)
+{
+	static struct archive a;
+	static uint8_t many[32 * 1024 * 1024];
+	char path[3900] = "";
+	size_t n = 0;
+
+	(void)state;
+	for (int i = 0; i < 15; i++)
+		memset(path + strlen(path), i % 2 ? 'b' : 'a', 250), strcat(path, "/");
+	add(&a, TAR_DIRECTORY, 0755, path, "");
+	for (; n + a.n + 2 * TAR_BLOCK < sizeof(many); n += a.n)
+		memcpy(many + n, a.p, a.n);
+	assert_int_equal(put("{\"op\":\"tree_put\",\"path\":\"bounded\"}", many, n + 2 * TAR_BLOCK), EFBIG);
+	assert_non_null(strstr(text_of("error"), "more than 16 MiB"));
+	assert_none_left();
+}
+
 /* Told to end in the middle: what was unpacked goes. */
 static void a_tree_that_is_broken_off_leaves_nothing(void **state)
 {
@@ -849,6 +1009,154 @@ static void a_race_of_links_is_lost_by_nobody(void **state)
 	assert_string_equal(before, after);
 }
 
+/* ---- watches */
+
+struct watcher {
+	pid_t pid;
+	int out;
+	size_t n; /* of said: what it said since the last wait */
+};
+
+static void watch_hears(struct watcher *w, const char *text)
+{
+	struct pollfd p = {.fd = w->out, .events = POLLIN};
+
+	while (!strstr(said, text)) {
+		ssize_t n;
+
+		if (poll(&p, 1, 20000) != 1)
+			fail_msg("%s was not told, but: %.2000s", text, said);
+		n = read(w->out, said + w->n, sizeof(said) - w->n - 1);
+		if (n <= 0)
+			fail_msg("%s was not told before the end, but: %.2000s", text, said);
+		said[w->n += (size_t)n] = '\0';
+	}
+}
+
+static void watch_forget(struct watcher *w)
+{
+	w->n = 0;
+	said[0] = '\0';
+}
+
+static void watch_begin(struct watcher *w)
+{
+	int in;
+
+	watch_forget(w);
+	w->pid = start("{\"op\":\"watch\",\"path\":\"seen\",\"recursive\":true}", &in, &w->out);
+	close(in);
+	watch_hears(w, "\"ready\"");
+}
+
+static void watch_end(struct watcher *w)
+{
+	assert_int_equal(kill(w->pid, SIGTERM), 0);
+	close(w->out);
+	assert_int_equal(waitpid(w->pid, NULL, 0), w->pid);
+	assert_int_equal(system("rm -r \"$FS_ROOT\"/seen"), 0);
+}
+
+/* Two directories that change places: what is made in them later is told, by the names that they have. */
+static void a_watch_sees_through_an_exchange(void **state)
+{
+	struct watcher w;
+
+	(void)state;
+	assert_int_equal(system("cd \"$FS_ROOT\" && mkdir -p seen/p/q seen/r/s"), 0);
+	watch_begin(&w);
+	for (int i = 0; i < 3; i++) {
+		watch_forget(&w);
+		assert_int_equal(renameat2(AT_FDCWD, inside("seen/p"), AT_FDCWD, inside("seen/r"), RENAME_EXCHANGE), 0);
+		make(inside("seen/z"), ""); /* the last of what it has to read */
+		watch_hears(&w, "\"seen/z\"");
+		watch_forget(&w);
+		make(inside(i % 2 ? "seen/p/q/f1" : "seen/p/s/f1"), "");
+		watch_hears(&w, i % 2 ? "seen/p/q/f1" : "seen/p/s/f1");
+		make(inside("seen/r/f2"), "");
+		watch_hears(&w, "seen/r/f2");
+		assert_int_equal(unlink(inside("seen/z")), 0);
+	}
+	watch_end(&w);
+}
+
+/* A tree that is deeper than a watch goes: said before it is ready. */
+static void a_watch_says_where_it_is_blind(void **state)
+{
+	struct watcher w;
+
+	(void)state;
+	assert_int_equal(
+	    system("cd \"$FS_ROOT\" && mkdir seen && cd seen && python3 -c \"import os\nfor n in range(300):\n"
+		   " os.mkdir('d'); os.chdir('d')\""),
+	    0);
+	watch_begin(&w);
+	assert_non_null(strstr(said, "\"unwatched\",\"path\":\"seen\""));
+	watch_end(&w);
+}
+
+/* Stopped, and more comes than the kernel keeps. False: that would be a million. */
+static bool watch_floods(struct watcher *w)
+{
+	FILE *f = fopen("/proc/sys/fs/inotify/max_queued_events", "r");
+	unsigned most = 0;
+
+	assert_int_equal(fscanf(f, "%u", &most), 1);
+	fclose(f);
+	if (most > 200000)
+		return false;
+	make(inside("seen/a"), "");
+	assert_int_equal(kill(w->pid, SIGSTOP), 0);
+	for (unsigned i = 0; i < most / 2 + 10; i++)
+		assert_int_equal(rename(inside(i % 2 ? "seen/b" : "seen/a"), inside(i % 2 ? "seen/a" : "seen/b")), 0);
+	return true;
+}
+
+/* A directory that came meanwhile is told, and watched by the name it has. */
+static void a_watch_goes_on_behind_an_overflow(void **state)
+{
+	struct watcher w;
+
+	(void)state;
+	assert_int_equal(system("cd \"$FS_ROOT\" && mkdir -p seen/w/y"), 0);
+	watch_begin(&w);
+	if (watch_floods(&w)) {
+		assert_int_equal(system("cd \"$FS_ROOT\" && mkdir -p seen/late/dir && mv seen/w seen/ww"), 0);
+		assert_int_equal(kill(w.pid, SIGCONT), 0);
+		watch_hears(&w, "\"overflow\"");
+		watch_hears(&w, "seen/ww/y\"");
+		watch_forget(&w);
+		make(inside("seen/late/dir/f"), "");
+		watch_hears(&w, "seen/late/dir/f");
+		make(inside("seen/ww/y/f"), "");
+		watch_hears(&w, "seen/ww/y/f");
+		assert_null(strstr(said, "seen/w/"));
+	}
+	watch_end(&w);
+}
+
+/* Where the directory itself went that is said, also when the event of it is lost. */
+static void a_watch_that_lost_its_top_ends(void **state)
+{
+	struct watcher w;
+	int status;
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(system("cd \"$FS_ROOT\" && mkdir seen"), 0);
+		watch_begin(&w);
+		if (i)
+			(void)watch_floods(&w);
+		assert_int_equal(system("cd \"$FS_ROOT\" && mv seen was && mkdir seen"), 0);
+		assert_int_equal(kill(w.pid, SIGCONT), 0);
+		watch_hears(&w, "\"gone\"");
+		assert_int_equal(waitpid(w.pid, &status, 0), w.pid);
+		assert_int_equal(status, 0);
+		close(w.out);
+		assert_int_equal(system("cd \"$FS_ROOT\" && rm -r was seen"), 0);
+	}
+}
+
 static int setup(void **state)
 {
 	(void)state;
@@ -892,9 +1200,17 @@ int main(void)
 	    cmocka_unit_test(ways_out_are_refused),
 	    cmocka_unit_test(random_paths_stay_inside),
 	    cmocka_unit_test(a_tree_comes_back_as_it_went),
+	    cmocka_unit_test(deep_trees_lose_nothing),
+	    cmocka_unit_test(closed_directories_are_told),
+	    cmocka_unit_test(entries_that_come_twice),
+	    cmocka_unit_test(names_of_directories_are_bounded),
 	    cmocka_unit_test(a_tree_that_is_broken_off_leaves_nothing),
 	    cmocka_unit_test(trees_of_strangers_stay_inside),
 	    cmocka_unit_test(a_race_of_links_is_lost_by_nobody),
+	    cmocka_unit_test(a_watch_sees_through_an_exchange),
+	    cmocka_unit_test(a_watch_says_where_it_is_blind),
+	    cmocka_unit_test(a_watch_goes_on_behind_an_overflow),
+	    cmocka_unit_test(a_watch_that_lost_its_top_ends),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);

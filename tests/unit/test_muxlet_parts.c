@@ -1,9 +1,12 @@
 // tier: check
-/* muxlet's own small parts: SHA-256 and HMAC, the spool, timers, the name of a user, the mark of a channel. */
+/* muxlet's own small parts: SHA-256 and HMAC, the spool, timers, the name of a user, the mark of a channel,
+ * permissions of a directory. */
+#include "muxd/muxlet/fs_root.c"
 #include "muxd/muxlet/loop.c"
 #include "muxd/muxlet/sha256.c"
 #include "muxd/muxlet/spool.c"
 #include "muxd/muxlet/tree.c"
+#include "muxd/muxlet/visit.c"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -392,6 +395,31 @@ static void orphans_keep_belonging(void **state)
 	reap_all();
 }
 
+/* Somebody swaps a link in: what it leads to stays as it was, and so does a file. */
+static void permissions_follow_no_link(void **state)
+{
+	char dir[] = "/tmp/muxd-parts.XXXXXX", path[64];
+	struct stat st;
+	int fd;
+
+	(void)state;
+	assert_non_null(mkdtemp(dir));
+	fd = open(dir, O_RDONLY | O_DIRECTORY);
+	assert_int_equal(
+	    mkdirat(fd, "real", 0700) | symlinkat("real", fd, "link") | mknodat(fd, "file", S_IFREG | 0600, 0), 0);
+	assert_int_not_equal(fs_root_chmod_dir(fd, "link", 0755), 0);
+	assert_int_equal(fs_root_chmod_dir(fd, "file", 0755), ENOTDIR);
+	assert_int_equal(fstatat(fd, "real", &st, 0), 0);
+	assert_int_equal(st.st_mode & 07777, 0700);
+	assert_int_equal(fs_root_chmod_dir(fd, "real", 0311), 0);
+	assert_int_equal(fs_root_chmod_dir(fd, "real", 0755), 0); /* not readable any more, and reached all the same */
+	assert_int_equal(fstatat(fd, "real", &st, 0), 0);
+	assert_int_equal(st.st_mode & 07777, 0755);
+	close(fd);
+	snprintf(path, sizeof(path), "rm -r %s", dir);
+	assert_int_equal(system(path), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -403,6 +431,7 @@ int main(void)
 	    cmocka_unit_test(timers_fire_in_order),
 	    cmocka_unit_test(a_removed_source_is_not_called),
 	    cmocka_unit_test(a_tree_is_found_by_descent_session_and_mark),
+	    cmocka_unit_test(permissions_follow_no_link),
 	    cmocka_unit_test(orphans_keep_belonging),
 	};
 

@@ -418,6 +418,7 @@ class _FsFound(TypedDict):
 
 class FsFound(_FsFound, total=False):
     stopped_by: Literal["limit", "time", "complexity"]
+    unreadable: int
 
 
 class RoundRequest(TypedDict, total=False):

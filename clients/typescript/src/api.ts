@@ -406,6 +406,7 @@ export interface FsFound {
   matches: number;
   truncated: boolean;
   stopped_by?: "limit" | "time" | "complexity";
+  unreadable?: number;
 }
 
 export type Duration = string;

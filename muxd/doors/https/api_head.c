@@ -19,21 +19,35 @@ static int hex(char c)
 	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
+/* The byte at t.p[*at], or the one that an escape there stands for; *at goes behind it. -1: no escape, -2: the target
+ * ends inside it. */
+static int next_byte(struct http1_text t, size_t *at)
+{
+	size_t i = *at;
+	int byte = (unsigned char)t.p[i];
+
+	*at = i + 1;
+	if (byte != '%')
+		return byte;
+	if (t.n - i <= 2)
+		return -2;
+	*at = i + 3;
+	return hex(t.p[i + 1]) >= 0 && hex(t.p[i + 2]) >= 0 ? hex(t.p[i + 1]) << 4 | hex(t.p[i + 2]) : -1;
+}
+
 /* Escapes that libwebsockets decodes before it has the line's end, and its places for parameters. more: the
  * target goes on. */
-static int check_target(struct http1_text t, bool more, struct err *e)
+static int check_bytes(struct http1_text t, bool more, struct err *e)
 {
 	size_t args = 0;
 
-	for (size_t i = 0; i < t.n; i++) {
-		int byte;
+	for (size_t i = 0; i < t.n;) {
+		bool plain = t.p[i] != '%';
+		int byte = next_byte(t, &i);
 
-		args += t.p[i] == '&' || t.p[i] == ';';
-		if (t.p[i] != '%' || (more && t.n - i <= 2))
-			continue;
-		byte = t.n - i > 2 && hex(t.p[i + 1]) >= 0 && hex(t.p[i + 2]) >= 0
-			   ? hex(t.p[i + 1]) << 4 | hex(t.p[i + 2])
-			   : -1;
+		args += plain && (byte == '&' || byte == ';');
+		if (byte == -2 && more)
+			return 0;
 		if (byte < 0)
 			return err_set(e, ERR_INVAL, "the target holds a %% without two hexadecimal digits");
 		if (byte == 0 || byte == '\r' || byte == '\n')
@@ -42,6 +56,61 @@ static int check_target(struct http1_text t, bool more, struct err *e)
 			    "the target holds a line end or a NUL character: for file names use path_base64");
 	}
 	return args > API_ARGS_MAX ? err_set(e, ERR_INVAL, "the query has more than %d parameters", API_ARGS_MAX) : 0;
+}
+
+/* A step of a path, as far as it came. */
+struct step {
+	size_t n;
+	bool dots; /* nothing else in it */
+};
+
+static int check_step(struct step s, struct err *e)
+{
+	if (s.n && s.n <= 2 && s.dots)
+		return err_set(e, ERR_INVAL,
+			       "the path has a step \"%.*s\", plain or percent-encoded: no name here is . or .., "
+			       "write the path that is meant",
+			       (int)s.n, "..");
+	return s.n == 0 ? err_set(e, ERR_INVAL, "the path has an empty step (//): write the path that is meant") : 0;
+}
+
+/*
+ * libwebsockets resolves dots and takes empty steps out, after decoding, and so hands on another path than the
+ * client's: DELETE .../snapshots/.. would be the sandbox's. It takes an encoded ? behind two dots for the path's end, a
+ * plain + for a blank, and a plain & or ; for the end of something. All of that is refused: the path that is routed is
+ * the one that was sent. more: the target goes on, and its last step perhaps, too.
+ */
+static int check_path(struct http1_text t, bool more, struct err *e)
+{
+	struct step s = {.dots = true};
+	int rc = 0;
+
+	for (size_t i = 1; i < t.n && t.p[i] != '?' && rc == 0;) {
+		char plain = t.p[i];
+		int byte = next_byte(t, &i);
+
+		if (byte < 0)
+			return 0;
+		if (plain == '+' || plain == '&' || plain == ';')
+			return err_set(e, ERR_INVAL, "the path holds a plain %c: write it as %%%02X", plain, plain);
+		if (byte == '/' || (byte == '?' && s.n == 2 && s.dots)) {
+			rc = check_step(s, e);
+			s = (struct step){.dots = true};
+			continue;
+		}
+		s.n++;
+		s.dots = s.dots && byte == '.';
+	}
+	if (rc || (more && !memchr(t.p, '?', t.n)))
+		return rc;
+	return s.n ? check_step(s, e) : 0;
+}
+
+static int check_target(struct http1_text t, bool more, struct err *e)
+{
+	int rc = check_bytes(t, more, e);
+
+	return rc ? rc : check_path(t, more, e);
 }
 
 /* begun: there is more to come of it. */
