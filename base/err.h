@@ -70,6 +70,9 @@
 	  "Free space in the sandbox, or raise sandbox.workspace_size for new ones.")                                  \
 	X(ARTIFACTS_FULL, "artifacts_full", 507, 73,                                                                   \
 	  "Delete artifacts that nobody needs, or raise the limit that the message names.")                            \
+	X(BASE_UNKNOWN, "base_unknown", 404, 66,                                                                       \
+	  "Name a snapshot of that agent (muxctl sandbox snapshots), or a revision that its git knows.")               \
+	X(NO_GIT, "no_git", 501, 69, "Put git and a shell into the image, or name a snapshot as the base.")            \
 	X(PORT, "port_unreachable", 502, 69,                                                                           \
 	  "Start the server in the sandbox on that port, or look there why it ended.")                                 \
 	X(PORT_ANSWER, "port_bad_answer", 502, 76,                                                                     \

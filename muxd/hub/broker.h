@@ -110,6 +110,7 @@ enum file_op {
 	FILE_WATCH,
 	FILE_TREE_GET,
 	FILE_TREE_PUT,
+	FILE_CHANGES,
 	FILE_OPS
 };
 struct file_spec {

@@ -111,6 +111,8 @@ static const char *cannot(const struct agent *a, enum session_kind kind, const s
 {
 	if (kind == SESSION_PORT)
 		return link_has_ports(a->link) ? NULL : "ports cannot be reached in";
+	if (kind == SESSION_FILE && l->transfer->row->newest)
+		return link_has_changes(a->link) ? NULL : "no patch of changes is made in";
 	if (kind == SESSION_FILE && l->transfer->row->later)
 		return link_has_survey(a->link) ? NULL : "neither watches nor trees are known in";
 	if (kind == SESSION_FILE && l->transfer->row->asks)

@@ -159,7 +159,7 @@ int transfer_output(struct transfer *t, const uint8_t *p, size_t n, size_t *out_
 	if (n && t->content.total + n > t->size)
 		return ERR_PROTOCOL;
 	*out_content = n;
-	return n ? keep_add(&t->content, p, n) : 0;
+	return n && !t->row->takes ? keep_add(&t->content, p, n) : 0; /* of both, what is taken counts */
 }
 
 int transfer_input(struct transfer *t, const uint8_t *p, size_t n)

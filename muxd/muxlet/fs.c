@@ -32,6 +32,7 @@ static const struct op {
     {"watch", fs_watch, STREAMS},
     {"tree_get", fs_pack, STREAMS},
     {"tree_put", fs_unpack, 0},
+    {"changes", fs_changes, STREAMS},
 };
 
 static int run_row(struct fs_work *w, const struct op *op)

@@ -45,6 +45,7 @@ static const struct field {
     {"ignore_case", KIND_FLAG, offsetof(struct fs_ask, ignore_case), 0, 0},
     {"dry_run", KIND_FLAG, offsetof(struct fs_ask, dry_run), 0, 0},
     {"gitignore", KIND_FLAG, offsetof(struct fs_ask, gitignore), 0, 0},
+    {"text_only", KIND_FLAG, offsetof(struct fs_ask, text_only), 0, 0},
 };
 
 #define FIELDS (sizeof(fields) / sizeof(fields[0]))

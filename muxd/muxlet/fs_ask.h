@@ -21,7 +21,8 @@ struct fs_ask {
 	const char *to, *pattern, *if_match, *cursor;
 	const char *ignore[FS_RULES_MAX + 1]; /* NULL-ended */
 	long long mode, offset, length, from_line, to_line, depth, limit, context;
-	bool parents, recursive, overwrite, merge, create_only, follow, sha256, regex, ignore_case, dry_run, gitignore;
+	bool parents, recursive, overwrite, merge, create_only, follow, sha256, regex, ignore_case, dry_run, gitignore,
+	    text_only;
 	char *store; /* what the strings point into */
 };
 

@@ -26,6 +26,7 @@ int fs_glob(struct fs_work *w);
 int fs_watch(struct fs_work *w);
 int fs_pack(struct fs_work *w);
 int fs_unpack(struct fs_work *w);
+int fs_changes(struct fs_work *w);
 
 /* Away with a directory that was made for a tree, and what is in it; dir_fd has it as temp. */
 void fs_tidy(int fd, int dir_fd, const char *temp);

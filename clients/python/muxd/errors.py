@@ -191,6 +191,14 @@ class ArtifactsFull(SandboxError):
     code = "artifacts_full"
 
 
+class BaseUnknown(SandboxError):
+    code = "base_unknown"
+
+
+class NoGit(SandboxError):
+    code = "no_git"
+
+
 class PortUnreachable(SandboxError):
     code = "port_unreachable"
 
@@ -363,6 +371,8 @@ BY_CODE: Dict[str, Type[SandboxError]] = {
     "path_outside": PathOutside,
     "workspace_full": WorkspaceFull,
     "artifacts_full": ArtifactsFull,
+    "base_unknown": BaseUnknown,
+    "no_git": NoGit,
     "port_unreachable": PortUnreachable,
     "port_bad_answer": PortBadAnswer,
     "page_not_allowed": PageNotAllowed,
@@ -409,6 +419,7 @@ __all__ = [
     "ArtifactsFull",
     "BY_CODE",
     "BadState",
+    "BaseUnknown",
     "Cancelled",
     "CommandExitException",
     "Conflict",
@@ -442,6 +453,7 @@ __all__ = [
     "LinkLost",
     "MissingDependency",
     "NoEndOfInput",
+    "NoGit",
     "NoShell",
     "NotADirectory",
     "NotAFile",

@@ -190,6 +190,14 @@ export class ArtifactsFull extends SandboxError {
   static override readonly code: string = "artifacts_full";
 }
 
+export class BaseUnknown extends SandboxError {
+  static override readonly code: string = "base_unknown";
+}
+
+export class NoGit extends SandboxError {
+  static override readonly code: string = "no_git";
+}
+
 export class PortUnreachable extends SandboxError {
   static override readonly code: string = "port_unreachable";
 }
@@ -361,6 +369,8 @@ export const BY_CODE: ReadonlyMap<string, typeof SandboxError> = new Map<string,
   ["path_outside", PathOutside],
   ["workspace_full", WorkspaceFull],
   ["artifacts_full", ArtifactsFull],
+  ["base_unknown", BaseUnknown],
+  ["no_git", NoGit],
   ["port_unreachable", PortUnreachable],
   ["port_bad_answer", PortBadAnswer],
   ["page_not_allowed", PageNotAllowed],
