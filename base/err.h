@@ -66,6 +66,9 @@
 	  "Read the file again where the message says, and make the patch anew; nothing was changed.")                 \
 	X(PATH_OUTSIDE, "path_outside", 403, 77,                                                                       \
 	  "Name a path in the workspace, and no link that leads out of it; get and put reach other places.")           \
+	X(PATH_DENIED, "path_not_allowed", 403, 77,                                                                    \
+	  "Name a path that the grant names, and no link; or ask for a grant that names it.")                          \
+	X(LOCKED, "locked", 423, 75, "Wait until its holder releases it or its time is over; details has the lock.")   \
 	X(NO_SPACE, "workspace_full", 507, 73,                                                                         \
 	  "Free space in the sandbox, or raise sandbox.workspace_size for new ones.")                                  \
 	X(ARTIFACTS_FULL, "artifacts_full", 507, 73,                                                                   \

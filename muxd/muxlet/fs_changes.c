@@ -254,7 +254,7 @@ static int change_to_present(struct changing *c, const struct present *f, const 
 {
 	struct gitpatch_side now = {.mode = f->mode};
 	char *text = NULL;
-	struct stat st;
+	struct stat st = {0};
 	int fd = -1, err;
 
 	if (f->mode == GITPATCH_LINK) {

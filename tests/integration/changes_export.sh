@@ -120,7 +120,7 @@ equal "credentials among the commits" "409 bad_state" "$(export_to no '{"git":"f
 equal "without scope rounds there is no git" forbidden "$(TOKEN=$(new_token demo agent files) export_to no '{"git":"first","path":"repo"}' | cut -d' ' -f2)"
 
 # --- the daemon is killed in the middle: no artifact, and the next start takes the fork away
-inside 'head -c 150000000 /dev/urandom >large'
+inside 'head -c 60000000 /dev/urandom >large'
 SNAP=$(muxctl sandbox snapshot demo -o json | jq -r '.snapshot.id // .id')
 export_to killed "{\"snapshot\":\"$SNAP\"}" >/dev/null 2>&1 &
 for _ in $(seq 100); do ls "$MUXD_STATE"/sandboxes/demo-base-* >/dev/null 2>&1 && break; sleep 0.05; done

@@ -183,6 +183,14 @@ class PathOutside(SandboxError):
     code = "path_outside"
 
 
+class PathNotAllowed(SandboxError):
+    code = "path_not_allowed"
+
+
+class Locked(SandboxError):
+    code = "locked"
+
+
 class WorkspaceFull(SandboxError):
     code = "workspace_full"
 
@@ -369,6 +377,8 @@ BY_CODE: Dict[str, Type[SandboxError]] = {
     "range_past_end": RangePastEnd,
     "patch_refused": PatchRefused,
     "path_outside": PathOutside,
+    "path_not_allowed": PathNotAllowed,
+    "locked": Locked,
     "workspace_full": WorkspaceFull,
     "artifacts_full": ArtifactsFull,
     "base_unknown": BaseUnknown,
@@ -451,6 +461,7 @@ __all__ = [
     "K8sUnreachable",
     "LimitReached",
     "LinkLost",
+    "Locked",
     "MissingDependency",
     "NoEndOfInput",
     "NoGit",
@@ -461,6 +472,7 @@ __all__ = [
     "OutOfMemory",
     "PageNotAllowed",
     "PatchRefused",
+    "PathNotAllowed",
     "PathOutside",
     "PortBadAnswer",
     "PortNotAllowed",

@@ -182,6 +182,14 @@ export class PathOutside extends SandboxError {
   static override readonly code: string = "path_outside";
 }
 
+export class PathNotAllowed extends SandboxError {
+  static override readonly code: string = "path_not_allowed";
+}
+
+export class Locked extends SandboxError {
+  static override readonly code: string = "locked";
+}
+
 export class WorkspaceFull extends SandboxError {
   static override readonly code: string = "workspace_full";
 }
@@ -367,6 +375,8 @@ export const BY_CODE: ReadonlyMap<string, typeof SandboxError> = new Map<string,
   ["range_past_end", RangePastEnd],
   ["patch_refused", PatchRefused],
   ["path_outside", PathOutside],
+  ["path_not_allowed", PathNotAllowed],
+  ["locked", Locked],
   ["workspace_full", WorkspaceFull],
   ["artifacts_full", ArtifactsFull],
   ["base_unknown", BaseUnknown],
