@@ -29,7 +29,7 @@ struct grant_files {
 
 /* Is any of it a limit? */
 bool grant_files_limited(const struct grant_files *f);
-/* What a grant may hold. ERR_INVAL names the pattern. */
+/* May a grant hold it? ERR_INVAL names the pattern. */
 int grant_files_check(const struct grant_files *f, struct err *e);
 /*
  * Members read, write (lists of texts) and file_max of an object, where they are; absent or null: no limit. ERR_INVAL.

@@ -49,7 +49,7 @@ struct lock_change {
 void lock_change(struct store *s, const struct lock_change *c, lock_done *done, void *arg);
 /* {"locks": [...]} by path. */
 int locks_list(struct store *s, const char *agent, int64_t now_ns, json_t **out, struct err *e);
-/* Those whose time is over go, and are told: now and then. */
+/* Now and then: locks whose time is over go, and are told. */
 void locks_expire(struct store *s, int64_t now_ns);
 
 #endif

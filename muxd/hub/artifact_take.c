@@ -129,7 +129,7 @@ static ssize_t take_bytes(struct taking *t, const uint8_t *p, size_t n, struct e
 	return taken;
 }
 
-/* What git says is for its end; more than is kept of it is passed over. */
+/* The words of git are for its end; more than is kept of them is passed over. */
 static void fetch_said(struct taking *t)
 {
 	const uint8_t *p = NULL;

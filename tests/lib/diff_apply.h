@@ -36,7 +36,7 @@ static inline size_t diff_line(const char *p, size_t n)
 	return end ? (size_t)(end - p) + 1 : n;
 }
 
-/* What hunks make of a content; false: they do not fit exactly. */
+/* The content that hunks make of one; false: they do not fit exactly. */
 static inline bool diff_apply(const struct diff_text *hunks, const char *a, size_t an, struct diff_text *out)
 {
 	static const char lacks[] = "\\ No newline at end of file\n";

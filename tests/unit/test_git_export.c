@@ -55,7 +55,7 @@ static void test_ends(void **state)
 	strcat(strcat(said, commit), "\n");
 	assert_int_equal(result(0, said, base, &e), 0);
 	assert_string_equal(base, commit);
-	/* What a sandbox says is not believed beyond its form. */
+	/* A sandbox is not believed beyond the form of its words. */
 	assert_int_equal(result(0, "muxd-export-base 0123\n", base, &e), ERR_TRANSFER);
 	assert_int_equal(result(0, "muxd-export-base ", base, &e), ERR_TRANSFER);
 	assert_int_equal(result(0, "", base, &e), ERR_TRANSFER);
