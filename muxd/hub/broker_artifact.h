@@ -43,7 +43,7 @@ struct artifact_take {
 	int stream;
 	const char *made_by; /* id of the round at whose end it is taken; NULL: none */
 	struct id sandbox;   /* ... which ran in that one: it is fetched from there or not at all (exec_spec.only_in) */
-	const char *media_type; /* NULL */
+	const char *media_type;                 /* NULL */
 	const struct artifact_changes *changes; /* ... or what has changed in agent's workspace; NULL */
 	bool only_new;
 	uint64_t size_max;   /* bytes; 0: artifacts.size_max alone */
