@@ -66,10 +66,16 @@
 	  "Read the file again where the message says, and make the patch anew; nothing was changed.")                 \
 	X(PATH_OUTSIDE, "path_outside", 403, 77,                                                                       \
 	  "Name a path in the workspace, and no link that leads out of it; get and put reach other places.")           \
+	X(PATH_DENIED, "path_not_allowed", 403, 77,                                                                    \
+	  "Name a path that the grant names, and no link; or ask for a grant that names it.")                          \
+	X(LOCKED, "locked", 423, 75, "Wait until its holder releases it or its time is over; details has the lock.")   \
 	X(NO_SPACE, "workspace_full", 507, 73,                                                                         \
 	  "Free space in the sandbox, or raise sandbox.workspace_size for new ones.")                                  \
 	X(ARTIFACTS_FULL, "artifacts_full", 507, 73,                                                                   \
 	  "Delete artifacts that nobody needs, or raise the limit that the message names.")                            \
+	X(BASE_UNKNOWN, "base_unknown", 404, 66,                                                                       \
+	  "Name a snapshot of that agent (muxctl sandbox snapshots), or a revision that its git knows.")               \
+	X(NO_GIT, "no_git", 501, 69, "Put git and a shell into the image, or name a snapshot as the base.")            \
 	X(PORT, "port_unreachable", 502, 69,                                                                           \
 	  "Start the server in the sandbox on that port, or look there why it ended.")                                 \
 	X(PORT_ANSWER, "port_bad_answer", 502, 76,                                                                     \

@@ -72,20 +72,28 @@ int grant_check(const struct grant *g, struct err *e)
 		rc = check_agent(g, e);
 	if (rc == 0 && g->task[0])
 		rc = token_name_check("task", g->task, e);
+	if (rc == 0)
+		rc = grant_files_check(&g->files, e);
 	return rc ? rc : check_times(g, e);
 }
 
 static json_t *claims_create(const struct grant *g)
 {
 	char id[ID_STR_LEN], scopes[SCOPES_TEXT];
+	json_t *o;
 
 	id_format(&g->id, id);
 	grant_scopes_format(g->scopes, scopes, sizeof scopes);
-	return json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:s, s:s, s:s, s:s, s:s}", "iss", g->issuer, "jti", id, "sub",
-			 g->principal, "iat", (json_int_t)(g->issued_ns / SECOND), "nbf",
-			 (json_int_t)(g->not_before_ns / SECOND), "exp", (json_int_t)(g->expires_ns / SECOND), "kind",
-			 grant_kind_name(g->kind), "agent", g->agent, "scopes", scopes, "task", g->task, "reason",
-			 g->reason);
+	o = json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:s, s:s, s:s, s:s, s:s}", "iss", g->issuer, "jti", id, "sub",
+		      g->principal, "iat", (json_int_t)(g->issued_ns / SECOND), "nbf",
+		      (json_int_t)(g->not_before_ns / SECOND), "exp", (json_int_t)(g->expires_ns / SECOND), "kind",
+		      grant_kind_name(g->kind), "agent", g->agent, "scopes", scopes, "task", g->task, "reason",
+		      g->reason);
+	if (o && grant_files_put(o, &g->files)) {
+		json_decref(o);
+		return NULL;
+	}
+	return o;
 }
 
 int grant_sign(const struct grant *g, const char *kid, const uint8_t seed[GRANT_KEY_LEN], char **out_token,
@@ -158,8 +166,8 @@ static int claims_names(const json_t *o, struct grant *g, struct err *e)
 
 static int claims_parse(const void *p, size_t len, struct grant *out, struct err *e)
 {
-	static const char *const keys[] = {"iss",  "jti",   "sub",    "iat",  "nbf",    "exp",
-					   "kind", "agent", "scopes", "task", "reason", NULL};
+	static const char *const keys[] = {"iss",    "jti",  "sub",    "iat",  "nbf",   "exp",      "kind", "agent",
+					   "scopes", "task", "reason", "read", "write", "file_max", NULL};
 	struct grant g = {0};
 	json_t *o = NULL;
 	int rc = json_parse(p, len, GRANT_TOKEN_MAX, &o, e);
@@ -175,6 +183,8 @@ static int claims_parse(const void *p, size_t len, struct grant *out, struct err
 		rc = take_seconds(o, "nbf", &g.not_before_ns, e);
 	if (rc == 0)
 		rc = take_seconds(o, "exp", &g.expires_ns, e);
+	if (rc == 0)
+		rc = grant_files_take(o, &g.files, e);
 	if (rc == 0)
 		rc = grant_check(&g, e);
 	if (rc == 0)

@@ -3,7 +3,7 @@
  *
  * A grant travels as a compact JWS (RFC 7515) with alg EdDSA (RFC 8037), typ
  * "muxd-grant" and a kid; claims per RFC 7519: iss (instance id), jti, sub
- * (principal), iat, nbf, exp, and ours: kind, agent, scopes, task, reason.
+ * (principal), iat, nbf, exp, and ours: kind, agent, scopes, task, reason; read, write and file_max where they limit.
  * Only the monitor signs; everybody else holds public keys. A token is at most
  * GRANT_TOKEN_MAX bytes so that every SSH client can send it as a password.
  *
@@ -13,6 +13,7 @@
 #define POLICY_GRANT_H
 
 #include "base/ids.h"
+#include "policy/grant_paths.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -48,6 +49,7 @@ struct grant {
 	char agent[AGENT_NAME_MAX + 1]; /* a target (a pod covers its containers), or "*" (auditor, service, admin) */
 	char task[GRANT_NAME_MAX + 1];  /* "" = each call names its own */
 	char reason[GRANT_REASON_MAX + 1];
+	struct grant_files files; /* of scope files: where, and how much */
 };
 
 struct grant_public_key {

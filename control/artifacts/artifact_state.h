@@ -37,7 +37,8 @@ struct artifacts {
 /* A row, owned by value. Empty texts: none. */
 struct artifact_row {
 	char task[ARTIFACT_TEXT_MAX], name[ARTIFACT_NAME_MAX + 1], principal[ARTIFACT_TEXT_MAX];
-	char agent[ARTIFACT_TEXT_MAX + 1], round[ID_STR_LEN], run[ARTIFACT_TEXT_MAX], base[ID_STR_LEN];
+	char agent[ARTIFACT_TEXT_MAX + 1], round[ID_STR_LEN], run[ARTIFACT_TEXT_MAX];
+	char base[ARTIFACT_BASE_MAX + 1];
 	char media_type[ARTIFACT_TYPE_MAX + 1];
 	char sha256[ARTIFACT_SHA256_SZ], blob[ID_STR_LEN];
 	uint64_t size;

@@ -433,6 +433,11 @@ ssize_t artifact_writer_take(struct artifact_writer *w, const uint8_t *p, size_t
 	return (ssize_t)taken;
 }
 
+void artifact_writer_base(struct artifact_writer *w, const char *base)
+{
+	text_put(w->row.base, sizeof(w->row.base), base);
+}
+
 void artifact_writer_finish(struct artifact_writer *w)
 {
 	struct err e = w->e;

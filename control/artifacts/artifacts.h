@@ -38,6 +38,7 @@ struct uv_loop_s;
 #define ARTIFACT_PAGE_MAX  1000
 #define ARTIFACT_PIECE     (256 * 1024)
 #define ARTIFACT_SHA256_SZ 65
+#define ARTIFACT_BASE_MAX  64 /* a snapshot's id, or a commit in hexadecimal */
 
 struct artifacts_params {
 	struct uv_loop_s *loop;
@@ -89,6 +90,8 @@ int artifact_write(struct artifacts *a, const struct artifact_spec *spec, const 
 /* Bytes taken; 0: wait for ready(). ERR_* as above or ERR_DISK_FULL, ERR_CANCELLED ..., with *e: only an abort is left.
  */
 ssize_t artifact_writer_take(struct artifact_writer *w, const uint8_t *p, size_t n, struct err *e);
+/* The base of changes, where that is known later than it begins; before artifact_writer_finish(). Copied. */
+void artifact_writer_base(struct artifact_writer *w, const char *base);
 /* Its content is complete: done() follows, with ERR_INVAL where size or digest are others than was said. */
 void artifact_writer_finish(struct artifact_writer *w);
 /* Nothing is kept, nothing is told any more. NULL-safe; not after artifact_writer_finish(), but see below. */

@@ -153,6 +153,7 @@ struct life_fork {
 	int64_t at_wall_ns;
 	const char *as; /* the new agent's name; NULL: made from the first one's */
 	bool writable;
+	bool passing; /* goes with its caller: where that dies with the daemon, the next start wipes it */
 	struct life_options options;
 };
 void life_fork(struct life *l, const struct life_fork *f, uint64_t timeout_ns, life_done *done, void *arg);

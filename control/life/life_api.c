@@ -212,6 +212,7 @@ struct fork_job {
 	LIST_ENTRY(fork_job) entry;
 	struct life_row row;
 	char *own_template; /* NULL: that of whom it is made from */
+	bool passing;
 	uint64_t deadline;
 	life_done *done;
 	void *arg;
@@ -250,6 +251,8 @@ static int fork_put(struct sqlite3 *db, void *job, struct err *e)
 		rc = fork_template(db, j, e);
 	if (!rc)
 		rc = row_swap(db, 0, &j->row, NULL);
+	if (!rc && j->passing)
+		rc = row_set_passing(db, j->row.agent, e);
 	if (rc == ERR_CONFLICT)
 		rc = err_set(e, ERR_CONFLICT, "there is an agent %s already: choose another name", j->row.agent);
 	return rc;
@@ -384,6 +387,7 @@ void life_fork(struct life *l, const struct life_fork *f, uint64_t timeout_ns, l
 		return;
 	}
 	j->life = l;
+	j->passing = f->passing;
 	j->deadline = deadline(l, timeout_ns, true);
 	j->done = done;
 	j->arg = arg;

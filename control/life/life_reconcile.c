@@ -89,6 +89,29 @@ static void finish_restores(struct life *l)
 	free(names.list);
 }
 
+static int find_passing(struct sqlite3 *db, void *job, struct err *e)
+{
+	return rows_passing(db, add_awake, job, e);
+}
+
+static void life_reconcile_on_passed(void *arg, int rc, const struct err *e, json_t *result)
+{
+	(void)arg, (void)rc, (void)e,
+	    (void)result; /* the audit log has the transition, and the next start tries again */
+}
+
+/* Forks whose readers died with the daemon before. */
+static void end_passing(struct life *l)
+{
+	struct names names = {0};
+
+	(void)store_read(l->store, find_passing, &names, NULL);
+	for (size_t i = 0; i < names.n; i++)
+		life_terminate(l, names.list[i], "it was made to be read, and its reader has gone", LIFE_END_WIPE, 0,
+			       life_reconcile_on_passed, NULL);
+	free(names.list);
+}
+
 /* Everything that is awake by its row, and is not listed as running; what is between two states goes on. */
 static void compare_awake(struct life *l, const struct sandbox_info *list, size_t n)
 {
@@ -239,6 +262,7 @@ void life_reconcile(struct life *l)
 		(void)store_read(l->store, find_untold, l, NULL);
 		store_write(l->store, all_told, all_told_done, NULL);
 		finish_restores(l);
+		end_passing(l);
 	}
 	(void)store_read(l->store, find_open, l, NULL);
 	life_keep_some(l);

@@ -336,6 +336,17 @@ int rows_awake(sqlite3 *db, row_each *each, void *arg, struct err *e)
 			  "SELECT " COLUMNS " FROM agents WHERE state > 0", "");
 }
 
+int row_set_passing(sqlite3 *db, const char *agent, struct err *e)
+{
+	return store_run(db, NULL, e, "INSERT OR IGNORE INTO passing(agent) VALUES(?)", "t", agent);
+}
+
+int rows_passing(sqlite3 *db, row_each *each, void *arg, struct err *e)
+{
+	return store_each(db, NULL, life_row_pass_row, &(struct rows){each, arg}, e,
+			  "SELECT " COLUMNS " FROM agents WHERE agent IN (SELECT agent FROM passing)", "");
+}
+
 int rows_restoring(sqlite3 *db, row_each *each, void *arg, struct err *e)
 {
 	return store_each(db, NULL, life_row_pass_row, &(struct rows){each, arg}, e,

@@ -92,6 +92,9 @@ int rows_due(struct sqlite3 *db, int64_t now, row_each *each, void *arg, struct 
 int rows_awake(struct sqlite3 *db, row_each *each, void *arg, struct err *e);
 /* Stopped, and their restore was begun: after a crash these go on, too. */
 int rows_restoring(struct sqlite3 *db, row_each *each, void *arg, struct err *e);
+/* Forks that pass (struct life_fork); the row of an agent takes its own along. */
+int row_set_passing(struct sqlite3 *db, const char *agent, struct err *e);
+int rows_passing(struct sqlite3 *db, row_each *each, void *arg, struct err *e);
 int rows_untold(struct sqlite3 *db, row_each *each, void *arg, struct err *e);
 int rows_list(struct sqlite3 *db, const struct life_filter *f, row_each *each, void *arg, struct err *e);
 int rows_count(struct sqlite3 *db, int64_t out[7], struct err *e);                              /* by state */

@@ -17,6 +17,8 @@ static const char *const steps[] = {
     store_schema_outbox_2,    /* 8: every event of a lease by its three ids */
     store_schema_work_2,      /* 9: logs of runs */
     store_schema_artifacts_1, /* 10: artifacts of tasks */
+    store_schema_life_6,      /* 11: forks for as long as they are read */
+    store_schema_locks_1,     /* 12: advisory locks */
 };
 #define VERSION ((int)(sizeof(steps) / sizeof(steps[0])))
 

@@ -43,3 +43,8 @@ const char store_schema_life_4[] = "CREATE INDEX snapshots_unhashed ON snapshots
 const char store_schema_life_5[] = "CREATE TABLE pod_templates(digest TEXT PRIMARY KEY, template TEXT NOT NULL);"
 				   "ALTER TABLE agents ADD COLUMN pod_template TEXT NOT NULL DEFAULT '';"
 				   "CREATE INDEX agents_pod_template ON agents(pod_template) WHERE pod_template <> '';";
+
+/* Forks that somebody made to read a snapshot, and that are nobody's after a crash: a start ends them. */
+const char store_schema_life_6[] =
+    "CREATE TABLE passing(agent TEXT PRIMARY KEY) WITHOUT ROWID;"
+    "CREATE TRIGGER passing_gone AFTER DELETE ON agents BEGIN DELETE FROM passing WHERE agent = old.agent; END;";

@@ -191,6 +191,47 @@ static int take_run(struct ctl *c, const struct ctl_args *a)
 	return artifact_finish(c, rc, &e, o);
 }
 
+/* ---- export */
+
+static int export_body(const struct ctl_args *a, json_t **out, struct err *e)
+{
+	json_t *changes = json_pack("{s:s*, s:s*, s:s*}", "snapshot", args_get(a, "snapshot"), "git",
+				    args_get(a, "git"), "form", args_has(a, "bundle") ? "bundle" : NULL);
+	long long max = 0;
+	int rc = changes ? 0 : err_set(e, ERR_NOMEM, "no memory for the call");
+
+	if (rc == 0 && args_has(a, "max-bytes"))
+		rc = args_number(a, "max-bytes", 1, INT64_MAX, &max, e);
+	if (rc == 0 && args_has(a, "path"))
+		json_object_set_new(changes, "path", json_text_or_base64(args_get(a, "path")));
+	if (rc == 0 && args_has(a, "text-only"))
+		json_object_set_new(changes, "text_only", json_true());
+	if (rc == 0 && args_has(a, "ignore"))
+		json_object_set_new(changes, "ignore", json_pack("[s]", args_get(a, "ignore")));
+	if (rc < 0) {
+		json_decref(changes);
+		return rc;
+	}
+	*out = json_pack("{s:s, s:s, s:o}", "name", a->operands[1], "agent", args_get_or(a, "agent", ""), "changes",
+			 changes);
+	if (*out && max)
+		json_object_set_new(*out, "max_bytes", json_integer(max));
+	return 0;
+}
+
+static int export_run(struct ctl *c, const struct ctl_args *a)
+{
+	struct ctl_wish w = artifact_wish(a, args_has(a, "git") ? "files,rounds" : "files");
+	struct api_call call = {.method = "POST", .path = "/v1/tasks/*/artifacts", .names = {a->operands[0]}};
+	json_t *o = NULL;
+	struct err e = {0};
+	int rc = args_has(a, "agent") ? export_body(a, &call.body, &e) : err_set(&e, ERR_INVAL, "--agent is missing");
+
+	if (rc == 0)
+		rc = api_ask(c, &w, &call, &o, &e);
+	return artifact_finish(c, rc, &e, o);
+}
+
 #define REASON                                                                                                         \
 	{"reason", 0, "TEXT", "Reason in the grant and the record (default: muxctl artifact)."},                       \
 	{                                                                                                              \
@@ -209,6 +250,16 @@ static const struct ctl_option take_options[] = {{"agent", 0, "AGENT", "Whose fi
 						 {"round", 0, "ID", "Whose output it is, instead."},
 						 {"stream", 0, "NAME", "stdout (default) or stderr."},
 						 REASON};
+static const struct ctl_option export_options[] = {
+    {"agent", 0, "AGENT", "Whose workspace it is."},
+    {"snapshot", 0, "ID", "The base: a snapshot of the agent."},
+    {"git", 0, "REVISION", "The base: a revision that the repository in the workspace knows."},
+    {"path", 0, "DIR", "Where the repository is (default: the workspace)."},
+    {"bundle", 0, NULL, "With --git: the commits since the base, as git bundle makes it."},
+    {"text-only", 0, NULL, "With --snapshot: binary files are named and left out."},
+    {"ignore", 0, "PATTERN", "With --snapshot: leave out what matches, as in .gitignore."},
+    {"max-bytes", 0, "N", "Refuse one that is larger."},
+    REASON};
 
 #define ARTIFACT_COMMAND(verb, operands, min, max, help, more_text)                                                    \
 	{                                                                                                              \
@@ -225,5 +276,8 @@ const struct ctl_command artifact_commands[] = {
     ARTIFACT_COMMAND(rm, "TASK NAME", 2, 2, "Delete an artifact of a task.", NULL),
     ARTIFACT_COMMAND(take, "TASK NAME", 2, 2, "Keep a sandbox's file, or a round's whole output, as an artifact.",
 		     "Either --agent and --path, or --round of one that has ended.\n"),
+    ARTIFACT_COMMAND(export, "TASK NAME", 2, 2, "Keep the changes since a snapshot or a git revision as an artifact.",
+		     "A patch for git apply and patch -p1, or with --bundle commits. Never in it: .git,\n"
+		     ".netrc, .git-credentials.\n"),
     {0},
 };

@@ -527,6 +527,70 @@ static int watch_run(struct ctl *c, const struct ctl_args *a)
 
 /* ---- the commands */
 
+/* ---- locks */
+
+static const struct ctl_column lock_columns[] = {
+    {"id", "id"}, {"path", "path"}, {"principal", "holder"}, {"label", "label"}, {"expires_at", "expires at"},
+    {NULL, NULL},
+};
+static const struct ctl_column locks_columns[] = {
+    {"path", "PATH"},      {"principal", "HOLDER"},   {"task_id", "TASK"}, {"label", "LABEL"},
+    {"taken_at", "TAKEN"}, {"expires_at", "EXPIRES"}, {"id", "ID"},        {NULL, NULL},
+};
+
+/* id: of a lock that is there; NULL: none. body is stolen. */
+static int lock_ask(struct ctl *c, const struct ctl_args *a, const char *method, const char *id, json_t *body,
+		    const char *list)
+{
+	const char *agent = a->operands[0], *reason = args_has(a, "reason") ? args_get(a, "reason") : "muxctl fs";
+	struct ctl_wish w = {
+	    .kind = "staff", .agent = agent, .scopes = "files", .task = args_get(a, "task"), .reason = reason};
+	struct api_call call = {.method = method,
+				.path = id ? "/v1/agents/*/locks/*" : "/v1/agents/*/locks",
+				.names = {agent, id},
+				.body = body};
+	json_t *o = NULL;
+	struct err e = {0};
+	int rc = target_name_check(agent, &e);
+
+	if (rc < 0)
+		json_decref(body);
+	else
+		rc = api_ask(c, &w, &call, &o, &e);
+	return ctl_finish(c, rc, &e, o, list, list ? locks_columns : lock_columns);
+}
+
+static int lock_run(struct ctl *c, const struct ctl_args *a)
+{
+	json_t *body = json_object();
+	unsigned long long ttl_ns = 0;
+	struct err e = {0};
+	int rc = body ? args_duration(a, "ttl", &ttl_ns, &e) : err_set(&e, ERR_NOMEM, "no memory for the question");
+
+	if (rc < 0) {
+		json_decref(body);
+		return ctl_fail(c, &e);
+	}
+	if (ttl_ns)
+		json_object_set_new(body, "ttl_ms", json_integer((json_int_t)(ttl_ns / 1000000)));
+	if (args_has(a, "renew"))
+		return lock_ask(c, a, "POST", args_get(a, "renew"), body, NULL);
+	json_object_set_new(body, "path", json_text_or_base64(a->noperands > 1 ? a->operands[1] : "."));
+	if (args_has(a, "label"))
+		json_object_set_new(body, "label", json_string(args_get(a, "label")));
+	return lock_ask(c, a, "POST", NULL, body, NULL);
+}
+
+static int unlock_run(struct ctl *c, const struct ctl_args *a)
+{
+	return lock_ask(c, a, "DELETE", a->operands[1], NULL, NULL);
+}
+
+static int locks_run(struct ctl *c, const struct ctl_args *a)
+{
+	return lock_ask(c, a, "GET", NULL, NULL, "locks");
+}
+
 #define COMMON                                                                                                         \
 	{"timeout", 0, "DURATION", "Give up after this time."},                                                        \
 	    {"task", 0, "ID", "Task that it belongs to (default: console)."},                                          \
@@ -591,6 +655,14 @@ static const struct ctl_option unpack_options[] = {{"force", 'f', NULL, "Replace
 						   PARENTS,
 						   COMMON};
 
+static const struct ctl_option lock_options[] = {
+    {"ttl", 0, "DURATION", "Its time from now on (default: 5m; at most 24h)."},
+    {"label", 0, "TEXT", "Tells holders of one principal and task apart."},
+    {"renew", 0, "ID", "Prolong this lock, instead of taking one."},
+    COMMON};
+static const struct ctl_option unlock_options[] = {COMMON};
+static const struct ctl_option locks_options[] = {COMMON};
+
 #define INSIDE "PATH is below /workspace; what leads out of it is refused (get and put reach other places).\n"
 #define FS_COMMAND(verb, operands, min, max, help)                                                                     \
 	{                                                                                                              \
@@ -615,5 +687,8 @@ const struct ctl_command fs_commands[] = {
     FS_COMMAND(pack, "AGENT [PATH]", 1, 2, "Print a directory of a sandbox as a tar archive."),
     FS_COMMAND(unpack, "AGENT PATH", 2, 2,
 	       "Unpack the standard input, a tar archive, in a sandbox: whole, or not at all."),
+    FS_COMMAND(lock, "AGENT [PATH]", 1, 2, "Take an advisory lock on a path of a shared workspace, and all below it."),
+    FS_COMMAND(unlock, "AGENT ID", 2, 2, "Release a lock."),
+    FS_COMMAND(locks, "AGENT", 1, 1, "List locks: who holds what, until when."),
     {0},
 };

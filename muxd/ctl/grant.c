@@ -13,6 +13,9 @@ static const struct ctl_option create_options[] = {
     {"scopes", 0, "LIST", "terminal,rounds,files,observe,drive,replay,lifecycle,admin,ports; default by kind."},
     {"task", 0, "ID", "Task of every call made with it (staff: console)."},
     {"ttl", 0, "DURATION", "Lifetime of the grant; the configuration has the default and the limit."},
+    {"read", 0, "PATTERNS", "Paths that file operations may read, as src/**,*.md; none: \"\". Default: any."},
+    {"write", 0, "PATTERNS", "Paths that they may write; in the workspace, without links. Default: any."},
+    {"file-max", 0, "BYTES", "Largest file that they move or write, and largest patch."},
     {"reason", 0, "TEXT", "Reason for the grant; required."},
     {NULL, 0, NULL, NULL},
 };
@@ -52,9 +55,23 @@ static int need(const struct ctl_args *a, const char *name, int code, struct err
 	return args_has(a, name) ? 0 : err_set(e, code, "--%s is missing", name);
 }
 
+/* Of a text with commas a list; "" is an empty one. */
+static void add_patterns(json_t *q, const char *key, const char *text)
+{
+	json_t *list = text ? json_array() : NULL;
+
+	for (size_t n; list && *text; text += n + (text[n] == ',')) {
+		n = strcspn(text, ",");
+		json_array_append_new(list, json_stringn(text, n));
+	}
+	if (list)
+		json_object_set_new(q, key, list);
+}
+
 static int create_run(struct ctl *c, const struct ctl_args *a)
 {
 	unsigned long long ttl = 0;
+	long long most = 0;
 	struct err e = {0};
 	int rc = need(a, "reason", ERR_REASON_REQUIRED, &e);
 
@@ -67,12 +84,18 @@ static int create_run(struct ctl *c, const struct ctl_args *a)
 	/* 0 would mean the default to the daemon. */
 	if (rc == 0 && args_has(a, "ttl") && ttl == 0)
 		rc = err_set(&e, ERR_INVAL, "--ttl is 0: the minimum is 1s");
+	if (rc >= 0 && args_has(a, "file-max"))
+		rc = args_number(a, "file-max", 1, INT64_MAX, &most, &e);
 	if (rc < 0)
 		return ctl_fail(c, &e);
 	json_t *q =
 	    json_pack("{s:s,s:s,s:s,s:s,s:s*,s:s*,s:s}", "op", "grant.create", "kind", args_get_or(a, "kind", "staff"),
 		      "agent", args_get(a, "agent"), "principal", args_get(a, "principal"), "scopes",
 		      args_get(a, "scopes"), "task", args_get(a, "task"), "reason", args_get(a, "reason"));
+	add_patterns(q, "read", args_get(a, "read"));
+	add_patterns(q, "write", args_get(a, "write"));
+	if (q && most)
+		json_object_set_new(q, "file_max", json_integer(most));
 	if (q && ttl)
 		json_object_set_new(q, "ttl_ns", json_integer((json_int_t)ttl));
 	return ask_and_print(c, q, NULL, created_columns);

@@ -6,7 +6,11 @@
 #include "base/ring.h"
 #include "base/text.h"
 #include "muxd/hub/audit.h"
+#include "muxd/hub/base_tree.h"
+#include "muxd/hub/broker_check.h"
+#include "muxd/hub/file_limits.h"
 #include "muxd/hub/gate.h"
+#include "muxd/hub/git_export.h"
 #include "muxd/hub/hub_state.h"
 
 #include <inttypes.h>
@@ -15,18 +19,28 @@
 
 #define PATIENCE_NS (60 * NS_PER_SEC) /* what is kept of a round may be behind its end, on a machine that is busy */
 
-enum take_state { TAKE_FETCHING, TAKE_PAGING, TAKE_STORING };
+#define SAID_MAX 4096 /* of what git says beside the export */
+
+enum take_state { TAKE_COMPARING, TAKE_FETCHING, TAKE_PAGING, TAKE_STORING };
 
 struct taking {
 	struct hub *hub;
 	struct request rq;
 	enum take_state state;
 	char task[GRANT_NAME_MAX + 1], name[ARTIFACT_NAME_MAX + 1], agent[AGENT_NAME_MAX + 1];
-	char media_type[ARTIFACT_TYPE_MAX + 1], round[ID_STR_LEN], base[ID_STR_LEN];
+	char media_type[ARTIFACT_TYPE_MAX + 1], round[ID_STR_LEN];
+	char base[ARTIFACT_BASE_MAX + 1];
 	bool only_new, any_owner;
-	struct artifact_writer *w; /* NULL: not begun, or over */
-	struct attachment *a;      /* of the transfer */
-	struct id id;              /* PAGING: the round */
+	struct artifact_writer *w;           /* NULL: not begun, or over */
+	struct attachment *a;                /* of the transfer */
+	uint64_t size_max, size, timeout_ns; /* size_max 0: none of its own */
+	struct base_tree *tree;              /* of the snapshot; NULL: none, or over */
+	bool fed;                            /* all of it */
+	struct err lost;                     /* why it was, while its comparison was being opened */
+	json_t *request;                     /* COMPARING: what muxlet is asked */
+	char revision[GIT_REVISION_MAX + 1]; /* of git; "": no export by git */
+	struct buf said;                     /* by git, beside its output */
+	struct id id;                        /* PAGING: the round */
 	struct round_read how;
 	struct buf rest; /* PAGING: of a page, what the writer had no room for */
 	bool eof;
@@ -38,6 +52,9 @@ struct taking {
 static void take_free(struct taking *t)
 {
 	request_finish(&t->rq);
+	base_tree_end(t->tree);
+	json_decref(t->request);
+	buf_finish(&t->said);
 	buf_finish(&t->rest);
 	free(t);
 }
@@ -100,6 +117,32 @@ static int take_writer(struct taking *t, struct err *e)
 
 /* ---- a file of a sandbox */
 
+/* As the writer does, within the caller's own limit. */
+static ssize_t take_bytes(struct taking *t, const uint8_t *p, size_t n, struct err *e)
+{
+	ssize_t taken;
+
+	if (t->size_max && n > t->size_max - t->size)
+		return err_set(e, ERR_TOO_LARGE, "it has more than the %" PRIu64 " bytes of max_bytes", t->size_max);
+	taken = artifact_writer_take(t->w, p, n, e);
+	t->size += taken > 0 ? (uint64_t)taken : 0;
+	return taken;
+}
+
+/* The words of git are for its end; more than is kept of them is passed over. */
+static void fetch_said(struct taking *t)
+{
+	const uint8_t *p = NULL;
+	size_t n;
+
+	while (t->revision[0] && (n = attachment_peek(t->a, STREAM_STDERR, &p))) {
+		size_t room = SAID_MAX - buf_len(&t->said);
+
+		(void)buf_append(&t->said, p, n < room ? n : room);
+		attachment_consume(t->a, STREAM_STDERR, n);
+	}
+}
+
 /* Moves on the bytes that are there, as far as the writer has room. False: it failed, and t is gone. */
 static bool fetch_pump(struct taking *t)
 {
@@ -107,8 +150,10 @@ static bool fetch_pump(struct taking *t)
 	struct err e = {0};
 	size_t n;
 
+	if (t->a)
+		fetch_said(t);
 	while (t->a && (n = attachment_peek(t->a, STREAM_OUTPUT, &p))) {
-		ssize_t taken = artifact_writer_take(t->w, p, n, &e);
+		ssize_t taken = take_bytes(t, p, n, &e);
 
 		if (taken < 0) {
 			take_fail(t, (int)taken, &e);
@@ -126,9 +171,28 @@ static void take_on_readable(void *arg)
 	(void)fetch_pump(arg);
 }
 
+/* The base on its way to who compares it; its end is the end of that input. */
+static void feed_base(struct taking *t)
+{
+	const uint8_t *p = NULL;
+	size_t n;
+
+	while (t->tree && t->a && (n = base_tree_peek(t->tree, &p))) {
+		ssize_t taken = attachment_input(t->a, p, n);
+
+		if (taken <= 0) /* later; or it has ended, and says why */
+			return;
+		base_tree_consume(t->tree, (size_t)taken);
+	}
+	if (!t->tree || !t->a || !base_tree_is_over(t->tree) || t->fed)
+		return;
+	t->fed = true;
+	(void)attachment_input_eof(t->a);
+}
+
 static void take_on_writable(void *arg)
 {
-	(void)arg; /* nothing is sent */
+	feed_base(arg);
 }
 
 static void take_on_notice(void *arg, const char *text, bool over)
@@ -145,11 +209,17 @@ static void take_on_ended(void *arg, const struct session_result *r)
 {
 	struct taking *t = arg;
 	struct err e = {0};
+	int rc = r->failed ? err_set(&e, r->failed, "%s", r->message) : 0;
 
-	if (r->failed) {
-		take_fail(t, r->failed, (err_set(&e, r->failed, "%s", r->message), &e));
+	if (t->revision[0])
+		rc = git_export_result(r, (const char *)buf_ptr(&t->said), buf_len(&t->said), t->revision, t->base,
+				       sizeof(t->base), &e);
+	if (rc) {
+		take_fail(t, rc, &e);
 		return;
 	}
+	if (t->revision[0])
+		artifact_writer_base(t->w, t->base);
 	attachment_detach(t->a);
 	t->a = NULL;
 	take_finish(t);
@@ -177,16 +247,27 @@ static void take_on_open(void *arg, int rc, const struct err *e, struct session 
 	struct err here = {0};
 
 	(void)seen; /* a transfer has no exec_id */
+	if (!rc && t->lost.code) {
+		attachment_detach(a);
+		rc = t->lost.code, e = &t->lost;
+	}
 	if (!rc) {
 		t->a = a;
 		text_put(t->agent, sizeof(t->agent), s->agent->name);
-		text_put(t->base, sizeof(t->base), s->snapshot_id);
+		if (!t->base[0])
+			text_put(t->base, sizeof(t->base), s->snapshot_id);
+		if (t->revision[0])
+			text_put(t->round, sizeof(t->round), s->id_text);
 		rc = take_writer(t, &here), e = &here;
+	} else if (t->revision[0]) {
+		rc = git_export_refused(rc, e, &here), e = &here;
 	}
-	if (rc)
+	if (rc) {
 		take_fail(t, rc, e);
-	else
-		(void)fetch_pump(t);
+		return;
+	}
+	feed_base(t);
+	(void)fetch_pump(t);
 }
 
 static void take_fetch(struct taking *t, const struct artifact_take *from)
@@ -202,6 +283,112 @@ static void take_fetch(struct taking *t, const struct artifact_take *from)
 				       .tail = UINT64_MAX};
 
 	t->state = TAKE_FETCHING;
+	broker_open(t->hub, &t->rq, &spec, &fetch_ops, t, take_on_open, t);
+}
+
+/* ---- changes since a snapshot: the base comes first, and is then compared where the workspace is */
+
+/* Never in a patch: the repository's own files, and what hosts keep credentials in. */
+static const char *const never[] = {".git", ".netrc", ".git-credentials"};
+
+static void compare_begin(struct taking *t)
+{
+	const struct file_spec file = {
+	    .op = FILE_CHANGES, .path = ".", .request = t->request, .mode = -1, .size = UINT64_MAX};
+	const struct exec_spec spec = {.kind = SESSION_FILE,
+				       .agent = t->agent,
+				       .task = t->task,
+				       .file = &file,
+				       .stdin_open = true,
+				       .timeout_ns = t->timeout_ns,
+				       .head = UINT64_MAX,
+				       .tail = UINT64_MAX};
+
+	t->state = TAKE_FETCHING;
+	broker_open(t->hub, &t->rq, &spec, &fetch_ops, t, take_on_open, t);
+}
+
+static void take_on_base(void *arg)
+{
+	struct taking *t = arg;
+
+	if (t->state == TAKE_COMPARING)
+		compare_begin(t);
+	else
+		feed_base(t);
+}
+
+/* Before its comparison was opened there is nobody else who could answer. */
+static void take_on_no_base(void *arg, int rc, const struct err *e)
+{
+	struct taking *t = arg;
+	struct base_tree *tree = t->tree;
+
+	t->tree = NULL;
+	base_tree_end(tree);
+	if (t->state == TAKE_COMPARING || t->a)
+		take_fail(t, rc, e);
+	else
+		t->lost = *e; /* its comparison is being opened */
+}
+
+static const struct base_tree_ops base_ops = {.ready = take_on_base, .failed = take_on_no_base};
+
+/* The same rules on both sides; ours are the last, which decide. */
+static json_t *ignore_rules(const json_t *more)
+{
+	json_t *list = more ? json_copy((json_t *)(uintptr_t)more) : json_array();
+
+	for (size_t i = 0; list && i < sizeof(never) / sizeof(never[0]); i++)
+		json_array_append_new(list, json_string(never[i]));
+	return list;
+}
+
+static void take_changes(struct taking *t, const struct artifact_take *from)
+{
+	const struct artifact_changes *c = from->changes;
+	json_t *tree = json_pack("{s:o}", "ignore", ignore_rules(c->ignore));
+	struct base_tree_from base = {.agent = from->agent,
+				      .task = t->task,
+				      .snapshot = c->snapshot,
+				      .request = tree,
+				      .timeout_ns = from->timeout_ns};
+	struct err e = {0};
+	int rc;
+
+	t->state = TAKE_COMPARING;
+	t->request = json_pack("{s:o, s:b}", "ignore", ignore_rules(c->ignore), "text_only", c->text_only);
+	id_format(&c->snapshot, t->base);
+	rc = tree && t->request ? broker_check(t->hub, &t->rq, from->agent, SCOPE_FILES, "changes", &e)
+				: err_set(&e, ERR_NOMEM, "no memory for an export");
+	if (!rc && file_limits_check(&t->rq.grant.files, &(struct file_spec){.op = FILE_CHANGES, .path = "."}, &e))
+		rc = broker_refused(t->hub, &t->rq, from->agent, "changes", &e);
+	if (!rc)
+		rc = base_tree_open(t->hub, &t->rq, &base, &base_ops, t, &t->tree, &e);
+	json_decref(tree);
+	if (rc)
+		take_fail(t, rc, &e);
+}
+
+/* ---- changes since a revision of git */
+
+static void take_git(struct taking *t, const struct artifact_take *from)
+{
+	const struct conf *c = t->hub->conf;
+	const char *argv[GIT_EXPORT_ARGV];
+	const uint64_t usual =
+	    c->file_timeout_ns < c->round_timeout_max_ns ? c->file_timeout_ns : c->round_timeout_max_ns;
+	const struct exec_spec spec = {.kind = SESSION_ROUND,
+				       .agent = from->agent,
+				       .task = t->task,
+				       .argv = argv,
+				       .timeout_ns = from->timeout_ns ? from->timeout_ns : usual,
+				       .head = 0,
+				       .tail = 0};
+
+	t->state = TAKE_FETCHING;
+	text_put(t->revision, sizeof(t->revision), from->changes->revision);
+	git_export_argv(t->revision, from->changes->path, from->changes->bundle, argv);
 	broker_open(t->hub, &t->rq, &spec, &fetch_ops, t, take_on_open, t);
 }
 
@@ -221,7 +408,7 @@ static void page_pump(struct taking *t)
 	struct err e = {0};
 
 	while (buf_len(&t->rest)) {
-		ssize_t n = artifact_writer_take(t->w, buf_ptr(&t->rest), buf_len(&t->rest), &e);
+		ssize_t n = take_bytes(t, buf_ptr(&t->rest), buf_len(&t->rest), &e);
 
 		if (n < 0) {
 			take_fail(t, (int)n, &e);
@@ -342,8 +529,17 @@ void artifact_take(struct hub *h, const struct request *rq, const struct artifac
 	text_put(t->round, sizeof(t->round), from->made_by);
 	t->only_new = from->only_new;
 	t->any_owner = rq->grant.task[0] || rq->grant.scopes & SCOPE_ADMIN;
+	t->size_max = from->size_max;
+	t->timeout_ns = from->timeout_ns;
 	buf_init(&t->rest, ARTIFACT_PIECE);
-	if (from->path)
+	buf_init(&t->said, SAID_MAX);
+	if (from->changes)
+		text_put(t->agent, sizeof(t->agent), from->agent);
+	if (from->changes && from->changes->revision)
+		take_git(t, from);
+	else if (from->changes)
+		take_changes(t, from);
+	else if (from->path)
 		take_fetch(t, from);
 	else
 		take_pages(t, from);

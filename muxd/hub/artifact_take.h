@@ -1,7 +1,8 @@
 /*
- * artifact_take.h - a file of a sandbox, or a round's output, on its way to an artifact.
+ * artifact_take.h - a file of a sandbox, what has changed in it, or a round's output, on its way to an artifact.
  *
- * FETCHING (a transfer fills it) or PAGING (pages of the record do) -> STORING (its bytes are complete) -> answered.
+ * (COMPARING: the base is being opened ->) FETCHING (a transfer, or the round of an export, fills it) or PAGING (pages
+ * of the record do) -> STORING (its bytes are complete) -> answered.
  * Whoever may was asked before (broker_artifact.c); the transfer and the record ask again by themselves.
  */
 #ifndef MUXD_HUB_ARTIFACT_TAKE_H

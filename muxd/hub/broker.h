@@ -79,7 +79,8 @@ struct staff_wish {
 	const char *token;                 /* text of a token's characters */
 	const char *agent, *reason, *task; /* task NULL: "console" */
 	uint32_t scopes;                   /* 0: what is allowed */
-	uint64_t ttl_ns;                   /* 0: grants.ttl */
+	struct grant_files files;
+	uint64_t ttl_ns; /* 0: grants.ttl */
 };
 void broker_issue_cluster(struct hub *h, const struct staff_wish *w, const struct origin *from, broker_grant_done *done,
 			  void *arg);
@@ -110,6 +111,7 @@ enum file_op {
 	FILE_WATCH,
 	FILE_TREE_GET,
 	FILE_TREE_PUT,
+	FILE_CHANGES,
 	FILE_OPS
 };
 struct file_spec {

@@ -20,12 +20,14 @@ struct artifact_job {
 	struct hub *hub;
 	struct request rq;
 	enum artifact_call call;
-	char *texts[8]; /* owned */
+	char *texts[10]; /* owned */
+	json_t *ignore;
 	size_t ntexts;
 	bool whole; /* every text is there */
 	struct artifact_put put;
 	struct artifact_filter filter;
 	struct artifact_take take;
+	struct artifact_changes changes;
 	const char *task, *name;
 	const char *principal; /* of whose it has to be; NULL: anybody's */
 	const struct artifact_writer_ops *ops;
@@ -59,6 +61,7 @@ static void artifact_job_free(struct artifact_job *j)
 {
 	for (size_t i = 0; i < j->ntexts; i++)
 		free(j->texts[i]);
+	json_decref(j->ignore);
 	request_finish(&j->rq);
 	free(j);
 }
@@ -371,5 +374,12 @@ void broker_artifact_take(struct hub *h, const struct request *rq, const struct 
 	j->take.path = keep_text(j, t->path);
 	j->take.made_by = keep_text(j, t->made_by);
 	j->take.media_type = keep_text(j, t->media_type);
+	if (t->changes) {
+		j->changes = *t->changes;
+		j->changes.revision = keep_text(j, t->changes->revision);
+		j->changes.path = keep_text(j, t->changes->path);
+		j->changes.ignore = j->ignore = json_incref((json_t *)(uintptr_t)t->changes->ignore);
+		j->take.changes = &j->changes;
+	}
 	artifact_begin(j);
 }

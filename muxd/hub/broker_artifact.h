@@ -32,9 +32,9 @@ void broker_artifact_delete(struct hub *h, const struct request *rq, const char 
 			    broker_json_done *done, void *arg);
 
 /*
- * A file of a sandbox, or the whole output of a round that has ended, becomes one. A file is fetched by a transfer of
- * its own (a session of kind file); of output all bytes have to be kept still (rounds.output_keep). ERR_BAD_STATE: the
- * round runs.
+ * A file of a sandbox, what has changed in it, or the whole output of a round that has ended, becomes one. A file is
+ * fetched by a transfer of its own (a session of kind file); of output all bytes have to be kept still
+ * (rounds.output_keep). ERR_BAD_STATE: the round runs.
  */
 struct artifact_take {
 	const char *task, *name;
@@ -43,9 +43,23 @@ struct artifact_take {
 	int stream;
 	const char *made_by; /* id of the round at whose end it is taken; NULL: none */
 	struct id sandbox;   /* ... which ran in that one: it is fetched from there or not at all (exec_spec.only_in) */
-	const char *media_type; /* NULL */
+	const char *media_type;                 /* NULL */
+	const struct artifact_changes *changes; /* ... or what has changed in agent's workspace; NULL */
 	bool only_new;
+	uint64_t size_max;   /* bytes; 0: artifacts.size_max alone */
 	uint64_t timeout_ns; /* of the transfer; 0: files.timeout */
+};
+/*
+ * A patch from a snapshot of the agent's, made by muxlet, whatever is in the image; or, from a revision, a patch or a
+ * bundle by the sandbox's git, in a round (scope rounds). The row's base is the snapshot, or the commit.
+ */
+struct artifact_changes {
+	struct id snapshot;   /* nil: */
+	const char *revision; /* this */
+	const char *path;     /* the repository, below where programs begin; NULL: there */
+	bool bundle;
+	bool text_only;       /* of a snapshot: binary files are named and left out */
+	const json_t *ignore; /* of a snapshot: rules of gitignore(5), a list of texts; NULL */
 };
 void broker_artifact_take(struct hub *h, const struct request *rq, const struct artifact_take *t,
 			  broker_json_done *done, void *arg);

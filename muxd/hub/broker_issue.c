@@ -200,6 +200,7 @@ static int check_wish(struct hub *h, const struct staff_wish *w, struct issue_jo
 		return err_set(e, ERR_AGAIN, "%d tokens are being reviewed already", REVIEWS_MAX);
 	job->ttl_ns = ttl < c->kubernetes_staff_ttl_ns ? ttl : c->kubernetes_staff_ttl_ns;
 	job->grant.kind = GRANT_STAFF;
+	job->grant.files = w->files;
 	text_put(job->grant.agent, sizeof(job->grant.agent), w->agent);
 	text_put(job->grant.task, sizeof(job->grant.task), w->task && *w->task ? w->task : "console");
 	text_put(job->grant.reason, sizeof(job->grant.reason), w->reason);

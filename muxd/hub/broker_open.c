@@ -8,6 +8,7 @@
 #include "muxd/hub/attachment_state.h"
 #include "muxd/hub/audit.h"
 #include "muxd/hub/broker_check.h"
+#include "muxd/hub/file_limits.h"
 #include "muxd/hub/gate.h"
 #include "muxd/hub/hub_state.h"
 #include "muxd/hub/launch.h"
@@ -111,6 +112,10 @@ static const char *cannot(const struct agent *a, enum session_kind kind, const s
 {
 	if (kind == SESSION_PORT)
 		return link_has_ports(a->link) ? NULL : "ports cannot be reached in";
+	if (kind == SESSION_FILE && l->transfer->limited && !link_has_changes(a->link))
+		return "a grant's limits of paths and sizes are not held in";
+	if (kind == SESSION_FILE && l->transfer->row->newest)
+		return link_has_changes(a->link) ? NULL : "no patch of changes is made in";
 	if (kind == SESSION_FILE && l->transfer->row->later)
 		return link_has_survey(a->link) ? NULL : "neither watches nor trees are known in";
 	if (kind == SESSION_FILE && l->transfer->row->asks)
@@ -300,6 +305,8 @@ static int broker_open_prepare(struct open_job *j, const struct exec_spec *spec,
 
 	if (!rc && spec->artifacts)
 		rc = broker_check(h, &j->rq, spec->agent, SCOPE_FILES, "artifacts", e);
+	if (!rc && spec->kind == SESSION_FILE && file_limits_check(&j->rq.grant.files, spec->file, e))
+		rc = broker_refused(h, &j->rq, spec->agent, file_op_row(spec->file->op)->event, e);
 	if (rc)
 		return rc;
 	if (h->stopping)

@@ -24,6 +24,7 @@ static const struct file_op_row rows[FILE_OPS] = {
     [FILE_WATCH] = {"watch", "file.watch", .asks = true, .gives = true, .later = true, .lasts = true},
     [FILE_TREE_GET] = {"tree_get", "file.tree_get", .asks = true, .gives = true, .later = true},
     [FILE_TREE_PUT] = {"tree_put", "file.tree_put", .asks = true, .takes = true, .later = true},
+    [FILE_CHANGES] = {"changes", "file.changes", .asks = true, .takes = true, .gives = true, .newest = true},
 };
 
 const struct file_op_row *file_op_row(enum file_op op)
@@ -67,6 +68,8 @@ static const struct reason reasons[] = {
     {EINVAL, ERR_INVAL, NULL},
     {EBADMSG, ERR_TRANSFER, "its content did not arrive whole"},
     {ESTALE, ERR_TRANSFER, "it became shorter while it was read"},
+    {EFBIG, ERR_TOO_LARGE, "it is larger than your grant lets a file be"},
+    {EDOM, ERR_PATH_DENIED, "your grant does not allow that path, or a link is on the way"},
 };
 
 /* Of operations, before those above. */

@@ -16,6 +16,7 @@ struct file_op_row {
 	bool gives;        /* content, as its output */
 	bool asks;         /* a request; and an answer, unless it gives */
 	bool later;        /* muxlets with --survey know it */
+	bool newest;       /* those that make patches of changes do */
 	bool lasts;        /* until somebody ends it: it has no timeout of its own, and keeps no sandbox awake */
 };
 

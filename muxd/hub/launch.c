@@ -355,7 +355,7 @@ int launch_from_spec(struct hub *h, const struct grant *g, const struct exec_spe
 	if (rc || (rc = token_name_check("task_id", task, e)) || (rc = check_pty(h, g, spec, e)) ||
 	    (rc = check_sizes(h, spec, e)) || (rc = check_limits(h, spec, e)))
 		return rc;
-	if (spec->kind == SESSION_FILE && (rc = transfer_create(spec->file, &l.transfer, e)))
+	if (spec->kind == SESSION_FILE && (rc = transfer_create(spec->file, &g->files, &l.transfer, e)))
 		return rc;
 	if (spec->kind == SESSION_PORT && (rc = port_allowed(h, spec->port->port, e)))
 		return rc;

@@ -8,6 +8,7 @@
 #include "muxd/hub/agent.h"
 #include "muxd/hub/attachment_state.h"
 #include "muxd/hub/audit.h"
+#include "muxd/hub/broker_lock.h"
 #include "muxd/hub/gate.h"
 #include "muxd/hub/hub_state.h"
 #include "muxd/hub/reader.h"
@@ -118,6 +119,7 @@ static void setup_on_second(uv_timer_t *t)
 	agent_tick(a, now);
 	exec_ids_expire(h->exec_ids, now);
 	round_artifacts_tick(h);
+	broker_locks_tick(h);
 	memory_rest(&h->rest, now);
 	if (h->recovered)
 		audit_failures_tick(h, false);

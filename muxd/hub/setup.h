@@ -11,6 +11,7 @@
 #include "muxd/hub/hub.h"
 
 struct artifacts;
+struct store;
 struct life;
 struct work;
 
@@ -46,6 +47,7 @@ struct hub_params {
 	struct life *life;           /* outlives the hub, which becomes its host; provider is its own; NULL: none */
 	struct work *work;           /* begun by hub_begin_work(), outlives the hub; NULL: none */
 	struct artifacts *artifacts; /* likewise */
+	struct store *store;         /* of locks; outlives the hub; NULL: there are none */
 	struct hub_issuer issuer;
 	struct hub_reviewer reviewer;
 	struct hub_screens screens;

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/text.h"
+#include "muxd/hub/file_limits.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,13 +15,13 @@
 #define YEAR_10000_S 253402300800
 
 /* Op and path ahead of what the door has checked: the request as muxlet reads it. */
-static int make_request(struct transfer *t, const struct file_spec *spec, struct err *e)
+static int make_request(struct transfer *t, const struct file_spec *spec, const struct grant_files *limits,
+			struct err *e)
 {
 	json_t *o = json_pack("{s:s, s:o}", "op", t->row->name, "path", json_text_or_base64(spec->path));
 
-	if (o && spec->request && json_object_update_missing(o, (json_t *)spec->request) == 0)
-		t->request = json_text(o);
-	else if (o && !spec->request)
+	if (o && (!spec->request || json_object_update_missing(o, (json_t *)spec->request) == 0) &&
+	    (!limits || file_limits_ask(limits, o) == 0))
 		t->request = json_text(o);
 	json_decref(o);
 	if (!t->request)
@@ -37,7 +38,8 @@ static bool gives_all(const struct transfer *t)
 	return t->row->asks && t->row->gives;
 }
 
-int transfer_create(const struct file_spec *spec, struct transfer **out, struct err *e)
+int transfer_create(const struct file_spec *spec, const struct grant_files *limits, struct transfer **out,
+		    struct err *e)
 {
 	size_t n = spec->path ? strlen(spec->path) : 0;
 	struct transfer *t;
@@ -59,12 +61,14 @@ int transfer_create(const struct file_spec *spec, struct transfer **out, struct 
 	t->mode = spec->op == FILE_PUT ? spec->mode : -1;
 	t->size = t->row->takes ? spec->size : UINT64_MAX;
 	t->parents = spec->parents;
+	t->limited = limits && grant_files_limited(limits);
+	t->size_max = limits && spec->op != FILE_TREE_PUT && spec->op != FILE_CHANGES ? limits->size_max : 0;
 	t->head_known = gives_all(t); /* there is none */
 	buf_init(&t->answer, TRANSFER_ANSWER_MAX);
 	if (spec->to && !(t->to = strdup(spec->to)))
 		rc = err_set(e, ERR_NOMEM, "no memory for a transfer");
 	if (!rc && t->row->asks)
-		rc = make_request(t, spec, e);
+		rc = make_request(t, spec, limits, e);
 	if (rc)
 		transfer_destroy(t);
 	else
@@ -89,7 +93,7 @@ void transfer_destroy(struct transfer *t)
 /* No shell ever sees it: each is one argument, and the path stands behind its option whatever it begins with. */
 char **transfer_argv(const struct transfer *t)
 {
-	char **v = calloc(9, sizeof(*v));
+	char **v = calloc(12, sizeof(*v));
 	size_t n = 0;
 	bool whole = v != NULL;
 
@@ -108,6 +112,12 @@ char **transfer_argv(const struct transfer *t)
 	}
 	if (whole && t->op == FILE_PUT && t->parents)
 		v[n++] = strdup("--parents");
+	if (whole && !t->row->asks && t->limited)
+		v[n++] = strdup("--beneath");
+	if (whole && !t->row->asks && t->size_max) {
+		v[n++] = strdup("--most");
+		whole = asprintf(&v[n++], "%llu", (unsigned long long)t->size_max) >= 0;
+	}
 	for (size_t i = 0; i < n; i++)
 		whole = whole && v[i];
 	if (whole)
@@ -159,7 +169,7 @@ int transfer_output(struct transfer *t, const uint8_t *p, size_t n, size_t *out_
 	if (n && t->content.total + n > t->size)
 		return ERR_PROTOCOL;
 	*out_content = n;
-	return n ? keep_add(&t->content, p, n) : 0;
+	return n && !t->row->takes ? keep_add(&t->content, p, n) : 0; /* of both, what is taken counts */
 }
 
 int transfer_input(struct transfer *t, const uint8_t *p, size_t n)

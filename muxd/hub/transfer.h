@@ -43,6 +43,8 @@ struct transfer {
 	int64_t mtime_s; /* get */
 	uint64_t size;   /* put: as announced, or UINT64_MAX; get: as told */
 	bool parents;
+	bool limited;        /* put and get: below the workspace alone, without links */
+	uint64_t size_max;   /* of the content; 0: no limit */
 	struct keep content; /* count and digest */
 	char head[TRANSFER_HEAD_MAX + 1];
 	size_t head_len;
@@ -53,7 +55,9 @@ struct transfer {
 };
 
 /* ERR_INVAL names the field. */
-int transfer_create(const struct file_spec *spec, struct transfer **out, struct err *e);
+/* limits: of the grant (file_limits.h), already asked; NULL: none. */
+int transfer_create(const struct file_spec *spec, const struct grant_files *limits, struct transfer **out,
+		    struct err *e);
 void transfer_destroy(struct transfer *t); /* NULL-safe */
 /* NULL-ended, to be freed with its strings. NULL: no memory. */
 char **transfer_argv(const struct transfer *t);

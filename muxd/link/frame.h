@@ -55,15 +55,16 @@ enum frame_code { CODE_OK, CODE_LIMIT, CODE_CONFLICT, CODE_INVALID, CODE_SYSTEM,
 /* clang-format on */
 enum frame_open_flag { OPEN_PTY = 1, OPEN_STDIN = 2, OPEN_LOGIN = 4, OPEN_SELF = 8, OPEN_RESERVE = 16, OPEN_IDLE = 32 };
 enum frame_feature {
-	FEATURE_FILES = 1,   /* OPEN_SELF, and muxlet --put and --get behind it */
-	FEATURE_PORTS = 2,   /* muxlet knows --dial */
-	FEATURE_SYNC = 4,    /* muxlet knows --sync */
-	FEATURE_FREEZE = 8,  /* muxlet knows --freeze */
-	FEATURE_CLEAR = 16,  /* OPEN_RESERVE, CLEAR and CLEARED */
-	FEATURE_QUEUE = 32,  /* OPEN_RESERVE goes ahead of others; ERROR with CODE_LIMIT tells who waits its place */
-	FEATURE_FS = 64,     /* muxlet knows --fs */
-	FEATURE_IDLE = 128,  /* OPEN_IDLE, and CAUSE_IDLE_TIMEOUT behind it */
-	FEATURE_SURVEY = 256 /* muxlet knows --survey; and --fs watches, and takes trees */
+	FEATURE_FILES = 1,     /* OPEN_SELF, and muxlet --put and --get behind it */
+	FEATURE_PORTS = 2,     /* muxlet knows --dial */
+	FEATURE_SYNC = 4,      /* muxlet knows --sync */
+	FEATURE_FREEZE = 8,    /* muxlet knows --freeze */
+	FEATURE_CLEAR = 16,    /* OPEN_RESERVE, CLEAR and CLEARED */
+	FEATURE_QUEUE = 32,    /* OPEN_RESERVE goes ahead of others; ERROR with CODE_LIMIT tells who waits its place */
+	FEATURE_FS = 64,       /* muxlet knows --fs */
+	FEATURE_IDLE = 128,    /* OPEN_IDLE, and CAUSE_IDLE_TIMEOUT behind it */
+	FEATURE_SURVEY = 256,  /* muxlet knows --survey; and --fs watches, and takes trees */
+	FEATURE_CHANGES = 1024 /* muxlet --fs makes patches of changes, and stays below paths that are listed */
 };
 enum frame_list_flag { LIST_PTY = 1, LIST_EXITED = 2 };
 enum frame_echo_flag { ECHO_ON = 1, ECHO_CANONICAL = 2 };

@@ -54,6 +54,11 @@ bool link_has_survey(const struct link *l)
 	return l->state == LINK_UP && l->features & FEATURE_SURVEY;
 }
 
+bool link_has_changes(const struct link *l)
+{
+	return l->state == LINK_UP && l->features & FEATURE_CHANGES;
+}
+
 bool link_has_sync(const struct link *l)
 {
 	return l->state == LINK_UP && l->features & FEATURE_SYNC;
@@ -481,7 +486,7 @@ static int link_hello_start(struct link *l)
 	l->hub_hello.major = FRAME_MAJOR;
 	l->hub_hello.minor = FRAME_MINOR;
 	l->hub_hello.features = FEATURE_FILES | FEATURE_PORTS | FEATURE_SYNC | FEATURE_FREEZE | FEATURE_CLEAR |
-				FEATURE_QUEUE | FEATURE_FS | FEATURE_IDLE | FEATURE_SURVEY;
+				FEATURE_QUEUE | FEATURE_FS | FEATURE_IDLE | FEATURE_SURVEY | FEATURE_CHANGES;
 	l->hub_hello.epoch = l->p.epoch;
 	f.u.hello = l->hub_hello;
 	return link_put(l, &f);

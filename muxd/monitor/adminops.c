@@ -33,8 +33,8 @@ static void adminops_on_created(void *arg, int rc, const struct err *e, const st
 
 static int op_grant_create(struct admin_call *c, const json_t *msg, json_t **out, struct err *e)
 {
-	static const char *const keys[] = {"op",   "tag",    "principal", "kind",     "agent", "scopes",
-					   "task", "ttl_ns", "reason",    "least_ns", NULL};
+	static const char *const keys[] = {"op",     "tag",    "principal", "kind", "agent", "scopes",   "task",
+					   "ttl_ns", "reason", "least_ns",  "read", "write", "file_max", NULL};
 	struct wish w = {.via = "admin"};
 	int64_t least = 0;
 	int rc = json_only_keys(msg, keys, e);

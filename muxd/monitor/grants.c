@@ -40,15 +40,21 @@ struct grants {
 json_t *grant_describe(const struct grant *g)
 {
 	char id[ID_STR_LEN], scopes[128], issued[32], begins[32], ends[32];
+	json_t *o;
 
 	id_format(&g->id, id);
 	grant_scopes_format(g->scopes, scopes, sizeof scopes);
 	clock_format_utc(g->issued_ns, issued, sizeof issued);
 	clock_format_utc(g->not_before_ns, begins, sizeof begins);
 	clock_format_utc(g->expires_ns, ends, sizeof ends);
-	return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s}", "id", id, "principal", g->principal,
-			 "kind", grant_kind_name(g->kind), "agent", g->agent, "scopes", scopes, "task", g->task,
-			 "reason", g->reason, "issued_at", issued, "not_before", begins, "expires_at", ends);
+	o = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s}", "id", id, "principal", g->principal, "kind",
+		      grant_kind_name(g->kind), "agent", g->agent, "scopes", scopes, "task", g->task, "reason",
+		      g->reason, "issued_at", issued, "not_before", begins, "expires_at", ends);
+	if (o && grant_files_put(o, &g->files)) {
+		json_decref(o);
+		return NULL;
+	}
+	return o;
 }
 
 /* The line of the log: the public face, exact times, and who asked. */
@@ -157,7 +163,8 @@ static int read_create(const json_t *o, struct entry *out, struct err *e)
 	    (rc = copy_str(o, "by", out->by, sizeof out->by, e)) ||
 	    (rc = json_need_int(o, "issued_ns", 1, INT64_MAX, &g->issued_ns, e)) ||
 	    (rc = json_need_int(o, "not_before_ns", 1, INT64_MAX, &g->not_before_ns, e)) ||
-	    (rc = json_need_int(o, "expires_ns", 1, INT64_MAX, &g->expires_ns, e)))
+	    (rc = json_need_int(o, "expires_ns", 1, INT64_MAX, &g->expires_ns, e)) ||
+	    (rc = grant_files_take(o, &g->files, e)))
 		return rc;
 	return grant_check(g, e);
 }

@@ -88,7 +88,8 @@ static int set_times(struct monitor *m, const struct wish *w, struct grant *g, s
 static int make_grant(struct monitor *m, const struct wish *w, struct grant *out, struct err *e)
 {
 	const char *task = w->task ? w->task : w->kind == GRANT_STAFF ? "console" : "";
-	struct grant g = {.kind = w->kind, .scopes = w->scopes ? w->scopes : default_scopes(w->kind)};
+	struct grant g = {
+	    .kind = w->kind, .scopes = w->scopes ? w->scopes : default_scopes(w->kind), .files = w->files};
 	int rc = id_new(&g.id);
 
 	if (rc)

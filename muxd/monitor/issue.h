@@ -16,6 +16,7 @@ struct err;
 struct wish {
 	const char *principal, *agent, *task, *reason; /* task NULL: the kind's default */
 	enum grant_kind kind;
+	struct grant_files files;
 	uint32_t scopes;   /* 0: the kind's default */
 	uint64_t ttl_ns;   /* 0: grants.ttl */
 	uint64_t least_ns; /* then grants.ttl, but at least so long */

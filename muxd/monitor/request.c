@@ -59,6 +59,9 @@ int request_wish(const json_t *o, struct wish *w, struct err *e)
 		return rc;
 	if (json_is_integer(json_object_get(o, "ttl_ns")) && ttl == 0)
 		return err_set(e, ERR_INVAL, "ttl must be longer than nothing");
+	rc = grant_files_take(o, &w->files, e);
+	if (rc)
+		return rc;
 	w->reason = reason;
 	w->task = task && *task ? task : NULL;
 	w->ttl_ns = (uint64_t)ttl;

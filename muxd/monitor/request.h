@@ -14,8 +14,9 @@ struct err;
 /* {"rc":-n,"error":{"code","message","hint"}}; e may be NULL. NULL when out of memory. */
 json_t *request_error(int rc, const struct err *e);
 /*
- * {principal, kind, agent, scopes, task, ttl_ns, reason} into w. principal, kind, agent and reason are needed
- * (an empty reason is ERR_REASON_REQUIRED later, a missing one at once). scopes: "terminal,rounds" or a list.
+ * {principal, kind, agent, scopes, task, ttl_ns, reason, read, write, file_max} into w. principal, kind, agent and
+ * reason are needed (an empty reason is ERR_REASON_REQUIRED later, a missing one at once). scopes: "terminal,rounds" or
+ * a list.
  */
 int request_wish(const json_t *o, struct wish *w, struct err *e);
 /* {web_url, ssh_command} of a new grant, added to o. https, ssh: addresses. */

@@ -1,5 +1,6 @@
 #include "muxd/muxlet/file.h"
 
+#include "muxd/muxlet/fs_root.h"
 #include "muxd/muxlet/newfile.h"
 #include "muxd/muxlet/visit.h"
 
@@ -9,6 +10,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -88,6 +90,17 @@ static int file_look(const struct target *t, long wanted, mode_t *out)
 	return 0;
 }
 
+/* No put takes a name between an operation's look at it and that operation's own (fs_root.h); until we end. */
+static int wait_turn(int dir_fd)
+{
+	int rc;
+
+	do
+		rc = flock(dir_fd, LOCK_EX);
+	while (rc && errno == EINTR);
+	return rc && errno != EBADF ? errno : 0; /* EBADF: it may not be read, so it cannot be locked */
+}
+
 /* Where path leads, and below which root. */
 static int locate(int pid, const char *path, char *out, size_t size, int *out_root)
 {
@@ -99,19 +112,52 @@ static int locate(int pid, const char *path, char *out, size_t size, int *out_ro
 	return err ? err : visit_path(pid, path, out, size);
 }
 
+/* The name, and its directory open. */
+static int find_place(const struct file_put *p, struct target *t)
+{
+	char path[PATH_MAX + NAME_MAX];
+	int err = locate(p->visit, p->path, path, sizeof(path), &t->root);
+
+	if (!err)
+		err = split(path, t);
+	if (!err && p->parents)
+		err = make_parents(t->root, t->dir);
+	return err ? err : open_dir(t);
+}
+
+static int beneath_name(const struct file_put *p, const char *path, struct fs_root *out, char *name, size_t size)
+{
+	int err = fs_root_open(p->visit, out);
+
+	out->no_links = true;
+	return err ? err : fs_root_name(out, path, name, size);
+}
+
+static int find_place_beneath(const struct file_put *p, struct target *t)
+{
+	static struct fs_root root = {.fd = -1};
+	struct fs_place place = {.dir_fd = -1};
+	char name[PATH_MAX];
+	int err = beneath_name(p, p->path, &root, name, sizeof(name));
+
+	if (!err && p->parents)
+		err = fs_root_parents(&root, name, 0777);
+	if (!err)
+		err = fs_root_place(&root, name, &place);
+	if (err || place.is_root)
+		return err && err != EINVAL ? err : EISDIR;
+	t->file.dir_fd = place.dir_fd;
+	strcpy(t->file.base, place.base);
+	return 0;
+}
+
 int file_put(const struct file_put *p)
 {
 	static struct target t = {.root = -1, .file = {.dir_fd = -1, .fd = -1}};
-	char path[PATH_MAX + NAME_MAX];
 	mode_t mode = NEWFILE_MODE;
-	int err = locate(p->visit, p->path, path, sizeof(path), &t.root);
+	uint64_t size = 0;
+	int err = p->beneath ? find_place_beneath(p, &t) : find_place(p, &t);
 
-	if (!err)
-		err = split(path, &t);
-	if (!err && p->parents)
-		err = make_parents(t.root, t.dir);
-	if (!err)
-		err = open_dir(&t);
 	if (!err)
 		err = file_look(&t, p->mode, &mode);
 	if (err)
@@ -120,7 +166,11 @@ int file_put(const struct file_put *p)
 	if (!err && p->size > 0 && fallocate(t.file.fd, FALLOC_FL_KEEP_SIZE, 0, p->size) && errno == ENOSPC)
 		err = ENOSPC; /* said before the first byte and not after the last; other file systems find out */
 	if (!err)
-		err = newfile_receive(t.file.fd, NULL, NULL);
+		err = newfile_receive(t.file.fd, NULL, &size);
+	if (!err && p->most >= 0 && size > (uint64_t)p->most)
+		err = EFBIG;
+	if (!err)
+		err = wait_turn(t.file.dir_fd);
 	if (!err)
 		err = newfile_publish(&t.file, mode, true);
 	newfile_drop(&t.file);
@@ -151,22 +201,41 @@ static int send_all(int fd, const struct stat *st)
 	return err;
 }
 
-int file_get(const char *name, int visit)
+static int get_open(const struct file_put *p, const char *name, int *out_fd)
 {
 	char path[PATH_MAX + NAME_MAX];
-	int fd = -1, root = -1, err = locate(visit, name, path, sizeof(path), &root);
+	int root = -1, err = locate(p->visit, name, path, sizeof(path), &root);
+
+	if (err)
+		return err;
+	*out_fd = visit_open_in(root, path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	return *out_fd < 0 ? errno : 0;
+}
+
+static int get_open_beneath(const struct file_put *p, const char *path, int *out_fd)
+{
+	static struct fs_root root = {.fd = -1};
+	char name[PATH_MAX];
+	int err = beneath_name(p, path, &root, name, sizeof(name));
+
+	return err ? err : fs_root_openat(&root, name, O_RDONLY | O_NONBLOCK | O_NOCTTY, out_fd);
+}
+
+int file_get(const struct file_put *p, const char *name)
+{
+	int fd = -1, err = p->beneath ? get_open_beneath(p, name, &fd) : get_open(p, name, &fd);
 	struct stat st;
 
-	if (!err && (fd = visit_open_in(root, path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC)) < 0)
-		err = errno == ENXIO ? ENODEV : errno;
 	if (err)
-		return complain("open", name, err);
+		return complain("open", name, err == ENXIO ? ENODEV : err);
 	if (fstat(fd, &st))
 		err = errno;
 	else if (S_ISDIR(st.st_mode))
 		err = EISDIR;
 	else if (!S_ISREG(st.st_mode))
 		err = ENODEV;
+	else if (p->most >= 0 && st.st_size > p->most)
+		err = EFBIG;
 	if (!err)
 		err = send_all(fd, &st);
 	close(fd);

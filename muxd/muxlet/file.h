@@ -17,6 +17,8 @@ struct file_put {
 	long size;    /* of the content, when known: room is made for it first; -1 */
 	bool parents; /* make missing directories */
 	int visit;    /* the root is that of this process (visit.h); 0: our own */
+	bool beneath; /* of a name below the workspace alone, without a link on the way (fs_root.h) */
+	long most;    /* bytes that the content may have; -1 */
 };
 
 /*
@@ -30,8 +32,8 @@ int file_put(const struct file_put *p);
 /*
  * A line "muxlet-file 1 SIZE MODE MTIME\n" (decimal, octal, seconds), then exactly SIZE bytes, to stdout. Symbolic
  * links are followed. EISDIR, ENODEV for what is neither file nor directory, ESTALE when it became shorter meanwhile.
- * visit: as in file_put.
+ * visit, beneath and most: as in file_put (EFBIG).
  */
-int file_get(const char *path, int visit);
+int file_get(const struct file_put *p, const char *path);
 
 #endif

@@ -14,28 +14,31 @@ enum { NEEDS_TO = 1, NEEDS_MODE = 2, NEEDS_PATTERN = 4, STREAMS = 8 };
 static const struct op {
 	const char *name;
 	int (*run)(struct fs_work *w);
-	unsigned needs; /* beside a path; STREAMS: its output is no JSON */
+	unsigned needs; /* beside a path; STREAMS: its output is no JSON; how it touches the path */
+	unsigned to;    /* and the other path that it names */
 } ops[] = {
-    {"stat", fs_stat, 0},
-    {"list", fs_list, 0},
-    {"read", fs_read, 0},
-    {"write", fs_write, 0},
-    {"append", fs_append, 0},
-    {"mkdir", fs_mkdir, 0},
-    {"move", fs_move, NEEDS_TO},
-    {"copy", fs_copy, NEEDS_TO},
-    {"delete", fs_delete, 0},
-    {"chmod", fs_chmod, NEEDS_MODE},
-    {"patch", fs_patch, 0},
-    {"search", fs_search, NEEDS_PATTERN},
-    {"glob", fs_glob, NEEDS_PATTERN},
-    {"watch", fs_watch, STREAMS},
-    {"tree_get", fs_pack, STREAMS},
-    {"tree_put", fs_unpack, 0},
+    {"stat", fs_stat, FS_READS, 0},
+    {"list", fs_list, FS_READS | FS_TREE, 0},
+    {"read", fs_read, FS_READS, 0},
+    {"write", fs_write, FS_WRITES, 0},
+    {"append", fs_append, FS_WRITES, 0},
+    {"mkdir", fs_mkdir, FS_WRITES, 0},
+    {"move", fs_move, NEEDS_TO | FS_READS | FS_WRITES, FS_WRITES},
+    {"copy", fs_copy, NEEDS_TO | FS_READS | FS_TREE_IF_RECURSIVE, FS_WRITES | FS_TREE_IF_RECURSIVE},
+    {"delete", fs_delete, FS_WRITES | FS_TREE_IF_RECURSIVE, 0},
+    {"chmod", fs_chmod, NEEDS_MODE | FS_WRITES, 0},
+    {"patch", fs_patch, 0, 0}, /* which asks for each name in it */
+    {"search", fs_search, NEEDS_PATTERN | FS_READS | FS_TREE, 0},
+    {"glob", fs_glob, NEEDS_PATTERN | FS_READS | FS_TREE, 0},
+    {"watch", fs_watch, STREAMS | FS_READS | FS_TREE, 0},
+    {"tree_get", fs_pack, STREAMS | FS_READS | FS_TREE, 0},
+    {"tree_put", fs_unpack, FS_WRITES | FS_TREE, 0},
+    {"changes", fs_changes, STREAMS | FS_READS | FS_TREE, 0},
 };
 
 static int run_row(struct fs_work *w, const struct op *op)
 {
+	char to[PATH_MAX];
 	int err;
 
 	w->streams = op->needs & STREAMS; /* whatever comes of it */
@@ -45,7 +48,13 @@ static int run_row(struct fs_work *w, const struct op *op)
 	if ((op->needs & NEEDS_TO && !w->ask.to) || (op->needs & NEEDS_MODE && w->ask.mode < 0) ||
 	    (op->needs & NEEDS_PATTERN && !w->ask.pattern))
 		return fs_fail(w, EINVAL, "%s lacks a field that it needs", op->name);
-	return op->run(w);
+	err = fs_allow(w, w->name, op->needs);
+	if (!err && op->to) {
+		err = fs_root_name(&w->root, w->ask.to, to, sizeof(to));
+		if (!err)
+			err = fs_allow(w, to, op->to);
+	}
+	return err ? err : op->run(w);
 }
 
 static int run_op(struct fs_work *w)
@@ -111,6 +120,7 @@ int fs_run(const char *request, int visit)
 		(void)fs_fail(&w, err, "the request is none: %s", why);
 	else
 		err = fs_root_open(visit, &w.root);
+	w.root.no_links = w.ask.no_links;
 	if (!err)
 		err = run_op(&w);
 	err = answer(&w, err);

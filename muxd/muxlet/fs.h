@@ -15,6 +15,7 @@
  *	ECANCELED       it is not what if_match said; the answer has its sha256
  *	EFBIG           over a limit of the operation, which the sentence names
  *	ENOMSG          the patch does not fit
+ *	EDOM            the lists of paths do not allow it, or a link is in the way of one
  *	EINVAL          the request
  *
  * watch and tree_get answer with what they tell or read, as it comes, and no JSON; why they failed stands on stderr.

@@ -45,6 +45,11 @@ static const struct field {
     {"ignore_case", KIND_FLAG, offsetof(struct fs_ask, ignore_case), 0, 0},
     {"dry_run", KIND_FLAG, offsetof(struct fs_ask, dry_run), 0, 0},
     {"gitignore", KIND_FLAG, offsetof(struct fs_ask, gitignore), 0, 0},
+    {"text_only", KIND_FLAG, offsetof(struct fs_ask, text_only), 0, 0},
+    {"no_links", KIND_FLAG, offsetof(struct fs_ask, no_links), 0, 0},
+    {"only_read", KIND_TEXTS, offsetof(struct fs_ask, only_read), 0, 0},
+    {"only_write", KIND_TEXTS, offsetof(struct fs_ask, only_write), 0, 0},
+    {"size_max", KIND_NUMBER, offsetof(struct fs_ask, size_max), 0, NUMBER_MAX},
 };
 
 #define FIELDS (sizeof(fields) / sizeof(fields[0]))
@@ -264,7 +269,7 @@ static int take_value(struct reader *r, const struct field *f, struct fs_ask *a)
 	return EINVAL;
 }
 
-static int take_field(struct reader *r, struct fs_ask *a, unsigned *seen)
+static int take_field(struct reader *r, struct fs_ask *a, uint64_t *seen)
 {
 	const char *key;
 	int err = take_text(r, &key);
@@ -276,9 +281,9 @@ static int take_field(struct reader *r, struct fs_ask *a, unsigned *seen)
 	for (size_t i = 0; i < FIELDS; i++) {
 		if (strcmp(fields[i].key, key) != 0)
 			continue;
-		if (*seen & 1u << i)
+		if (*seen & UINT64_C(1) << i)
 			return ask_fault(r, "a key stands twice");
-		*seen |= 1u << i;
+		*seen |= UINT64_C(1) << i;
 		return take_value(r, &fields[i], a);
 	}
 	return ask_fault(r, "a key is not known");
@@ -286,7 +291,7 @@ static int take_field(struct reader *r, struct fs_ask *a, unsigned *seen)
 
 static int take_object(struct reader *r, struct fs_ask *a)
 {
-	unsigned seen = 0;
+	uint64_t seen = 0;
 
 	if (!take_sign(r, '{'))
 		return ask_fault(r, "an object was expected");
@@ -301,12 +306,18 @@ static int take_object(struct reader *r, struct fs_ask *a)
 	return a->op && a->path ? 0 : ask_fault(r, "op and path are needed");
 }
 
-_Static_assert(FIELDS <= 32, "a bit each");
+_Static_assert(FIELDS <= 64, "a bit each");
 
 int fs_ask_parse(const char *text, size_t n, struct fs_ask *out, const char **out_why)
 {
-	struct fs_ask a = {
-	    .mode = -1, .length = -1, .from_line = -1, .to_line = -1, .depth = -1, .limit = -1, .context = -1};
+	struct fs_ask a = {.mode = -1,
+			   .length = -1,
+			   .from_line = -1,
+			   .to_line = -1,
+			   .depth = -1,
+			   .limit = -1,
+			   .context = -1,
+			   .size_max = -1};
 	struct reader r = {.p = text, .end = text + n};
 	int err;
 

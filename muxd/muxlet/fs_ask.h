@@ -19,9 +19,11 @@
 struct fs_ask {
 	const char *op, *path; /* always there */
 	const char *to, *pattern, *if_match, *cursor;
-	const char *ignore[FS_RULES_MAX + 1]; /* NULL-ended */
-	long long mode, offset, length, from_line, to_line, depth, limit, context;
-	bool parents, recursive, overwrite, merge, create_only, follow, sha256, regex, ignore_case, dry_run, gitignore;
+	const char *ignore[FS_RULES_MAX + 1];                                   /* NULL-ended */
+	const char *only_read[FS_RULES_MAX + 1], *only_write[FS_RULES_MAX + 1]; /* likewise; empty: any path */
+	long long mode, offset, length, from_line, to_line, depth, limit, context, size_max;
+	bool parents, recursive, overwrite, merge, create_only, follow, sha256, regex, ignore_case, dry_run, gitignore,
+	    text_only, no_links;
 	char *store; /* what the strings point into */
 };
 

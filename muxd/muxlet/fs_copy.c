@@ -50,6 +50,9 @@ static int copy_file(struct fs_work *w, int from, const struct stat *st, const s
 
 	if (over->there && S_ISDIR(over->st.st_mode))
 		return EISDIR;
+	err = fs_allow_size(w, to->base, st->st_size);
+	if (err)
+		return err;
 	file.dir_fd = to->dir_fd;
 	strcpy(file.base, to->base);
 	err = newfile_open(&file);
@@ -102,8 +105,13 @@ static int tree_file(struct copying *c, int dir_fd, const char *base, const char
 	struct stat st = {0};
 
 	err = copy_open(dir_fd, base, &from, &st);
-	if (err)
+	if (!err)
+		err = fs_allow_size(c->w, path, st.st_size);
+	if (err) {
+		if (from >= 0)
+			close(from);
 		return err;
+	}
 	to = openat(c->dirs[c->depth], base, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	err = to < 0 ? errno : copy_content(from, to, st.st_size);
 	if (!err && fchmod(to, st.st_mode & NEWFILE_MODE_BITS))

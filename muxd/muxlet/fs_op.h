@@ -10,6 +10,13 @@
 /* err, with a sentence for it; the first one stays. */
 __attribute__((format(printf, 3, 4))) int fs_fail(struct fs_work *w, int err, const char *fmt, ...);
 
+/* How an operation touches a name. */
+enum { FS_READS = 16, FS_WRITES = 32, FS_TREE = 64 /* all below, too */, FS_TREE_IF_RECURSIVE = 128 };
+/* EDOM where the request has lists of paths and none of a list allows it. */
+int fs_allow(struct fs_work *w, const char *name, unsigned how);
+/* EFBIG: a file of that size may not be made. */
+int fs_allow_size(struct fs_work *w, const char *name, long long size);
+
 int fs_stat(struct fs_work *w);
 int fs_list(struct fs_work *w);
 int fs_read(struct fs_work *w);
@@ -26,6 +33,7 @@ int fs_glob(struct fs_work *w);
 int fs_watch(struct fs_work *w);
 int fs_pack(struct fs_work *w);
 int fs_unpack(struct fs_work *w);
+int fs_changes(struct fs_work *w);
 
 /* Away with a directory that was made for a tree, and what is in it, however deep; dir_fd has it as temp. fd: it is
  * open; -1: it cannot be. What stays is told by that name, as left_behind. */

@@ -101,7 +101,7 @@ static int patch_refuse(struct fs_work *w, const char *path, const struct patch_
 /* ---- the files */
 
 /* A path of the patch is below the directory that the request names, or absolute. */
-static int patch_name(struct fs_work *w, const char *path, char *out, size_t size)
+static int patch_place(const struct fs_work *w, const char *path, char *out, size_t size)
 {
 	char joined[2 * PATH_MAX];
 
@@ -109,6 +109,13 @@ static int patch_name(struct fs_work *w, const char *path, char *out, size_t siz
 		return fs_root_name(&w->root, path, out, size);
 	snprintf(joined, sizeof(joined), "%s/%s", w->name, path);
 	return fs_root_name(&w->root, joined, out, size);
+}
+
+static int patch_name(struct fs_work *w, const char *path, char *out, size_t size)
+{
+	int err = patch_place(w, path, out, size);
+
+	return err ? err : fs_allow(w, out, FS_READS | FS_WRITES);
 }
 
 static int patched_read(struct patching *x, struct patched *f)
@@ -273,6 +280,8 @@ static int patched_prepare(struct patching *x, struct patched *f)
 	}
 	f->file.dir_fd = f->place.dir_fd;
 	strcpy(f->file.base, f->place.base);
+	if (!err)
+		err = fs_allow_size(x->w, f->name, (long long)f->now_n);
 	if (!err)
 		err = newfile_open(&f->file);
 	if (!err)

@@ -92,7 +92,8 @@ int fs_root_name(const struct fs_root *r, const char *path, char *out, size_t si
 int fs_root_openat(const struct fs_root *r, const char *name, int flags, int *out_fd)
 {
 	struct open_how how = {.flags = (unsigned)flags | O_CLOEXEC,
-			       .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS};
+			       .resolve =
+				   RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS | (r->no_links ? RESOLVE_NO_SYMLINKS : 0u)};
 
 	for (int i = 0; i < RACE_TRIES; i++) {
 		int fd = (int)syscall(SYS_openat2, r->fd, name, &how, sizeof(how));
@@ -102,7 +103,7 @@ int fs_root_openat(const struct fs_root *r, const char *name, int flags, int *ou
 			return 0;
 		}
 		if (errno != EAGAIN && errno != EINTR)
-			return errno;
+			return errno == ELOOP && r->no_links ? EDOM : errno;
 	}
 	return EAGAIN;
 }

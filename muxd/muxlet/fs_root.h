@@ -16,6 +16,7 @@
 struct fs_root {
 	int fd;
 	char path[PATH_MAX]; /* as programs name it */
+	bool no_links;       /* a link on the way is EDOM: names are what is opened */
 };
 
 /* A name in a directory. */

@@ -78,6 +78,10 @@ static int move_name(struct fs_work *w, const struct fs_place *from, const struc
 
 	if (!err && !what.there)
 		err = ENOENT;
+	if (!err && S_ISDIR(what.st.st_mode))
+		err = fs_allow(w, w->name, FS_READS | FS_WRITES | FS_TREE);
+	if (!err && S_ISDIR(what.st.st_mode))
+		err = fs_allow(w, name, FS_WRITES | FS_TREE);
 	if (!err)
 		err = fs_state_match(w, &what);
 	if (!err)

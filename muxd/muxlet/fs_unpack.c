@@ -157,7 +157,9 @@ static int unpack_entry(struct unpacking *u)
 			       FS_WALK_DEPTH - 1);
 	if (!*u->entry.path) /* the top itself */
 		return note_dir(u, ".", u->entry.mode);
-	err = fs_root_parents(&u->in, u->entry.path, 0777);
+	err = u->entry.type == TAR_FILE ? fs_allow_size(u->w, u->entry.path, (long long)u->entry.size) : 0;
+	if (!err)
+		err = fs_root_parents(&u->in, u->entry.path, 0777);
 	if (!err)
 		err = fs_root_place(&u->in, u->entry.path, &p);
 	if (err)

@@ -16,6 +16,7 @@ struct writing {
 	struct fs_place place;
 	struct newfile file;
 	struct fs_state before, after;
+	long long size; /* of what came */
 };
 
 static int writing_place(struct fs_work *w, struct writing *x)
@@ -30,10 +31,10 @@ static int writing_place(struct fs_work *w, struct writing *x)
 }
 
 /* The content, whole, in a file that nobody sees yet. */
-static int writing_receive(struct writing *x)
+static int writing_receive(struct fs_work *w, struct writing *x)
 {
 	uint8_t sum[SHA256_LEN];
-	uint64_t size;
+	uint64_t size = 0;
 	int err;
 
 	x->file.dir_fd = x->place.dir_fd;
@@ -41,6 +42,9 @@ static int writing_receive(struct writing *x)
 	err = newfile_open(&x->file);
 	if (!err)
 		err = newfile_receive(x->file.fd, sum, &size);
+	if (!err)
+		err = fs_allow_size(w, w->name, (long long)size);
+	x->size = (long long)size;
 	if (!err)
 		fs_hex(sum, sizeof(sum), x->after.sha256);
 	return err;
@@ -96,7 +100,7 @@ int fs_write(struct fs_work *w)
 	int err = writing_place(w, &x);
 
 	if (!err)
-		err = writing_receive(&x);
+		err = writing_receive(w, &x);
 	if (!err)
 		err = writing_replace(w, &x);
 	if (!err)
@@ -149,6 +153,8 @@ static int append_content(struct fs_work *w, struct writing *x, int fd)
 	long long done = 0;
 	int err = fs_state_match(w, &x->before);
 
+	if (!err)
+		err = fs_allow_size(w, w->name, x->before.st.st_size + x->size);
 	if (err)
 		return err;
 	err = add_content(x->file.fd, fd, &done);
@@ -166,7 +172,7 @@ int fs_append(struct fs_work *w)
 	int fd = -1, err = writing_place(w, &x);
 
 	if (!err)
-		err = writing_receive(&x);
+		err = writing_receive(w, &x);
 	if (!err)
 		err = fs_root_lock(&x.place);
 	if (!err)

@@ -42,7 +42,8 @@ static int usage(void)
 	fputs("usage: muxlet --listen-fd N --secret-fd N [--shell PATH] [--workdir PATH] [--pids N]\n"
 	      "              [--programs-fd N] [--verbose]\n"
 	      "       muxlet --join NAME [--leave SECONDS] [--shell PATH] [--workdir PATH]\n"
-	      "       muxlet --put PATH [--mode OCTAL] [--size BYTES] [--parents] | --get PATH | --fs REQUEST\n"
+	      "       muxlet --put PATH [--mode OCTAL] [--size BYTES] [--parents] [--beneath] [--most BYTES]\n"
+	      "       muxlet --get PATH [--beneath] [--most BYTES] | --fs REQUEST\n"
 	      "       muxlet --dial PORT | --sync PATH | --freeze PATH | --survey NUMBER [--have NUMBER]\n"
 	      "       muxlet --visit PID --pause | [--framed] --put ... | --get PATH | --fs REQUEST\n"
 	      "       muxlet --pause | --nursery | --spare | --canary BYTES | --install PATH | --check SHA256 | "
@@ -85,6 +86,8 @@ static const struct row {
     {"mode", LONG, offsetof(struct options, put.mode), 0, LONG_MAX, 8},
     {"size", LONG, offsetof(struct options, put.size), 0, LONG_MAX, 10},
     {"parents", FLAG, offsetof(struct options, put.parents), 0, 0, 0},
+    {"beneath", FLAG, offsetof(struct options, put.beneath), 0, 0, 0},
+    {"most", LONG, offsetof(struct options, put.most), 0, LONG_MAX, 10},
     {"survey", LONG, offsetof(struct options, survey), 1, LONG_MAX, 10},
     {"have", LONG, offsetof(struct options, have), 0, LONG_MAX, 10},
     {"visit", NUMBER, offsetof(struct options, put.visit), 1, INT_MAX, 10},
@@ -349,7 +352,8 @@ static void tear_down(struct muxlet *m)
 
 int main(int argc, char **argv)
 {
-	struct options o = {.listen_fd = -1, .secret_fd = -1, .programs_fd = -1, .put = {.mode = -1, .size = -1}};
+	struct options o = {
+	    .listen_fd = -1, .secret_fd = -1, .programs_fd = -1, .put = {.mode = -1, .size = -1, .most = -1}};
 	struct muxlet m;
 	char cwd[4096];
 	int rc;
@@ -388,7 +392,7 @@ int main(int argc, char **argv)
 	if (o.put.path)
 		return file_put(&o.put);
 	if (o.get)
-		return file_get(o.get, o.put.visit);
+		return file_get(&o.put, o.get);
 	if (o.fs)
 		return fs_run(o.fs, o.put.visit);
 	if (o.survey)

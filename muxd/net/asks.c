@@ -49,6 +49,7 @@ void net_ask_grant(void *ctx, const struct grant *wanted, uint64_t ttl_ns, const
 	struct issue *i = malloc(sizeof(*i));
 	struct err e = {0};
 	char scopes[128];
+	json_t *grant;
 
 	if (!i) {
 		err_set(&e, ERR_NOMEM, "no memory");
@@ -59,12 +60,14 @@ void net_ask_grant(void *ctx, const struct grant *wanted, uint64_t ttl_ns, const
 	i->arg = arg;
 	i->grant = *wanted;
 	grant_scopes_format(wanted->scopes, scopes, sizeof(scopes));
-	ipc_ask(ctx,
-		json_pack("{s:s,s:s,s:{s:s,s:s,s:s,s:s,s:s,s:I,s:s}}", "op", "grant.issue", "via", via, "grant",
-			  "principal", wanted->principal, "kind", grant_kind_name(wanted->kind), "agent", wanted->agent,
-			  "scopes", scopes, "task", wanted->task, "ttl_ns", (json_int_t)ttl_ns, "reason",
-			  wanted->reason),
-		asks_on_issued, i);
+	grant = json_pack("{s:s,s:s,s:s,s:s,s:s,s:I,s:s}", "principal", wanted->principal, "kind",
+			  grant_kind_name(wanted->kind), "agent", wanted->agent, "scopes", scopes, "task", wanted->task,
+			  "ttl_ns", (json_int_t)ttl_ns, "reason", wanted->reason);
+	if (grant && grant_files_put(grant, &wanted->files)) {
+		json_decref(grant);
+		grant = NULL;
+	}
+	ipc_ask(ctx, json_pack("{s:s,s:s,s:o}", "op", "grant.issue", "via", via, "grant", grant), asks_on_issued, i);
 }
 
 /* ---- screen workers, which the monitor starts */

@@ -474,6 +474,7 @@ static int make_hub(struct net *n, const json_t *start, struct err *e)
 	p.life = n->life;
 	p.work = n->work;
 	p.artifacts = n->artifacts;
+	p.store = n->store;
 	p.issuer = (struct hub_issuer){.issue = net_ask_grant, .ctx = n->ipc};
 	p.reviewer = reviewer_for_hub(n->reviewer);
 	p.screens = (struct hub_screens){.start = net_ask_screen, .ctx = n->ipc};

@@ -18,7 +18,7 @@ static void ask(const struct fs_body *b)
 	const char *why = NULL;
 	struct err e = {0};
 
-	if (transfer_create(&b->file, &t, &e)) {
+	if (transfer_create(&b->file, NULL, &t, &e)) {
 		if (!e.message[0])
 			abort();
 		return;

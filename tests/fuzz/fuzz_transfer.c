@@ -17,7 +17,7 @@ static int feed(const uint8_t *p, size_t n, size_t step, size_t *out_content, ui
 	int rc = 0;
 
 	*out_content = 0;
-	if (transfer_create(&spec, &t, NULL))
+	if (transfer_create(&spec, NULL, &t, NULL))
 		abort();
 	while (n && rc == 0) {
 		size_t take = n < step ? n : step, content = 0;

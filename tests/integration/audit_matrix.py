@@ -60,6 +60,10 @@ REST = {
     "PUT /v1/agents/{agent}/fs/tree": op(about="agent", needs="files", body="content", event="file.tree_put"),
     **{"POST /v1/agents/{agent}/fs/" + name: op(about="agent", needs="files", body={"path": "fs", "task_id": "m", **more}, event="file." + name)
        for name, more in FS.items()},
+    "GET /v1/agents/{agent}/locks": op(about="agent", needs="files", event="lock.list"),
+    "POST /v1/agents/{agent}/locks": op(about="agent", needs="files", body={"path": "m", "task_id": "m"}),  # taken, renewed or held: locks.sh
+    "POST /v1/agents/{agent}/locks/{id}": op(about="agent", needs="files", body={"task_id": "m"}),  # there is none: a verdict
+    "DELETE /v1/agents/{agent}/locks/{id}": op(about="agent", needs="files"),
     "PUT /v1/tasks/{task}/artifacts/{name}": op(needs="files", body="content", event="artifact.put"),
     "GET /v1/tasks/{task}/artifacts/{name}": op(needs="files", event="artifact.get"),
     "GET /v1/tasks/{task}/artifacts": op(needs="files", event="artifact.list"),
@@ -474,7 +478,7 @@ def path_of(name, o, agent, facts, fresh, door, cred):
         path += "?opened_at=2026-01-01T00:00:00Z"
     if path.endswith("/screen") and "recordings" in path:
         path += "?at_ns=1"
-    if name.startswith("DELETE /v1/agents/{agent}") and "/shells/" not in path and "?" not in path:
+    if name.startswith("DELETE /v1/agents/{agent}") and "/shells/" not in path and "/locks/" not in path and "?" not in path:
         path += "?reason=matrix"
     if name == "GET /v1/agents/{agent}/terminal":
         path += "?task=m&cols=80&rows=24"

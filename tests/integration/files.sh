@@ -11,6 +11,7 @@ agent=files
 PRINCIPAL=files.1
 files_there_and_back
 files_names
+files_conditions
 files_modes
 files_refused
 files_cut

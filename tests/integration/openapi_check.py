@@ -424,6 +424,9 @@ def artifacts(api, agent, task):
     api.refused("POST", path, 409, "conflict", task=task, body={"name": "kept", "agent": agent, "path": "kept", "create_only": True})
     api.refused("POST", path, 404, "file_not_found", task=task, body={"name": "x", "agent": agent, "path": "none"})
     api.refused("POST", path, 400, "invalid_request", task=task, body={"name": "x"})
+    none = {"snapshot": "01900000-0000-7000-8000-000000000000", "text_only": True, "ignore": ["*.o"]}
+    api.refused("POST", path, 404, "base_unknown", task=task, body={"name": "x", "agent": agent, "changes": none, "max_bytes": 1000})
+    api.refused("POST", path, 400, "invalid_request", task=task, body={"name": "x", "agent": agent, "changes": {"git": "-x", "form": "bundle", "path": "."}})
     api.refused("POST", path, 400, "invalid_request", task=task, body={"name": "a/b", "agent": agent, "path": "kept"})
     _, listed = api.call("GET", path, {200}, task=task, query="?limit=10")
     if listed and [a["name"] for a in listed["artifacts"]] != ["a b", "kept"]:
@@ -479,6 +482,30 @@ def operations(api, agent, task):
     for name in ("stat", "list", "read", "write", "append", "mkdir", "move", "copy", "delete", "chmod", "patch", "search", "glob"):
         api.refused("POST", f"/v1/agents/{{agent}}/fs/{name}", 400, "invalid_request", agent=agent, body={"task_id": task})
         api.refused("POST", f"/v1/agents/{{agent}}/fs/{name}", 401, "unauthenticated", agent=agent, body={}, token=False)
+
+
+def locks(api, agent, task):
+    """An advisory lock: taken, renewed, in somebody's way, released; and the condition of a put."""
+    path, one, here = "/v1/agents/{agent}/locks", "/v1/agents/{agent}/locks/{id}", dict(agent=agent)
+    wish = {"path": "locked", "ttl_ms": 60000, "label": "w", "task_id": task}
+    _, lock = api.call("POST", path, {201}, body=wish, **here)
+    here["id"] = (lock or {}).get("id", "01900000-0000-7000-8000-000000000000")
+    api.refused("POST", path, 423, "locked", agent=agent, body={**wish, "label": "other"})
+    api.refused("POST", path, 400, "invalid_request", agent=agent, body={**wish, "path": "../x"})
+    api.refused("POST", path, 400, "invalid_request", agent=agent, body={**wish, "ttl_ms": 1})
+    api.refused("POST", path, 401, "unauthenticated", agent=agent, body=wish, token=False)
+    api.call("POST", one, {200}, body={"ttl_ms": 90000, "task_id": task}, **here)
+    _, listed = api.call("GET", path, {200}, agent=agent)
+    if listed and [(k["path"], k["label"]) for k in listed["locks"]] != [("locked", "w")]:
+        api.fail(f"the locks are {listed}")
+    api.refused("GET", path, 401, "unauthenticated", agent=agent, token=False)
+    api.call("DELETE", one, {200}, query=f"?task_id={task}", **here)
+    api.refused("DELETE", one, 404, "not_found", query=f"?task_id={task}", **here)
+    api.refused("POST", one, 404, "not_found", body={"task_id": task}, **here)
+    files, query = "/v1/agents/{agent}/files", f"?path=conditional&task_id={task}"
+    api.call("PUT", files, {200}, body=b"x", agent=agent, query=query, headers={"If-None-Match": "*"})
+    api.refused("PUT", files, 412, "file_exists", body=b"x", agent=agent, query=query, headers={"If-None-Match": "*"})
+    api.refused("PUT", files, 412, "file_changed", body=b"x", agent=agent, query=query, headers={"If-Match": '"' + "0" * 64 + '"'})
 
 
 def trees(api, agent, task):
@@ -783,6 +810,7 @@ def main():
     operations(api, agent, task)
     trees(api, agent, task)
     artifacts(api, agent, task)
+    locks(api, agent, task)
     pages(api, agent)
     lifecycle_refused(api, agent)
     lifecycle(api, agent)

@@ -57,6 +57,41 @@ files_names() {
 	equal "and no shell saw one" 0 "$(inside sh -c 'ls x 2>/dev/null | wc -l' | tr -d ' ')"
 }
 
+# What a put may be conditional on: what is there, or that nothing is. Of many at once one wins.
+files_conditions() {
+	local token url n had
+	token=$(new_token "$agent" agent files)
+	url="$(ready https_url | sed 's,/*$,,')/v1/agents/$agent/files?path=guarded&mode=0640"
+	conditional() { echo "$(curl_ -o "$tmp/out" -w '%{http_code}' -T "$tmp/f" "$@" "$url") $(jq -r '.error.code // .sha256' "$tmp/out")"; }
+	inside rm -f guarded
+	printf one >"$tmp/f"
+	equal "a put of a new name alone" "200 $(sum "$tmp/f")" "$(conditional -H 'If-None-Match: *')"
+	equal "with its mode" 640 "$(inside stat -c %a guarded)"
+	had=$(sum "$tmp/f")
+	printf two >"$tmp/f"
+	equal "is refused where there is one" "412 file_exists" "$(conditional -H 'If-None-Match: *')"
+	equal "and so is one on another content" "412 file_changed" "$(conditional -H "If-Match: \"$(sum "$tmp/f")\"")"
+	equal "which says what is there" "$had" "$(jq -r .error.details.sha256 "$tmp/out")"
+	equal "nothing was changed" one "$(inside cat guarded)"
+	equal "on what is there it is made" "200 $(sum "$tmp/f")" "$(conditional -H "If-Match: \"$had\"")"
+	for n in '*' 'abc' "$had" "W/\"$had\"" "\"$had\", \"$had\"" "\"$(printf '%0100d' 0)\""; do
+		equal "If-Match: ${n:0:20}... is no condition" "400 invalid_request" "$(conditional -H "If-Match: $n")"
+	done
+	had=$(sum "$tmp/f")
+	for n in $(seq 12); do
+		printf 'racer %s' "$n" >"$tmp/r$n"
+		curl_ -o "$tmp/o$n" -T "$tmp/r$n" -H "If-Match: \"$had\"" "$url" &
+		racers[n]=$!
+	done
+	wait "${racers[@]}"
+	equal "of twelve at once on the same content one wins, and the others hear of it" "1 11" \
+		"$(jq -rs '[.[] | select(.sha256)] | length' "$tmp"/o*) $(jq -rs '[.[] | select(.error.code == "file_changed")] | length' "$tmp"/o*)"
+	equal "whose content is there" "$(jq -rs '[.[] | .sha256 // empty][0]' "$tmp"/o*)" "$(inside sha256sum guarded | cut -d' ' -f1)"
+	equal "a condition is for the workspace" "403 path_outside" \
+		"$(curl_ -o "$tmp/out" -w '%{http_code}' -T "$tmp/f" -H 'If-None-Match: *' "${url/guarded/..%2Fx}") $(jq -r .error.code "$tmp/out")"
+	printf 'some content' >"$tmp/f"
+}
+
 # Permissions, links, and what is replaced.
 files_modes() {
 	printf '#!/bin/sh\necho runs\n' >"$tmp/script"

@@ -1,4 +1,4 @@
-// tier: check
+// tier: check, slice TIMES=1, whole TIMES=25
 /* muxlet --fs, run as the sandbox runs it: what each operation does below its root, and that nothing leads outside. */
 #include <errno.h>
 #include <fcntl.h>
@@ -30,6 +30,23 @@ static json_t *answer;        /* of the last run; NULL: it was none */
 static char said[ANSWER_MAX]; /* all of its output */
 static size_t said_n;
 static bool plainly; /* run as a user, for whom permissions count */
+
+/* How often something random is done: TIMES=n in the environment for a long proof. */
+static int times(int usual)
+{
+	const char *more = getenv("TIMES");
+
+	return more && atoi(more) > 0 ? usual * atoi(more) : usual;
+}
+
+static unsigned seed_of_run(void)
+{
+	const char *given = getenv("SEED");
+	unsigned seed = given ? (unsigned)strtoul(given, NULL, 10) : (unsigned)getpid();
+
+	print_message("seed %u\n", seed);
+	return seed;
+}
 
 static void feed(int fd, const void *p, size_t n)
 {
@@ -329,9 +346,10 @@ static void what_is_not_whole_does_not_appear(void **state)
 static void a_kill_leaves_one_or_the_other(void **state)
 {
 	static char big[300000], got[sizeof(big) + 1];
+	unsigned seed = seed_of_run();
 
 	(void)state;
-	for (int i = 0; i < 60; i++) {
+	for (int i = 0; i < times(60); i++) {
 		int in, out;
 		size_t n;
 		pid_t pid;
@@ -341,7 +359,7 @@ static void a_kill_leaves_one_or_the_other(void **state)
 		pid = start("{\"op\":\"write\",\"path\":\"killed\"}", &in, &out);
 		feed_content(in, big, sizeof(big));
 		close(in);
-		usleep((useconds_t)(i * 97 % 4000));
+		usleep((useconds_t)(rand_r(&seed) % 4000));
 		(void)kill(pid, SIGKILL);
 		(void)finish(pid, out);
 		f = fopen(inside("killed"), "r");
@@ -499,12 +517,13 @@ static void a_killed_patch_leaves_whole_files(void **state)
 	    "*** Begin Patch\n*** Update File: 1\n@@\n-old\n+new\n*** Update File: 2\n@@\n-old\n+new\n"
 	    "*** Add File: 3\n+new\n*** End Patch\n";
 	static char got[300100];
+	unsigned seed = seed_of_run();
 
 	(void)state;
 	assert_int_equal(mkdir(inside("killing"), 0755), 0);
 	memset(got, 'x', 300000);
 	strcpy(got + 300000, "\nold\n");
-	for (int i = 0; i < 40; i++) {
+	for (int i = 0; i < times(40); i++) {
 		int in, out;
 		pid_t pid;
 
@@ -514,7 +533,7 @@ static void a_killed_patch_leaves_whole_files(void **state)
 		pid = start("{\"op\":\"patch\",\"path\":\"killing\"}", &in, &out);
 		feed_content(in, text, sizeof(text) - 1);
 		close(in);
-		usleep((useconds_t)(i * 211 % 8000));
+		usleep((useconds_t)(rand_r(&seed) % 8000));
 		(void)kill(pid, SIGKILL);
 		(void)finish(pid, out);
 		for (int k = 1; k <= 2; k++) {
@@ -592,6 +611,7 @@ static const char *const ops_of_a_path[] = {
     "{\"op\":\"tree_put\",\"path\":%s,\"parents\":true}",
     "{\"op\":\"tree_put\",\"path\":%s,\"merge\":true}",
     "{\"op\":\"tree_put\",\"path\":%s,\"overwrite\":true}",
+    "{\"op\":\"changes\",\"path\":%s}",
 };
 /* Content for those that take some: also a patch, which adds a file. */
 #define OVERWRITE     "*** Begin Patch\n*** Add File: added\n+overwritten\n*** End Patch\n"
@@ -624,6 +644,13 @@ static void make_canary(void)
 	assert_int_equal(chmod(outside("canary/file"), 0666), 0);
 }
 
+/* A file again, also where something random made a directory of it. */
+static void own_again(void)
+{
+	(void)fs("{\"op\":\"delete\",\"path\":\"own\",\"recursive\":true}");
+	make(inside("own"), "own");
+}
+
 static void ways_out_are_refused(void **state)
 {
 	static const char *const ways[] = {"../canary/file",
@@ -647,7 +674,7 @@ static void ways_out_are_refused(void **state)
 	snprintf(absolute, sizeof(absolute), "%s/canary/file", dir);
 	for (size_t op = 0; op < OPS_OF_A_PATH; op++) {
 		for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
-			make(inside("own"), "own");
+			own_again();
 			assert_int_not_equal(op_on(op, ways[i]), 0);
 		}
 		assert_int_equal(op_on(op, absolute), EXDEV);
@@ -663,12 +690,11 @@ static void random_paths_stay_inside(void **state)
 	static const char *const parts[] = {"..",  ".",        "canary", "file", "sub", "abs", "up", "deep", "",
 					    "new", "file_abs", "proc",   "self", "cwd", "fd",  "0",  "root", "\xff"};
 	char before[65], after[65];
-	unsigned seed = (unsigned)getpid();
+	unsigned seed = seed_of_run();
 
 	(void)state;
-	print_message("seed %u\n", seed);
 	hash_outside(before);
-	for (int i = 0; i < 200; i++) {
+	for (int i = 0; i < times(200); i++) {
 		char path[300] = "";
 
 		if (rand_r(&seed) % 3 == 0)
@@ -685,7 +711,61 @@ static void random_paths_stay_inside(void **state)
 			(void)mkdir(inside("sub"), 0755);
 			(void)!symlink(outside("canary"), inside("abs"));
 			(void)!symlink("../canary", inside("up"));
-			make(inside("own"), "own");
+			own_again();
+		}
+	}
+	hash_outside(after);
+	assert_string_equal(before, after);
+}
+
+/* Names in patches of each form, put together as above; on its own and where paths are listed. */
+static void random_patches_stay_inside(void **state)
+{
+	static const char *const parts[] = {"..",  ".",        "canary", "file", "sub", "abs", "up",    "deep", "",
+					    "new", "file_abs", "proc",   "self", "own", "/",   "\\303", "\"",   "\xff"};
+	static const char *const forms[] = {
+	    "--- a/%s\n+++ b/%s\n@@ -1 +1 @@\n-canary's secret\n+changed\n",
+	    "--- /dev/null\n+++ b/%s\n@@ -0,0 +1 @@\n+%s\n",
+	    "diff --git a/own b/%s\nrename from own\nrename to %s\n",
+	    "diff --git a/%s b/copy\ncopy from %s\ncopy to copied\n",
+	    "diff --git a/%s b/%s\nold mode 100644\nnew mode 100777\n",
+	    "*** Begin Patch\n*** Add File: %s\n+%s\n*** End Patch\n",
+	    "*** Begin Patch\n*** Delete File: %s\n*** Delete File: %s\n*** End Patch\n",
+	    "*** Begin Patch\n*** Update File: own\n*** Move to: %s\n@@\n-own\n+%s\n*** End Patch\n",
+	    "%s\n<<<<<<< SEARCH\n=======\n%s\n>>>>>>> REPLACE\n",
+	};
+	char before[65], after[65], text[1200];
+	unsigned seed = seed_of_run();
+
+	(void)state;
+	hash_outside(before);
+	for (int i = 0; i < times(200); i++) {
+		char path[2][200] = {"", ""};
+
+		for (int k = 0; k < 2; k++) {
+			if (rand_r(&seed) % 4 == 0)
+				strcpy(path[k], rand_r(&seed) % 2 ? root : dir);
+			for (int n = 1 + rand_r(&seed) % 4; n; n--) {
+				strcat(path[k], *path[k] ? "/" : "");
+				strcat(path[k], parts[(size_t)rand_r(&seed) % (sizeof(parts) / sizeof(parts[0]))]);
+			}
+		}
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+		snprintf(text, sizeof(text), forms[(size_t)rand_r(&seed) % (sizeof(forms) / sizeof(forms[0]))], path[0],
+			 path[1]);
+#pragma GCC diagnostic pop
+		(void)put(rand_r(&seed) % 2
+			      ? "{\"op\":\"patch\",\"path\":\".\"}"
+			      : "{\"op\":\"patch\",\"path\":\".\",\"no_links\":true,\"only_write\":[\"**\"],"
+				"\"only_read\":[\"**\"]}",
+			  text, strlen(text));
+		assert_nothing_secret();
+		if (i % 20 == 0) {
+			(void)mkdir(inside("sub"), 0755);
+			(void)!symlink(outside("canary"), inside("abs"));
+			(void)!symlink("../canary", inside("up"));
+			own_again();
 		}
 	}
 	hash_outside(after);
@@ -937,14 +1017,16 @@ static void trees_of_strangers_stay_inside(void **state)
 {
 	static const char *const names[] = {"absolute", "dotdot", "gnu",   "hardout", "out",
 					    "pax",      "setuid", "ustar", "device"};
+	static const char *const kinds[] = {"{\"op\":\"tree_put\",\"path\":\"of\",\"overwrite\":true}",
+					    "{\"op\":\"tree_put\",\"path\":\".\",\"merge\":true}",
+					    "{\"op\":\"changes\",\"path\":\".\"}"};
 	static uint8_t archive[32768];
 	char before[65], after[65], path[128];
-	unsigned seed = (unsigned)getpid();
+	unsigned seed = seed_of_run();
 
 	(void)state;
-	print_message("seed %u\n", seed);
 	hash_outside(before);
-	for (int i = 0; i < 80; i++) {
+	for (int i = 0; i < times(80); i++) {
 		size_t n, changes = (size_t)rand_r(&seed) % 4;
 
 		snprintf(path, sizeof(path), "tests/fuzz/corpus/tar/%s",
@@ -963,9 +1045,8 @@ static void trees_of_strangers_stay_inside(void **state)
 				sum += archive[at + k];
 			snprintf((char *)archive + at + 148, 7, "%06o", sum);
 		}
-		(void)put(i % 2 ? "{\"op\":\"tree_put\",\"path\":\"of\",\"overwrite\":true}"
-				: "{\"op\":\"tree_put\",\"path\":\".\",\"merge\":true}",
-			  archive, n);
+		(void)put(kinds[i % 3], archive, n);
+		assert_nothing_secret();
 	}
 	hash_outside(after);
 	assert_string_equal(before, after);
@@ -1000,7 +1081,7 @@ static void a_race_of_links_is_lost_by_nobody(void **state)
 	hash_outside(before);
 	pid = swap_for_ever();
 	for (size_t i = 0; i < 300; i++) {
-		make(inside("own"), "own");
+		own_again();
 		(void)op_on(i % OPS_OF_A_PATH, names[i % (sizeof(names) / sizeof(names[0]))]);
 	}
 	assert_int_equal(kill(pid, SIGKILL), 0);
@@ -1199,6 +1280,7 @@ int main(void)
 	    cmocka_unit_test(what_a_search_finds),
 	    cmocka_unit_test(ways_out_are_refused),
 	    cmocka_unit_test(random_paths_stay_inside),
+	    cmocka_unit_test(random_patches_stay_inside),
 	    cmocka_unit_test(a_tree_comes_back_as_it_went),
 	    cmocka_unit_test(deep_trees_lose_nothing),
 	    cmocka_unit_test(closed_directories_are_told),

@@ -20,7 +20,7 @@ static struct transfer *make(enum file_op op, uint64_t size)
 	struct file_spec spec = {.op = op, .path = "a/b", .mode = 0640, .size = size, .parents = true};
 	struct transfer *t = NULL;
 
-	assert_int_equal(transfer_create(&spec, &t, NULL), 0);
+	assert_int_equal(transfer_create(&spec, NULL, &t, NULL), 0);
 	return t;
 }
 
@@ -31,15 +31,15 @@ static void what_is_refused_at_once(void **state)
 	struct transfer *t = NULL;
 
 	(void)state;
-	assert_int_equal(transfer_create(&spec, &t, NULL), ERR_INVAL);
+	assert_int_equal(transfer_create(&spec, NULL, &t, NULL), ERR_INVAL);
 	memset(longest, 'a', 4096);
 	spec.path = longest;
-	assert_int_equal(transfer_create(&spec, &t, NULL), ERR_INVAL);
+	assert_int_equal(transfer_create(&spec, NULL, &t, NULL), ERR_INVAL);
 	longest[4095] = '\0';
-	assert_int_equal(transfer_create(&spec, &t, NULL), 0);
+	assert_int_equal(transfer_create(&spec, NULL, &t, NULL), 0);
 	transfer_destroy(t);
 	spec.mode = 010000;
-	assert_int_equal(transfer_create(&spec, &t, NULL), ERR_INVAL);
+	assert_int_equal(transfer_create(&spec, NULL, &t, NULL), ERR_INVAL);
 }
 
 static void free_list(char **v)
@@ -148,7 +148,7 @@ static struct transfer *operation(enum file_op op, const char *answer)
 	struct transfer *t = NULL;
 	size_t content = 1;
 
-	assert_int_equal(transfer_create(&spec, &t, NULL), 0);
+	assert_int_equal(transfer_create(&spec, NULL, &t, NULL), 0);
 	json_decref(request);
 	assert_int_equal(transfer_output(t, (const uint8_t *)answer, strlen(answer), &content), 0);
 	assert_int_equal(content, 0); /* nobody is shown it before the end */

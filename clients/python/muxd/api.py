@@ -21,7 +21,7 @@ OPERATIONS: Dict[str, Operation] = {
     "getHealth": Operation("GET", "/healthz", (), ()),
     "getReady": Operation("GET", "/readyz", (), ()),
     "getMetrics": Operation("GET", "/metrics", (), ()),
-    "createGrant": Operation("POST", "/v1/grants", (), ("reason", "scopes", "target", "task_id", "ttl")),
+    "createGrant": Operation("POST", "/v1/grants", (), ("file_max", "read", "reason", "scopes", "target", "task_id", "ttl", "write")),
     "listAgents": Operation("GET", "/v1/agents", ("state", "prefix", "after", "limit"), ()),
     "getAgent": Operation("GET", "/v1/agents/{agent}", (), ()),
     "destroyAgent": Operation("DELETE", "/v1/agents/{agent}", ("reason", "wipe"), ()),
@@ -37,6 +37,10 @@ OPERATIONS: Dict[str, Operation] = {
     "getLogs": Operation("GET", "/v1/agents/{agent}/logs", ("bytes",), ()),
     "getFile": Operation("GET", "/v1/agents/{agent}/files", ("path", "path_base64", "timeout_ms", "task_id"), ()),
     "putFile": Operation("PUT", "/v1/agents/{agent}/files", ("path", "path_base64", "timeout_ms", "task_id", "mode", "parents"), ()),
+    "listLocks": Operation("GET", "/v1/agents/{agent}/locks", (), ()),
+    "takeLock": Operation("POST", "/v1/agents/{agent}/locks", (), ("label", "path", "task_id", "ttl_ms")),
+    "renewLock": Operation("POST", "/v1/agents/{agent}/locks/{id}", (), ("task_id", "ttl_ms")),
+    "releaseLock": Operation("DELETE", "/v1/agents/{agent}/locks/{id}", ("task_id",), ()),
     "watchFiles": Operation("GET", "/v1/agents/{agent}/fs/watch", ("path", "path_base64", "timeout_ms", "task_id", "recursive"), ()),
     "getTree": Operation("GET", "/v1/agents/{agent}/fs/tree", ("path", "path_base64", "timeout_ms", "task_id", "gitignore"), ()),
     "putTree": Operation("PUT", "/v1/agents/{agent}/fs/tree", ("path", "path_base64", "timeout_ms", "task_id", "overwrite", "merge", "parents"), ()),
@@ -66,7 +70,7 @@ OPERATIONS: Dict[str, Operation] = {
     "addHold": Operation("POST", "/v1/holds", (), ("agent", "from", "principal", "reason", "session", "until")),
     "releaseHold": Operation("DELETE", "/v1/holds/{id}", ("reason",), ()),
     "listArtifacts": Operation("GET", "/v1/tasks/{task}/artifacts", ("run", "round", "after", "limit"), ()),
-    "takeArtifact": Operation("POST", "/v1/tasks/{task}/artifacts", (), ("agent", "create_only", "name", "path", "round", "stream", "timeout_ms")),
+    "takeArtifact": Operation("POST", "/v1/tasks/{task}/artifacts", (), ("agent", "changes", "create_only", "max_bytes", "name", "path", "round", "stream", "timeout_ms")),
     "getArtifact": Operation("GET", "/v1/tasks/{task}/artifacts/{name}", (), ()),
     "putArtifact": Operation("PUT", "/v1/tasks/{task}/artifacts/{name}", ("sha256", "media_type"), ()),
     "deleteArtifact": Operation("DELETE", "/v1/tasks/{task}/artifacts/{name}", (), ()),
@@ -109,7 +113,7 @@ OPERATIONS: Dict[str, Operation] = {
 
 AgentState = Literal["stopped", "starting", "running", "idle_stopping", "stopping", "destroying", "error"]
 Id = str
-ErrorCode = Literal["internal", "out_of_memory", "system_error", "invalid_request", "invalid_config", "too_large", "not_found", "unauthenticated", "token_malformed", "token_signature", "token_expired", "token_not_yet_valid", "token_revoked", "forbidden", "reason_required", "task_required", "task_mismatch", "conflict", "bad_state", "already_ended", "try_again", "rate_limited", "limit_reached", "timeout", "cancelled", "grant_ended", "record_unavailable", "disk_full", "sandbox_create_failed", "sandbox_create_timeout", "sandbox_exec_timeout", "program_not_found", "program_not_executable", "sandbox_transfer_timeout", "sandbox_transfer_failed", "file_not_found", "file_permission_denied", "not_a_file", "not_a_directory", "file_exists", "directory_not_empty", "file_changed", "range_past_end", "patch_refused", "path_outside", "workspace_full", "artifacts_full", "port_unreachable", "port_bad_answer", "page_not_allowed", "pty_not_allowed", "shell_busy", "shell_ended", "port_not_allowed", "snapshot_failed", "data_kept", "snapshot_differs", "link_lost", "protocol_error", "version_unsupported", "corrupt", "address_in_use", "permission_denied", "unsupported", "no_shell", "no_end_of_input", "missing_dependency", "unavailable", "sandbox_k8s_error", "k8s_unreachable", "k8s_tls_failed", "k8s_unauthenticated", "k8s_forbidden", "k8s_conflict", "k8s_invalid", "k8s_field_dropped", "k8s_gone", "k8s_busy", "end_of_file"]
+ErrorCode = Literal["internal", "out_of_memory", "system_error", "invalid_request", "invalid_config", "too_large", "not_found", "unauthenticated", "token_malformed", "token_signature", "token_expired", "token_not_yet_valid", "token_revoked", "forbidden", "reason_required", "task_required", "task_mismatch", "conflict", "bad_state", "already_ended", "try_again", "rate_limited", "limit_reached", "timeout", "cancelled", "grant_ended", "record_unavailable", "disk_full", "sandbox_create_failed", "sandbox_create_timeout", "sandbox_exec_timeout", "program_not_found", "program_not_executable", "sandbox_transfer_timeout", "sandbox_transfer_failed", "file_not_found", "file_permission_denied", "not_a_file", "not_a_directory", "file_exists", "directory_not_empty", "file_changed", "range_past_end", "patch_refused", "path_outside", "path_not_allowed", "locked", "workspace_full", "artifacts_full", "base_unknown", "no_git", "port_unreachable", "port_bad_answer", "page_not_allowed", "pty_not_allowed", "shell_busy", "shell_ended", "port_not_allowed", "snapshot_failed", "data_kept", "snapshot_differs", "link_lost", "protocol_error", "version_unsupported", "corrupt", "address_in_use", "permission_denied", "unsupported", "no_shell", "no_end_of_input", "missing_dependency", "unavailable", "sandbox_k8s_error", "k8s_unreachable", "k8s_tls_failed", "k8s_unauthenticated", "k8s_forbidden", "k8s_conflict", "k8s_invalid", "k8s_field_dropped", "k8s_gone", "k8s_busy", "end_of_file"]
 Encoding = Literal["utf-8", "base64"]
 FilePath = Union[str, Dict[str, Any]]
 FileType = Literal["file", "directory", "symlink", "fifo", "socket", "device"]

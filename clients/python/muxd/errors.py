@@ -183,12 +183,28 @@ class PathOutside(SandboxError):
     code = "path_outside"
 
 
+class PathNotAllowed(SandboxError):
+    code = "path_not_allowed"
+
+
+class Locked(SandboxError):
+    code = "locked"
+
+
 class WorkspaceFull(SandboxError):
     code = "workspace_full"
 
 
 class ArtifactsFull(SandboxError):
     code = "artifacts_full"
+
+
+class BaseUnknown(SandboxError):
+    code = "base_unknown"
+
+
+class NoGit(SandboxError):
+    code = "no_git"
 
 
 class PortUnreachable(SandboxError):
@@ -361,8 +377,12 @@ BY_CODE: Dict[str, Type[SandboxError]] = {
     "range_past_end": RangePastEnd,
     "patch_refused": PatchRefused,
     "path_outside": PathOutside,
+    "path_not_allowed": PathNotAllowed,
+    "locked": Locked,
     "workspace_full": WorkspaceFull,
     "artifacts_full": ArtifactsFull,
+    "base_unknown": BaseUnknown,
+    "no_git": NoGit,
     "port_unreachable": PortUnreachable,
     "port_bad_answer": PortBadAnswer,
     "page_not_allowed": PageNotAllowed,
@@ -409,6 +429,7 @@ __all__ = [
     "ArtifactsFull",
     "BY_CODE",
     "BadState",
+    "BaseUnknown",
     "Cancelled",
     "CommandExitException",
     "Conflict",
@@ -440,8 +461,10 @@ __all__ = [
     "K8sUnreachable",
     "LimitReached",
     "LinkLost",
+    "Locked",
     "MissingDependency",
     "NoEndOfInput",
+    "NoGit",
     "NoShell",
     "NotADirectory",
     "NotAFile",
@@ -449,6 +472,7 @@ __all__ = [
     "OutOfMemory",
     "PageNotAllowed",
     "PatchRefused",
+    "PathNotAllowed",
     "PathOutside",
     "PortBadAnswer",
     "PortNotAllowed",

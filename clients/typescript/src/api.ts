@@ -17,7 +17,7 @@ export const OPERATIONS = {
   getHealth: { method: "GET", path: "/healthz", query: [], body: [] },
   getReady: { method: "GET", path: "/readyz", query: [], body: [] },
   getMetrics: { method: "GET", path: "/metrics", query: [], body: [] },
-  createGrant: { method: "POST", path: "/v1/grants", query: [], body: ["reason", "scopes", "target", "task_id", "ttl"] },
+  createGrant: { method: "POST", path: "/v1/grants", query: [], body: ["file_max", "read", "reason", "scopes", "target", "task_id", "ttl", "write"] },
   listAgents: { method: "GET", path: "/v1/agents", query: ["state", "prefix", "after", "limit"], body: [] },
   getAgent: { method: "GET", path: "/v1/agents/{agent}", query: [], body: [] },
   destroyAgent: { method: "DELETE", path: "/v1/agents/{agent}", query: ["reason", "wipe"], body: [] },
@@ -33,6 +33,10 @@ export const OPERATIONS = {
   getLogs: { method: "GET", path: "/v1/agents/{agent}/logs", query: ["bytes"], body: [] },
   getFile: { method: "GET", path: "/v1/agents/{agent}/files", query: ["path", "path_base64", "timeout_ms", "task_id"], body: [] },
   putFile: { method: "PUT", path: "/v1/agents/{agent}/files", query: ["path", "path_base64", "timeout_ms", "task_id", "mode", "parents"], body: [] },
+  listLocks: { method: "GET", path: "/v1/agents/{agent}/locks", query: [], body: [] },
+  takeLock: { method: "POST", path: "/v1/agents/{agent}/locks", query: [], body: ["label", "path", "task_id", "ttl_ms"] },
+  renewLock: { method: "POST", path: "/v1/agents/{agent}/locks/{id}", query: [], body: ["task_id", "ttl_ms"] },
+  releaseLock: { method: "DELETE", path: "/v1/agents/{agent}/locks/{id}", query: ["task_id"], body: [] },
   watchFiles: { method: "GET", path: "/v1/agents/{agent}/fs/watch", query: ["path", "path_base64", "timeout_ms", "task_id", "recursive"], body: [] },
   getTree: { method: "GET", path: "/v1/agents/{agent}/fs/tree", query: ["path", "path_base64", "timeout_ms", "task_id", "gitignore"], body: [] },
   putTree: { method: "PUT", path: "/v1/agents/{agent}/fs/tree", query: ["path", "path_base64", "timeout_ms", "task_id", "overwrite", "merge", "parents"], body: [] },
@@ -62,7 +66,7 @@ export const OPERATIONS = {
   addHold: { method: "POST", path: "/v1/holds", query: [], body: ["agent", "from", "principal", "reason", "session", "until"] },
   releaseHold: { method: "DELETE", path: "/v1/holds/{id}", query: ["reason"], body: [] },
   listArtifacts: { method: "GET", path: "/v1/tasks/{task}/artifacts", query: ["run", "round", "after", "limit"], body: [] },
-  takeArtifact: { method: "POST", path: "/v1/tasks/{task}/artifacts", query: [], body: ["agent", "create_only", "name", "path", "round", "stream", "timeout_ms"] },
+  takeArtifact: { method: "POST", path: "/v1/tasks/{task}/artifacts", query: [], body: ["agent", "changes", "create_only", "max_bytes", "name", "path", "round", "stream", "timeout_ms"] },
   getArtifact: { method: "GET", path: "/v1/tasks/{task}/artifacts/{name}", query: [], body: [] },
   putArtifact: { method: "PUT", path: "/v1/tasks/{task}/artifacts/{name}", query: ["sha256", "media_type"], body: [] },
   deleteArtifact: { method: "DELETE", path: "/v1/tasks/{task}/artifacts/{name}", query: [], body: [] },
@@ -178,7 +182,7 @@ export interface Snapshot {
   detail?: string | null;
 }
 
-export type ErrorCode = "internal" | "out_of_memory" | "system_error" | "invalid_request" | "invalid_config" | "too_large" | "not_found" | "unauthenticated" | "token_malformed" | "token_signature" | "token_expired" | "token_not_yet_valid" | "token_revoked" | "forbidden" | "reason_required" | "task_required" | "task_mismatch" | "conflict" | "bad_state" | "already_ended" | "try_again" | "rate_limited" | "limit_reached" | "timeout" | "cancelled" | "grant_ended" | "record_unavailable" | "disk_full" | "sandbox_create_failed" | "sandbox_create_timeout" | "sandbox_exec_timeout" | "program_not_found" | "program_not_executable" | "sandbox_transfer_timeout" | "sandbox_transfer_failed" | "file_not_found" | "file_permission_denied" | "not_a_file" | "not_a_directory" | "file_exists" | "directory_not_empty" | "file_changed" | "range_past_end" | "patch_refused" | "path_outside" | "workspace_full" | "artifacts_full" | "port_unreachable" | "port_bad_answer" | "page_not_allowed" | "pty_not_allowed" | "shell_busy" | "shell_ended" | "port_not_allowed" | "snapshot_failed" | "data_kept" | "snapshot_differs" | "link_lost" | "protocol_error" | "version_unsupported" | "corrupt" | "address_in_use" | "permission_denied" | "unsupported" | "no_shell" | "no_end_of_input" | "missing_dependency" | "unavailable" | "sandbox_k8s_error" | "k8s_unreachable" | "k8s_tls_failed" | "k8s_unauthenticated" | "k8s_forbidden" | "k8s_conflict" | "k8s_invalid" | "k8s_field_dropped" | "k8s_gone" | "k8s_busy" | "end_of_file";
+export type ErrorCode = "internal" | "out_of_memory" | "system_error" | "invalid_request" | "invalid_config" | "too_large" | "not_found" | "unauthenticated" | "token_malformed" | "token_signature" | "token_expired" | "token_not_yet_valid" | "token_revoked" | "forbidden" | "reason_required" | "task_required" | "task_mismatch" | "conflict" | "bad_state" | "already_ended" | "try_again" | "rate_limited" | "limit_reached" | "timeout" | "cancelled" | "grant_ended" | "record_unavailable" | "disk_full" | "sandbox_create_failed" | "sandbox_create_timeout" | "sandbox_exec_timeout" | "program_not_found" | "program_not_executable" | "sandbox_transfer_timeout" | "sandbox_transfer_failed" | "file_not_found" | "file_permission_denied" | "not_a_file" | "not_a_directory" | "file_exists" | "directory_not_empty" | "file_changed" | "range_past_end" | "patch_refused" | "path_outside" | "path_not_allowed" | "locked" | "workspace_full" | "artifacts_full" | "base_unknown" | "no_git" | "port_unreachable" | "port_bad_answer" | "page_not_allowed" | "pty_not_allowed" | "shell_busy" | "shell_ended" | "port_not_allowed" | "snapshot_failed" | "data_kept" | "snapshot_differs" | "link_lost" | "protocol_error" | "version_unsupported" | "corrupt" | "address_in_use" | "permission_denied" | "unsupported" | "no_shell" | "no_end_of_input" | "missing_dependency" | "unavailable" | "sandbox_k8s_error" | "k8s_unreachable" | "k8s_tls_failed" | "k8s_unauthenticated" | "k8s_forbidden" | "k8s_conflict" | "k8s_invalid" | "k8s_field_dropped" | "k8s_gone" | "k8s_busy" | "end_of_file";
 
 export interface Exit {
   cause: "exit" | "timeout" | "killed" | "oom" | "lost" | "unknown" | "not_started" | "idle_timeout";

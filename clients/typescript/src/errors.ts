@@ -182,12 +182,28 @@ export class PathOutside extends SandboxError {
   static override readonly code: string = "path_outside";
 }
 
+export class PathNotAllowed extends SandboxError {
+  static override readonly code: string = "path_not_allowed";
+}
+
+export class Locked extends SandboxError {
+  static override readonly code: string = "locked";
+}
+
 export class WorkspaceFull extends SandboxError {
   static override readonly code: string = "workspace_full";
 }
 
 export class ArtifactsFull extends SandboxError {
   static override readonly code: string = "artifacts_full";
+}
+
+export class BaseUnknown extends SandboxError {
+  static override readonly code: string = "base_unknown";
+}
+
+export class NoGit extends SandboxError {
+  static override readonly code: string = "no_git";
 }
 
 export class PortUnreachable extends SandboxError {
@@ -359,8 +375,12 @@ export const BY_CODE: ReadonlyMap<string, typeof SandboxError> = new Map<string,
   ["range_past_end", RangePastEnd],
   ["patch_refused", PatchRefused],
   ["path_outside", PathOutside],
+  ["path_not_allowed", PathNotAllowed],
+  ["locked", Locked],
   ["workspace_full", WorkspaceFull],
   ["artifacts_full", ArtifactsFull],
+  ["base_unknown", BaseUnknown],
+  ["no_git", NoGit],
   ["port_unreachable", PortUnreachable],
   ["port_bad_answer", PortBadAnswer],
   ["page_not_allowed", PageNotAllowed],

@@ -1,5 +1,6 @@
 /* /v1/tasks/{task}/artifacts: bytes stream in and out; what is taken from a sandbox or a round is asked for in JSON. */
 #include "muxd/hub/broker_artifact.h"
+#include "muxd/hub/git_export.h"
 
 #include "base/clock.h"
 #include "base/ring.h"
@@ -350,10 +351,48 @@ void rest_artifact_delete(struct http_exchange *x)
 
 struct take_fields {
 	const char *name, *agent, *round, *stream, *media_type;
-	const json_t *path;
-	bool create_only;
-	int64_t timeout_ms;
+	const json_t *path, *changes;
+	const char *snapshot, *git, *form;
+	const json_t *repository, *ignore;
+	bool create_only, text_only;
+	int64_t timeout_ms, max_bytes;
 };
+
+static int take_check_revision(const struct schema *s, const struct schema_at *at, const json_t *v)
+{
+	struct err why = {0};
+
+	return git_revision_check(json_string_value(v), &why) ? schema_fault(s, at, ERR_INVAL, "%.160s", why.message)
+							      : 0;
+}
+
+static int take_check_form(const struct schema *s, const struct schema_at *at, const json_t *v)
+{
+	const char *form = json_string_value(v);
+
+	return strcmp(form, "patch") == 0 || strcmp(form, "bundle") == 0
+		   ? 0
+		   : schema_fault(s, at, ERR_INVAL, "is neither patch nor bundle");
+}
+
+static int take_check_ignore(const struct schema *s, const struct schema_at *at, const json_t *v)
+{
+	return schema_texts(s, at, v, 1024);
+}
+
+static int take_check_changes(const struct schema *s, const struct schema_at *at, const json_t *v)
+{
+	static const struct schema_field fields[] = {
+	    {"snapshot", SCHEMA_TEXT, false, 1, 64, NULL, SCHEMA_TO(struct take_fields, snapshot)},
+	    {"git", SCHEMA_TEXT, false, 1, GIT_REVISION_MAX, take_check_revision, SCHEMA_TO(struct take_fields, git)},
+	    {"path", SCHEMA_ANY, false, 0, 0, NULL, SCHEMA_TO(struct take_fields, repository)},
+	    {"form", SCHEMA_TEXT, false, 1, 8, take_check_form, SCHEMA_TO(struct take_fields, form)},
+	    {"text_only", SCHEMA_BOOL, false, 0, 0, NULL, SCHEMA_TO(struct take_fields, text_only)},
+	    {"ignore", SCHEMA_LIST, false, 0, 60, take_check_ignore, SCHEMA_TO(struct take_fields, ignore)},
+	};
+
+	return schema_object(s, at, v, SCHEMA_FIELDS(fields));
+}
 
 static const struct schema_field take_fields[] = {
     {"name", SCHEMA_TEXT, true, 1, 0, artifact_wish_check_name, SCHEMA_TO(struct take_fields, name)},
@@ -361,15 +400,43 @@ static const struct schema_field take_fields[] = {
     {"path", SCHEMA_ANY, false, 0, 0, NULL, SCHEMA_TO(struct take_fields, path)},
     {"round", SCHEMA_TEXT, false, 1, 64, NULL, SCHEMA_TO(struct take_fields, round)},
     {"stream", SCHEMA_TEXT, false, 1, 8, artifact_wish_check_stream, SCHEMA_TO(struct take_fields, stream)},
+    {"changes", SCHEMA_OBJECT, false, 0, 0, take_check_changes, SCHEMA_TO(struct take_fields, changes)},
+    {"max_bytes", SCHEMA_INTEGER, false, 1, INT64_MAX, NULL, SCHEMA_TO(struct take_fields, max_bytes)},
     {"create_only", SCHEMA_BOOL, false, 0, 0, NULL, SCHEMA_TO(struct take_fields, create_only)},
     {"timeout_ms", SCHEMA_INTEGER, false, 1, INT64_C(365) * 24 * 3600 * 1000, NULL,
      SCHEMA_TO(struct take_fields, timeout_ms)},
 };
 
+/* One base, and of each what it knows. */
+static int take_base(const struct take_fields *f, struct artifact_changes *out, char **out_path, struct err *e)
+{
+	if (!f->snapshot == !f->git)
+		return err_set(e, ERR_INVAL, "/changes: say one base, snapshot or git");
+	if (f->snapshot && (f->repository || f->form))
+		return err_set(e, ERR_INVAL,
+			       "/changes: path and form are for git; from a snapshot it is a patch of all");
+	if (f->git && (f->ignore || f->text_only))
+		return err_set(e, ERR_INVAL, "/changes: ignore and text_only are for a snapshot; git has .gitignore");
+	if (f->snapshot && id_parse(f->snapshot, &out->snapshot))
+		return err_set(e, ERR_INVAL, "/changes/snapshot: is not a UUID");
+	if (f->repository && body_path(f->repository, out_path))
+		return err_set(e, ERR_INVAL, "/changes/path: is neither a text without NUL nor {\"base64\": ...}");
+	out->revision = f->git;
+	out->path = *out_path;
+	out->bundle = f->form && strcmp(f->form, "bundle") == 0;
+	out->text_only = f->text_only;
+	out->ignore = f->ignore;
+	return 0;
+}
+
 static int take_source(const struct take_fields *f, struct artifact_take *out, char **out_path, struct err *e)
 {
-	if ((f->agent && f->path) == (f->round != NULL) || (!f->agent) != (!f->path) || (f->stream && !f->round))
-		return err_set(e, ERR_INVAL, "say agent and path, or round and stream: what is it taken from?");
+	bool file = f->agent && f->path, changes = f->agent && f->changes;
+
+	if (file + changes + (f->round != NULL) != 1 || (!f->agent) != (!f->path && !f->changes) ||
+	    (f->stream && !f->round))
+		return err_set(e, ERR_INVAL,
+			       "say agent and path, agent and changes, or round and stream: what is it taken from?");
 	if (f->round && id_parse(f->round, &out->round))
 		return err_set(e, ERR_INVAL, "/round: is not a UUID");
 	if (f->path && body_path(f->path, out_path))
@@ -390,6 +457,7 @@ void rest_artifact_take(struct http_exchange *x)
 	struct artifact_take take = {.task = x->params[0]};
 	struct err e = {0};
 	struct schema s = {.out = &f, .e = &e, .null_is_absent = true};
+	struct artifact_changes changes = {0};
 	json_t *body = NULL;
 	char *path = NULL;
 	int rc = rest_body_any(x, &body, &e);
@@ -398,6 +466,11 @@ void rest_artifact_take(struct http_exchange *x)
 		rc = schema_object(&s, NULL, body, take_fields, SCHEMA_COUNT(take_fields));
 	if (rc == 0)
 		rc = take_source(&f, &take, &path, &e);
+	if (rc == 0 && f.changes) {
+		take.changes = &changes;
+		rc = take_base(&f, &changes, &path, &e);
+	}
+	take.size_max = (uint64_t)f.max_bytes;
 	take.name = f.name;
 	take.only_new = f.create_only;
 	take.timeout_ns = (uint64_t)f.timeout_ms * NS_PER_MS;

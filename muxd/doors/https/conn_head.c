@@ -324,6 +324,9 @@ int conn_exchange(struct conn *c, const char *path)
 	read_request_id(c);
 	read_header(c, WSI_TOKEN_HOST, c->x->host, sizeof(c->x->host));
 	read_header(c, WSI_TOKEN_HTTP_IF_NONE_MATCH, c->x->if_none_match, sizeof(c->x->if_none_match));
+	read_header(c, WSI_TOKEN_HTTP_IF_MATCH, c->x->if_match, sizeof(c->x->if_match));
+	if (!c->x->if_match[0] && lws_hdr_total_length(c->wsi, WSI_TOKEN_HTTP_IF_MATCH) > 0)
+		text_put(c->x->if_match, sizeof(c->x->if_match), "?");
 	read_header(c, WSI_TOKEN_HTTP_ACCEPT_ENCODING, encodings, sizeof(encodings));
 	c->x->accepts_gzip = strstr(encodings, "gzip") != NULL;
 	read_header(c, WSI_TOKEN_HTTP_ACCEPT, accept, sizeof(accept));

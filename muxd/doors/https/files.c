@@ -1,5 +1,6 @@
 /* Content that streams through: PUT and GET /v1/agents/{agent}/files, /fs/tree, GET /fs/watch. A get that fails never
- * looks whole. */
+ * looks whole. A put with a condition is a write (muxd/muxlet/fs.h), which looks at what is there before it takes the
+ * name. */
 #include "base/clock.h"
 #include "base/ring.h"
 #include "base/text.h"
@@ -17,9 +18,10 @@ struct moving {
 	struct http_exchange *x;
 	struct attachment *a; /* NULL: over, or not begun */
 	const struct file_op_row *row;
-	bool begun; /* the head of a get is out */
-	bool ended; /* and well */
-	bool held;  /* the last byte of a get stays here until it has ended well */
+	bool only_new; /* If-None-Match: * */
+	bool begun;    /* the head of a get is out */
+	bool ended;    /* and well */
+	bool held;     /* the last byte of a get stays here until it has ended well */
 	uint8_t last;
 };
 
@@ -33,11 +35,17 @@ static void files_let_go(struct moving *m)
 
 /* ---- what the connection asks for */
 
+static void files_fail(struct moving *m, int rc, const char *message);
+
 static ssize_t files_take(struct http_exchange *x, const uint8_t *p, size_t n)
 {
 	struct moving *m = x->flow_arg;
+	ssize_t taken = m->a ? attachment_input(m->a, p, n) : ERR_ENDED; /* the end says why */
 
-	return m->a ? attachment_input(m->a, p, n) : ERR_ENDED; /* the end says why */
+	if (taken != ERR_TOO_LARGE)
+		return taken;
+	files_fail(m, ERR_TOO_LARGE, "the content is larger than your grant lets a file be (file_max)");
+	return -1;
 }
 
 static void complete(struct http_exchange *x)
@@ -183,8 +191,9 @@ static void reply_put(struct moving *m, struct session *s, const struct session_
 	json_decref(o);
 }
 
-/* With what muxlet says of it beside the sentence. */
-static void refuse_tree(struct moving *m, struct session *s, const struct session_result *r)
+/* With what muxlet says of it beside the sentence: of a changed file its digest. A name that is taken is a failed
+ * precondition where the caller made it one (RFC 9110, 13.1.2). */
+static void refuse_take(struct moving *m, struct session *s, const struct session_result *r)
 {
 	json_t *said = session_file_take_reply(s);
 	struct err e = {0};
@@ -193,7 +202,10 @@ static void refuse_tree(struct moving *m, struct session *s, const struct sessio
 	err_set(&e, r->failed, "%s", r->message);
 	if (said)
 		json_object_del(said, "error");
-	http_reply_error_with(m->x, e.code, &e, said && json_object_size(said) ? said : NULL);
+	if (m->only_new && e.code == ERR_FILE_EXISTS)
+		http_reply_status(m->x, 412, e.code, &e);
+	else
+		http_reply_error_with(m->x, e.code, &e, said && json_object_size(said) ? said : NULL);
 	json_decref(said);
 }
 
@@ -203,7 +215,7 @@ static void files_on_ended(void *arg, const struct session_result *r)
 	struct session *s = attachment_session(m->a);
 
 	if (r->failed && m->row->asks && m->row->takes) {
-		refuse_tree(m, s, r);
+		refuse_take(m, s, r);
 	} else if (r->failed) {
 		files_fail(m, r->failed, r->message);
 	} else if (m->row->takes) {
@@ -286,6 +298,33 @@ static int read_flags(const struct http_exchange *x, struct file_spec *file, str
 	return rc;
 }
 
+/* The condition of a put, as a write takes it: one digest, or that nothing is there. */
+static int read_condition(const struct http_exchange *x, struct file_spec *file, struct err *e)
+{
+	json_t *o = (json_t *)(uintptr_t)file->request;
+	size_t n = strlen(x->if_match);
+
+	if (x->if_none_match[0] && strcmp(x->if_none_match, "*") != 0)
+		return err_set(e, ERR_INVAL, "If-None-Match of a put can be * alone");
+	if (x->if_match[0] && (n != 66 || x->if_match[0] != '"' || x->if_match[n - 1] != '"' ||
+			       strspn(x->if_match + 1, "0123456789abcdefABCDEF") != 64))
+		return err_set(e, ERR_INVAL, "If-Match of a put is one SHA-256 of 64 hexadecimal digits in quotes");
+	if (x->if_match[0] && x->if_none_match[0])
+		return err_set(e, ERR_INVAL, "If-Match and If-None-Match exclude each other");
+	if (x->if_match[0])
+		json_object_set_new(o, "if_match", json_stringn(x->if_match + 1, 64));
+	if (x->if_none_match[0])
+		json_object_set_new(o, "create_only", json_true());
+	if (file->mode >= 0)
+		json_object_set_new(o, "mode", json_integer(file->mode));
+	return 0;
+}
+
+static bool has_condition(const struct http_exchange *x)
+{
+	return x->if_match[0] || x->if_none_match[0];
+}
+
 static int read_query(const struct http_exchange *x, struct exec_spec *spec, struct file_spec *file, struct err *e)
 {
 	int64_t timeout = 0;
@@ -303,6 +342,8 @@ static int read_query(const struct http_exchange *x, struct exec_spec *spec, str
 	file->size = x->body_len;
 	if (file_op_row(file->op)->asks)
 		rc = read_flags(x, file, e);
+	if (rc == 0 && file->op == FILE_WRITE)
+		rc = read_condition(x, file, e);
 	if (rc)
 		return rc;
 	spec->agent = x->params[0];
@@ -319,6 +360,8 @@ void rest_file(struct http_exchange *x)
 	struct err e = {0};
 	int rc = file_op_parse(x->route->call, &file.op);
 
+	if (rc == 0 && file.op == FILE_PUT && has_condition(x))
+		file.op = FILE_WRITE;
 	if (rc == 0)
 		rc = read_query(x, &spec, &file, &e);
 	if (rc == 0 && !(m = calloc(1, sizeof(*m))))
@@ -330,6 +373,7 @@ void rest_file(struct http_exchange *x)
 	}
 	m->x = x;
 	m->row = file_op_row(file.op);
+	m->only_new = file.op == FILE_WRITE && x->if_none_match[0];
 	spec.stdin_open = m->row->takes;
 	broker_open(x->hub, &x->rq, &spec, &ops, m, files_on_open, m);
 	json_decref((json_t *)(uintptr_t)file.request); /* the broker has its own */

@@ -8,13 +8,19 @@
 static json_t *grants_describe(const struct request *rq)
 {
 	char id[ID_STR_LEN], scopes[128], ends[32];
+	json_t *o;
 
 	id_format(&rq->grant.id, id);
 	grant_scopes_format(rq->grant.scopes, scopes, sizeof(scopes));
 	clock_format_utc(rq->grant.expires_ns, ends, sizeof(ends));
-	return json_pack("{s:s,s:s,s:s,s:s,s:s,s:s,s:s,s:s,s:s}", "id", id, "token", rq->token, "principal",
-			 rq->grant.principal, "kind", grant_kind_name(rq->grant.kind), "target", rq->grant.agent,
-			 "scopes", scopes, "task_id", rq->grant.task, "reason", rq->grant.reason, "expires_at", ends);
+	o = json_pack("{s:s,s:s,s:s,s:s,s:s,s:s,s:s,s:s,s:s}", "id", id, "token", rq->token, "principal",
+		      rq->grant.principal, "kind", grant_kind_name(rq->grant.kind), "target", rq->grant.agent, "scopes",
+		      scopes, "task_id", rq->grant.task, "reason", rq->grant.reason, "expires_at", ends);
+	if (o && grant_files_put(o, &rq->grant.files)) {
+		json_decref(o);
+		return NULL;
+	}
+	return o;
 }
 
 static void grants_on_grant(void *arg, int rc, const struct err *e, const struct request *rq)
@@ -44,7 +50,7 @@ static int read_wish(const json_t *o, struct staff_wish *w, struct err *e)
 
 	if ((rc = json_need_str(o, "target", &w->agent, e)) || (rc = json_opt_str(o, "reason", &w->reason, e)) ||
 	    (rc = json_opt_str(o, "task_id", &w->task, e)) || (rc = json_opt_str(o, "scopes", &scopes, e)) ||
-	    (rc = read_ttl(o, &w->ttl_ns, e)))
+	    (rc = read_ttl(o, &w->ttl_ns, e)) || (rc = grant_files_take(o, &w->files, e)))
 		return rc;
 	if (!w->reason)
 		return err_set(e, ERR_REASON_REQUIRED, "reason is missing");
@@ -53,7 +59,8 @@ static int read_wish(const json_t *o, struct staff_wish *w, struct err *e)
 
 void rest_grant_create(struct http_exchange *x)
 {
-	static const char *const keys[] = {"target", "reason", "task_id", "scopes", "ttl", NULL};
+	static const char *const keys[] = {"target", "reason", "task_id",  "scopes", "ttl",
+					   "read",   "write",  "file_max", NULL};
 	struct staff_wish w = {.token = x->token};
 	struct origin from = http_origin(x, "rest");
 	json_t *body = NULL;

@@ -35,6 +35,10 @@ void rest_round_show(struct http_exchange *x);
 void rest_round_stdin(struct http_exchange *x);
 void rest_round_signal(struct http_exchange *x);
 /* shells.c */
+void rest_lock_list(struct http_exchange *x);
+void rest_lock_take(struct http_exchange *x);
+void rest_lock_renew(struct http_exchange *x);
+void rest_lock_release(struct http_exchange *x);
 void rest_shell_list(struct http_exchange *x);
 void rest_shell_end(struct http_exchange *x);
 /* output.c */

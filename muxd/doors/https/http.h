@@ -74,6 +74,7 @@ struct http_exchange {
 	bool local;             /* by the Unix socket */
 	char host[256];         /* as the client named us; "" */
 	char if_none_match[72]; /* "" when there is none, or more than one */
+	char if_match[72];      /* "" when there is none; "?": it is too long to be one */
 	bool accepts_gzip;
 	bool accepts_bytes;               /* Accept names application/octet-stream */
 	char range[64];                   /* Range; "" when there is none */

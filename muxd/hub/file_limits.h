@@ -1,0 +1,20 @@
+/*
+ * file_limits.h - what a grant's paths and sizes mean for one operation on files: asked in one place, before anything
+ * starts, and said to muxlet, which holds them for what it really opens.
+ *
+ * The hub sees names. That a name is the file follows from muxlet resolving it without links (fs_root.h) wherever there
+ * is a limit; the names inside of a patch, and whether a name that moves is a directory, muxlet alone knows.
+ */
+#ifndef MUXD_HUB_FILE_LIMITS_H
+#define MUXD_HUB_FILE_LIMITS_H
+
+#include "muxd/hub/broker.h"
+
+/* ERR_PATH_DENIED, ERR_TOO_LARGE, with what would be allowed. */
+int file_limits_check(const struct grant_files *g, const struct file_spec *f, struct err *e);
+/* A path as patterns and locks have it: below the workspace, clean. False: it is elsewhere, too long, or has "..". */
+bool file_path_relative(const char *path, char *out, size_t size);
+/* Into the request of an operation as muxlet reads it. 0, ERR_NOMEM. */
+int file_limits_ask(const struct grant_files *g, json_t *request);
+
+#endif
