@@ -54,6 +54,14 @@ OPERATIONS: Dict[str, Operation] = {
     "searchFile": Operation("POST", "/v1/agents/{agent}/fs/search", (), ("context", "gitignore", "ignore", "ignore_case", "limit", "path", "pattern", "regex", "task_id", "timeout_ms")),
     "globFile": Operation("POST", "/v1/agents/{agent}/fs/glob", (), ("cursor", "gitignore", "ignore", "limit", "path", "pattern", "task_id", "timeout_ms")),
     "startRound": Operation("POST", "/v1/agents/{agent}/rounds", (), ("argv", "artifacts", "command", "cwd", "env", "exec_id", "idle_timeout_ms", "limits", "pty", "shell", "stdin", "stdin_open", "task_id", "timeout_ms", "wait_ms", "yield_ms")),
+    "listContexts": Operation("GET", "/v1/agents/{agent}/contexts", (), ()),
+    "createContext": Operation("POST", "/v1/agents/{agent}/contexts", (), ("cwd", "env", "language", "task_id")),
+    "getContext": Operation("GET", "/v1/agents/{agent}/contexts/{id}", (), ()),
+    "deleteContext": Operation("DELETE", "/v1/agents/{agent}/contexts/{id}", ("task_id",), ()),
+    "executeCode": Operation("POST", "/v1/agents/{agent}/contexts/{id}/executions", (), ("code", "exec_id", "task_id", "timeout_ms", "yield_ms")),
+    "interruptContext": Operation("POST", "/v1/agents/{agent}/contexts/{id}/interrupt", (), ("task_id",)),
+    "resetContext": Operation("POST", "/v1/agents/{agent}/contexts/{id}/reset", (), ("env", "task_id")),
+    "executePython": Operation("POST", "/v1/agents/{agent}/python", (), ("code", "cwd", "env", "exec_id", "task_id", "timeout_ms", "yield_ms")),
     "listShells": Operation("GET", "/v1/agents/{agent}/shells", (), ()),
     "endShell": Operation("DELETE", "/v1/agents/{agent}/shells/{name}", ("task_id",), ()),
     "openTerminal": Operation("GET", "/v1/agents/{agent}/terminal", ("cols", "rows", "task"), ()),
@@ -78,6 +86,7 @@ OPERATIONS: Dict[str, Operation] = {
     "getRecording": Operation("GET", "/v1/recordings/{id}", (), ()),
     "getRecordingEvents": Operation("GET", "/v1/recordings/{id}/events", ("from_ns", "after_seq", "limit"), ()),
     "getRecordingScreen": Operation("GET", "/v1/recordings/{id}/screen", ("at_ns",), ()),
+    "getExecution": Operation("GET", "/v1/executions/{id}", ("yield_ms",), ()),
     "getRoundOutput": Operation("GET", "/v1/rounds/{id}/output", ("stream", "offset", "limit", "tail", "lines", "raw", "follow", "grep", "regex", "ignore_case"), ()),
     "getRoundEvents": Operation("GET", "/v1/rounds/{id}/events", ("last_event_id",), ()),
     "writeRoundStdin": Operation("POST", "/v1/rounds/{id}/stdin", (), ("data", "encoding", "eof", "offset")),
@@ -109,7 +118,7 @@ OPERATIONS: Dict[str, Operation] = {
 
 AgentState = Literal["stopped", "starting", "running", "idle_stopping", "stopping", "destroying", "error"]
 Id = str
-ErrorCode = Literal["internal", "out_of_memory", "system_error", "invalid_request", "invalid_config", "too_large", "not_found", "unauthenticated", "token_malformed", "token_signature", "token_expired", "token_not_yet_valid", "token_revoked", "forbidden", "reason_required", "task_required", "task_mismatch", "conflict", "bad_state", "already_ended", "try_again", "rate_limited", "limit_reached", "timeout", "cancelled", "grant_ended", "record_unavailable", "disk_full", "sandbox_create_failed", "sandbox_create_timeout", "sandbox_exec_timeout", "program_not_found", "program_not_executable", "sandbox_transfer_timeout", "sandbox_transfer_failed", "file_not_found", "file_permission_denied", "not_a_file", "not_a_directory", "file_exists", "directory_not_empty", "file_changed", "range_past_end", "patch_refused", "path_outside", "workspace_full", "artifacts_full", "port_unreachable", "port_bad_answer", "page_not_allowed", "pty_not_allowed", "shell_busy", "shell_ended", "port_not_allowed", "snapshot_failed", "data_kept", "snapshot_differs", "link_lost", "protocol_error", "version_unsupported", "corrupt", "address_in_use", "permission_denied", "unsupported", "no_shell", "no_end_of_input", "missing_dependency", "unavailable", "sandbox_k8s_error", "k8s_unreachable", "k8s_tls_failed", "k8s_unauthenticated", "k8s_forbidden", "k8s_conflict", "k8s_invalid", "k8s_field_dropped", "k8s_gone", "k8s_busy", "end_of_file"]
+ErrorCode = Literal["internal", "out_of_memory", "system_error", "invalid_request", "invalid_config", "too_large", "not_found", "unauthenticated", "token_malformed", "token_signature", "token_expired", "token_not_yet_valid", "token_revoked", "forbidden", "reason_required", "task_required", "task_mismatch", "conflict", "bad_state", "already_ended", "try_again", "rate_limited", "limit_reached", "timeout", "cancelled", "grant_ended", "record_unavailable", "disk_full", "sandbox_create_failed", "sandbox_create_timeout", "sandbox_exec_timeout", "program_not_found", "program_not_executable", "sandbox_transfer_timeout", "sandbox_transfer_failed", "file_not_found", "file_permission_denied", "not_a_file", "not_a_directory", "file_exists", "directory_not_empty", "file_changed", "range_past_end", "patch_refused", "path_outside", "workspace_full", "artifacts_full", "port_unreachable", "port_bad_answer", "page_not_allowed", "pty_not_allowed", "shell_busy", "shell_ended", "context_busy", "context_ended", "port_not_allowed", "snapshot_failed", "data_kept", "snapshot_differs", "link_lost", "protocol_error", "version_unsupported", "corrupt", "address_in_use", "permission_denied", "unsupported", "no_shell", "no_end_of_input", "missing_dependency", "unavailable", "sandbox_k8s_error", "k8s_unreachable", "k8s_tls_failed", "k8s_unauthenticated", "k8s_forbidden", "k8s_conflict", "k8s_invalid", "k8s_field_dropped", "k8s_gone", "k8s_busy", "end_of_file"]
 Encoding = Literal["utf-8", "base64"]
 FilePath = Union[str, Dict[str, Any]]
 FileType = Literal["file", "directory", "symlink", "fifo", "socket", "device"]
@@ -231,6 +240,7 @@ class Round(_Round, total=False):
     waits: str
     root: Literal["target"]
     shell: Dict[str, Any]
+    context: Any
     started_at: str
     cwd: Optional[str]
     program: Optional[str]
