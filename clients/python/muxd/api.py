@@ -129,6 +129,7 @@ Duration = str
 Name = str
 SessionKind = Literal["terminal", "exec", "round", "file", "port"]
 SessionState = Literal["opening", "running", "suspended", "ending", "ended"]
+Language = Literal["python", "javascript", "bash"]
 
 
 class _Agent(TypedDict):
@@ -491,3 +492,72 @@ class PodTemplate(TypedDict, total=False):
 
 class Error(TypedDict):
     error: Dict[str, Any]
+
+
+class _Context(TypedDict):
+    context_id: Id
+    agent: str
+    language: Language
+    state: Literal["idle", "busy", "ended"]
+    generation: int
+    round_id: Optional[str]
+    execution_id: Optional[str]
+    sandbox_id: Optional[str]
+    cwd: Optional[str]
+    created_at: str
+    last_used_at: str
+
+
+class Context(_Context, total=False):
+    reason: str
+
+
+class _Printed(TypedDict):
+    data: str
+    encoding: Encoding
+    total_bytes: int
+    truncated: bool
+
+
+class Printed(_Printed, total=False):
+    tail: str
+    tail_encoding: Encoding
+    omitted_bytes: int
+    next_offset: int
+    sha256: Optional[str]
+
+
+class ExecutionResult(TypedDict):
+    main: bool
+    data: Dict[str, Any]
+    capped: Dict[str, int]
+
+
+class ExecutionError(TypedDict):
+    name: str
+    value: str
+    traceback: str
+    frames: List[Dict[str, Any]]
+    frames_left_out: int
+
+
+class Execution(TypedDict):
+    execution_id: Id
+    context_id: Optional[str]
+    exec_id: Optional[str]
+    task_id: str
+    agent: str
+    language: Language
+    state: Literal["running", "finished"]
+    cause: Optional[str]
+    message: Optional[str]
+    exit_code: Optional[int]
+    execution_count: Optional[int]
+    stdout: Printed
+    stderr: Printed
+    results: List[ExecutionResult]
+    error: Optional[ExecutionError]
+    code_bytes: int
+    code_sha256: str
+    duration_ms: int
+    started_at: str

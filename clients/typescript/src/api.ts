@@ -511,3 +511,73 @@ export interface Error {
     details?: Record<string, unknown>;
   };
 }
+
+export type Language = "python" | "javascript" | "bash";
+
+export interface Context {
+  context_id: Id;
+  agent: string;
+  language: Language;
+  state: "idle" | "busy" | "ended";
+  reason?: string;
+  generation: number;
+  round_id: string | null;
+  execution_id: string | null;
+  sandbox_id: string | null;
+  cwd: string | null;
+  created_at: string;
+  last_used_at: string;
+}
+
+export interface Printed {
+  data: string;
+  encoding: Encoding;
+  total_bytes: number;
+  truncated: boolean;
+  tail?: string;
+  tail_encoding?: Encoding;
+  omitted_bytes?: number;
+  next_offset?: number;
+  sha256?: string | null;
+}
+
+export interface ExecutionResult {
+  main: boolean;
+  data: Record<string, unknown>;
+  capped: Record<string, number>;
+}
+
+export interface ExecutionError {
+  name: string;
+  value: string;
+  traceback: string;
+  frames: {
+    file: string;
+    line: number;
+    function: string;
+    source: string;
+  }[];
+  frames_left_out: number;
+}
+
+export interface Execution {
+  execution_id: Id;
+  context_id: string | null;
+  exec_id: string | null;
+  task_id: string;
+  agent: string;
+  language: Language;
+  state: "running" | "finished";
+  cause: string | null;
+  message: string | null;
+  exit_code: number | null;
+  execution_count: number | null;
+  stdout: Printed;
+  stderr: Printed;
+  results: ExecutionResult[];
+  error: null | ExecutionError;
+  code_bytes: number;
+  code_sha256: string;
+  duration_ms: number;
+  started_at: string;
+}
