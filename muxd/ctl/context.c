@@ -1,6 +1,7 @@
 /* muxctl context, muxctl python: code that runs in a sandbox's interpreters, asked of the API. */
 #include "base/clock.h"
 #include "base/slurp.h"
+#include "base/text.h"
 #include "base/visible.h"
 #include "muxd/ctl/api.h"
 #include "muxd/ctl/nouns.h"
@@ -135,7 +136,7 @@ static int wait_end(struct ctl *c, const struct ctl_args *a, json_t **io, struct
 		struct api_call call = {
 		    .method = "GET", .path = "/v1/executions/*", .query = json_pack("{s:s}", "yield_ms", "20000")};
 
-		snprintf(id, sizeof(id), "%.60s", json_get_text(*io, "execution_id"));
+		text_put(id, sizeof(id), json_get_text(*io, "execution_id"));
 		call.names[0] = id;
 		json_decref(*io);
 		*io = NULL;

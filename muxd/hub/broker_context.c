@@ -36,7 +36,7 @@ struct context_job {
 	void *arg;
 };
 
-/* What is done once the agent's whole name and the context are known; v NULL: of none. */
+/* A call, by its own part: run() has the agent's whole name, and the context that is meant; v NULL: none is. */
 struct context_op {
 	const char *event; /* NULL: it changes nothing */
 	bool of_one;

@@ -1,5 +1,5 @@
 /*
- * What an execution has come to: its round, and what the lines of it say (context_answer.h). Lines that memory does not
+ * An execution as it stands: its round, and what the lines of it say (context_answer.h). Lines that memory does not
  * hold are read from the record, a page at a time.
  */
 #define LOG_SUBSYS "broker"
@@ -103,7 +103,7 @@ static json_t *execution_json(const struct execution_job *j)
 
 static void execution_read(struct execution_job *j);
 
-/* What {data, encoding} holds goes behind the lines; false: nothing did. */
+/* Takes the bytes of {data, encoding} behind the lines; false: there was none. */
 static bool take_lines(struct execution_job *j, const json_t *o)
 {
 	const json_t *data = json_object_get(o, "data");

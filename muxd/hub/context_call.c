@@ -1,10 +1,12 @@
 #include "muxd/hub/context_call.h"
 
+#include "base/text.h"
+
 #include <stdio.h>
 
 /*
- * What is in the directory where it begins is not to stand for a part of Python while the program is read, and is to be
- * found by the code later. The programs' name keeps their frames apart from those of the code.
+ * A file in the directory where Python begins is not to stand for a part of Python while the program is read, and is to
+ * be found by the code later. The programs' name keeps their frames apart from those of the code.
  */
 #define PYTHON_BEGIN                                                                                                   \
 	"import sys;sys.path.pop(0);import os;exec(compile(os.environ.pop('" CONTEXT_VARIABLE                          \
@@ -46,7 +48,7 @@ void context_call(const struct context_use *u, int64_t timeout_ms, struct contex
 	char id[ID_STR_LEN];
 
 	id_format(&u->id, id);
-	snprintf(c->socket, sizeof(c->socket), "/tmp/.muxd-context-%s-%lld", id, (long long)u->generation);
+	text_format(c->socket, sizeof(c->socket), "/tmp/.muxd-context-%s-%lld", id, (long long)u->generation);
 	*v++ = u->role == CONTEXT_ONCE ? "-" : c->socket;
 	snprintf(c->numbers[0], sizeof(c->numbers[0]), "%lld", (long long)timeout_ms);
 	snprintf(c->numbers[1], sizeof(c->numbers[1]), "%lld", (long long)u->code_bytes);

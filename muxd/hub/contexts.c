@@ -141,7 +141,7 @@ int contexts_find(struct contexts *x, const struct context_owner *o, const struc
 	return 0;
 }
 
-/* Those that have ended make room, the one that was used longest ago first. */
+/* A context that has ended makes room, the one that was used longest ago first. */
 static int contexts_room(struct contexts *x, const struct context_owner *o, struct err *e)
 {
 	struct context *c, *next, *oldest = NULL;

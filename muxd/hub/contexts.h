@@ -24,7 +24,7 @@
 
 #define CONTEXTS_PER_OWNER 32
 #define CONTEXTS_MAX       10000
-/* What the lines of an execution may come to: 1 MB of text, escaped, and 6 MiB of results. */
+/* The lines of an execution may come to so much: 1 MB of text, escaped, and 6 MiB of results. */
 #define CONTEXT_OUTPUT_MAX (16 * 1024 * 1024)
 #define CONTEXT_TEXT_MAX   1000000
 #define CONTEXT_GRACE_MS   5000 /* from an interrupt to the interpreter's end */
@@ -36,7 +36,8 @@ struct err;
 struct session_result;
 
 enum context_language { CONTEXT_PYTHON, CONTEXT_JAVASCRIPT, CONTEXT_BASH, CONTEXT_LANGUAGES };
-/* What a round is to its context. ONCE: Python, without a context; DELETION: of one in bash, the end of its shell. */
+/* The part of a round in its context. ONCE: Python, without a context; DELETION: of one in bash, the end of its shell.
+ */
 enum context_role { CONTEXT_NONE, CONTEXT_INTERPRETER, CONTEXT_EXECUTION, CONTEXT_ONCE, CONTEXT_DELETION };
 
 struct context_use {
@@ -48,7 +49,7 @@ struct context_use {
 	char code_sha256[65]; /* "": there is no code */
 };
 
-/* Whose it is, and where; borrowed. */
+/* The owner of a context; borrowed. */
 struct context_owner {
 	const char *agent, *principal;
 };

@@ -1,7 +1,7 @@
 // tier: check
 /*
- * What an execution said: lines of a stranger's. An answer comes of anything, it is within its bounds, and it can be
- * written as JSON; the same bytes as text of an answer's own line come back as they went in.
+ * The lines of an execution, which are a stranger's. An answer comes of anything, it is within its bounds, and it can
+ * be written as JSON; the same bytes as text of an answer's own line come back as they went in.
  */
 #include "base/buf.h"
 #include "muxd/hub/context_answer.h"

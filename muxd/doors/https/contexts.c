@@ -19,7 +19,7 @@ struct context_fields {
 	int64_t timeout_ms, wait_ms;
 };
 
-/* What a body may hold, by what it is for. */
+/* The fields of bodies, by what each is for. */
 #define F_TASK                                                                                                         \
 	{                                                                                                              \
 		"task_id", SCHEMA_TEXT, false, 1, 0, body_check_name, SCHEMA_TO(struct context_fields, task)           \
