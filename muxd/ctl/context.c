@@ -23,25 +23,32 @@ static const struct ctl_column one_columns[] = {
     {"context_id", "id"}, {"language", "language"}, {"state", "state"}, {"reason", "reason"}, {NULL, NULL},
 };
 
-static struct ctl_wish context_wish(const struct ctl_args *a)
+static struct ctl_wish context_wish(const struct ctl_args *a, unsigned long long ttl)
 {
 	return (struct ctl_wish){.kind = "staff",
 				 .agent = a->operands[0],
 				 .scopes = "rounds",
+				 .ttl_ns = ttl,
 				 .reason = args_get_or(a, "reason", "muxctl context")};
 }
 
 static int context_ask(struct ctl *c, const struct ctl_args *a, const char *method, const char *path, json_t *body,
 		       json_t **out, struct err *e)
 {
-	struct ctl_wish w = context_wish(a);
+	unsigned long long ttl = 0;
+	int rc = args_duration(a, "ttl", &ttl, e);
+	struct ctl_wish w = context_wish(a, ttl);
 	struct api_call call = {
 	    .method = method,
 	    .path = path,
 	    .names = {a->operands[0], a->noperands > 1 && strstr(path, "contexts/") ? a->operands[1] : NULL},
 	    .body = body};
 
-	return api_ask(c, &w, &call, out, e);
+	if (rc == 0)
+		rc = api_ask(c, &w, &call, out, e);
+	else
+		json_decref(body);
+	return rc;
 }
 
 /* ---- of contexts */
@@ -132,7 +139,7 @@ static int wait_end(struct ctl *c, const struct ctl_args *a, json_t **io, struct
 	int rc = 0;
 
 	while (rc == 0 && strcmp(json_get_text(*io, "state"), "running") == 0) {
-		struct ctl_wish w = context_wish(a);
+		struct ctl_wish w = context_wish(a, 0);
 		struct api_call call = {
 		    .method = "GET", .path = "/v1/executions/*", .query = json_pack("{s:s}", "yield_ms", "20000")};
 
@@ -284,9 +291,14 @@ static int python_run(struct ctl *c, const struct ctl_args *a)
 		"cwd", 'C', "DIRECTORY", "Where it begins (default: /workspace)."                                      \
 	}
 
-static const struct ctl_option create_options[] = {CWD, ENV, REASON};
+#define TTL                                                                                                            \
+	{                                                                                                              \
+		"ttl", 0, "DURATION", "How long the grant lasts, and with it the context (default: as configured)."    \
+	}
+
+static const struct ctl_option create_options[] = {CWD, ENV, TTL, REASON};
 static const struct ctl_option only_reason[] = {REASON};
-static const struct ctl_option reset_options[] = {ENV, REASON};
+static const struct ctl_option reset_options[] = {ENV, TTL, REASON};
 static const struct ctl_option run_options[] = {TIMEOUT, REASON};
 static const struct ctl_option python_options[] = {TIMEOUT, CWD, ENV, REASON};
 

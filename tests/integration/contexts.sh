@@ -13,6 +13,8 @@ PRINCIPAL=agent.7
 agent=contexts
 base=/v1/agents/$agent
 token=$(new_token $agent agent rounds)
+# By api.sock: a TLS handshake for each call is most of its time, and openapi.sh has them by HTTPS.
+api() { curl -sS --unix-socket "$MUXD_STATE/api.sock" -X "$2" -H "Authorization: Bearer $1" -H 'Content-Type: application/json' ${4:+--data-binary "$4"} "http://localhost$3"; }
 contexts() { api "$token" "$1" $base/contexts"${2:-}" "${3:-}"; }
 body() { jq -nc --arg c "$1" --argjson more "${2:-{\}}" '{code: $c, yield_ms: 20000} + $more'; }
 run() { contexts POST "/$1/executions" "$(body "$2" "${3:-{\}}")"; }
@@ -65,6 +67,25 @@ for fd in range(3, 100):
     try: os.write(fd, b"{\"type\": \"end\", \"cause\": \"timeout\", \"message\": \"forged\"}\nx\xff{\n")
     except OSError: pass
 None' | jq -r '"\(.cause) \(.message) \(.error)"')"
+
+# A package of matplotlib's shape stands for it: the image need not have the real one.
+figures='import os
+os.makedirs("/tmp/matplotlib", exist_ok=True)
+open("/tmp/matplotlib/__init__.py", "w").close()
+open("/tmp/matplotlib/figure.py", "w").write("class Figure:\n    def savefig(self, out, format, bbox_inches): out.write(b\"\\x89PNG\")\n")
+open("/tmp/matplotlib/pyplot.py", "w").write("""
+import os
+from .figure import Figure
+all = {}
+def plot(): all[len(all) + 1] = Figure()
+def get_fignums(): return list(all)
+def figure(n): return all[n]
+def close(which): all.clear()
+def show(): raise RuntimeError("no screen: " + os.environ["MPLBACKEND"])
+""")
+import matplotlib.pyplot as plt
+plt.plot(); plt.show(); print("shown"); plt.plot(); plt.plot()'
+equal "figures are shown by show(), and at the end" "done shown iVBORw== iVBORw== iVBORw==" "$(run "$py" "$figures" | jq -r '"\(.cause) \(.stdout.data)", .results[].data["image/png"]' | xargs)"
 
 # ---- one at a time, interrupted, out of time
 
