@@ -164,6 +164,17 @@ equal "120 s at the most" "invalid_request /timeout_ms" "$(python 1 '{"timeout_m
 equal "30 s where nothing is said" "30000" "$(muxctl audit --event round.start -n 50 -o json | jq -rs '[.[].record.detail | select(.context.role == "once" and .cwd == null)][0].timeout_ms')"
 equal "one that leaves" "exited 3" "$(python 'import os; os._exit(3)' | jq -r '"\(.cause) \(.exit_code)"')"
 
+# ---- muxctl
+
+mine=$(muxctl context create $agent python -C /tmp -e A=1 -o json | jq -r .context_id)
+equal "muxctl runs code in a context" "hi '1' 0" "$(muxctl context run $agent "$mine" 'import os; print("hi"); os.environ["A"]' | xargs -d'\n') $?"
+echo '1 / 0' | muxctl context run $agent "$mine" >/dev/null 2>"$tmp/err"
+equal "from its input; an exception is told" "1 ZeroDivisionError: division by zero" "$? $(tail -n 1 "$tmp/err")"
+muxctl context run $agent "$mine" -t 300ms 'while True: pass' >/dev/null 2>&1
+equal "out of time" 124 $?
+equal "reset, listed, deleted" "2 python ended" "$(muxctl context reset $agent "$mine" -o json | jq .generation) $(muxctl context list $agent | awk -v i="$mine" '$1 == i {print $2}') $(muxctl context delete $agent "$mine" -o json | jq -r .state)"
+equal "Python once" "7" "$(muxctl python $agent '3 + 4')"
+
 # ---- who may, and what is no request
 
 other=$(PRINCIPAL=someone new_token $agent agent rounds)
