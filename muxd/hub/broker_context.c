@@ -162,6 +162,7 @@ static void context_open(struct context_job *j, const char *const *env, const ch
 		spec.argv = call.argv;
 		spec.stdin_data = j->wish.code;
 		spec.stdin_len = j->wish.code_len;
+		spec.stdin_open = !begins; /* its length is told, so that no end is needed where a protocol has none */
 	}
 	broker_open(j->hub, &j->rq, &spec, NULL, NULL, then, j);
 }

@@ -107,13 +107,14 @@ equal "the same exec_id is the same execution" "1 1" "$(for _ in 1 2; do run "$p
 
 # ---- a restart of the daemon
 
-id=$(started "$py" $'while not os.path.exists("/workspace/go"): time.sleep(0.02)\nprint("late"); "kept"')
+id=$(started "$py" $'print("early")\nwhile not os.path.exists("/workspace/go"): time.sleep(0.02)\nprint("late"); "kept"')
 kill -9 "$(ready pids.net)" "$(ready pids.monitor)"
 wait "$DAEMON" 2>/dev/null
 start_daemon "$tmp/state" || fail "the daemon does not come again"
+wait_for 10 prints "$id" early && ok "what it had printed before a kill of the daemon is told by the next" || fail "$(execution "$id")"
 equal "after a kill of the daemon the context is busy with the same" "context_busy" "$(run "$py" x | code)"
 api "$token" POST $base/rounds '{"command":"touch /workspace/go","wait_ms":20000}' >/dev/null
-equal "which ends" "done late 'kept'" "$(execution "$id" | said)"
+equal "which ends" "done early late 'kept'" "$(execution "$id" | said)"
 equal "and its variables live on" "done 41" "$(run "$py" x | said)"
 equal "what its environment was is not known any more" bad_state "$(contexts POST "/$py/reset" '{}' | code)"
 equal "a reset is a fresh interpreter under the same id" "$py idle 2" "$(contexts POST "/$py/reset" '{"env":{"A":"2"}}' | jq -r '"\(.context_id) \(.state) \(.generation)"')"
