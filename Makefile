@@ -38,7 +38,7 @@ SRC_files    := $(wildcard files/*.c)
 SRC_link     := $(wildcard muxd/link/*.c)
 SRC_screen   := $(filter-out muxd/screen/main.c,$(wildcard muxd/screen/*.c))
 SRC_plain    := $(wildcard muxd/plain/*.c)
-SRC_hub      := $(wildcard muxd/hub/*.c)
+SRC_hub      := $(wildcard muxd/hub/*.c) build/contexts/programs.c
 SRC_doors    := $(wildcard muxd/doors/*.c muxd/doors/*/*.c muxd/doors/*/*/*.c) build/web/assets.c
 SRC_monitor  := $(wildcard muxd/monitor/*.c)
 SRC_net      := $(wildcard muxd/net/*.c)
@@ -108,6 +108,13 @@ $(BUILD)/muxlet.d/%.o: %.c
 build/web/assets.c: $(shell find webclient/src -type f) webclient/build.mjs webclient/build.sh webclient/package-lock.json
 	$(say) WEB $@
 	$(Q)webclient/build.sh
+
+# What runs around the code of contexts inside sandboxes, as texts.
+build/contexts/programs.c: $(wildcard muxd/hub/contexts/*)
+	@mkdir -p $(@D)
+	$(say) TEXT $@
+	$(Q){ echo '#include "muxd/hub/context_call.h"'; for f in $(sort $^); do \
+		echo "const char context_$$(basename $$f | tr . _)[] ="; sed 's/\\/\\\\/g; s/"/\\"/g; s/.*/"&\\n"/' $$f; echo '"";'; done; } >$@.new && mv $@.new $@
 
 # --- tests: every tests/unit/test_*.c is one cmocka program. Tests are compiled by themselves and link one shared object of all
 # parts, so that a change of the product makes that object anew and no test. What a test defines itself comes before it.

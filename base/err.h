@@ -86,6 +86,8 @@
 	X(SHELL_BUSY, "shell_busy", 409, 75, "Wait for the round that the message names, or end it.")                  \
 	X(SHELL_ENDED, "shell_ended", 409, 75,                                                                         \
 	  "Begin it anew: shell {\"name\": ..., \"fresh\": true}; what it had set has to be set again.")               \
+	X(CONTEXT_BUSY, "context_busy", 409, 75, "Wait for the execution that the message names, or interrupt it.")    \
+	X(CONTEXT_ENDED, "context_ended", 409, 75, "Reset it, or make another; what it had set has to be set again.")  \
 	X(PORT_DENIED, "port_not_allowed", 403, 77, "Use a port that router.ports allows, or have it allowed.")        \
 	X(LINK_LOST, "link_lost", 502, 69, "The sandbox is gone; resume the agent, then ask for the round again.")     \
 	X(PROTOCOL, "protocol_error", 502, 76, "The peer broke the protocol and was cut off.")                         \

@@ -24,7 +24,8 @@ NAMES = {"sandbox_k8s_error": "SandboxK8sError", "timeout": "ServerTimeout", "pe
          "internal": "InternalError", "system_error": "HostSystemError", "unsupported": "Unsupported", "end_of_file": "EndOfFile"}
 SHAPES = ["Agent", "Snapshot", "Round", "Stream", "Exit", "Output", "OutputLines", "StdinResult", "File", "FsName", "FsState", "FsChanges", "FsEntry",
           "FsList", "FsRead", "FsWritten", "FsDeleted", "FsPatched", "FsFound", "FilePath", "FileDigest", "FileMode", "FileType", "AgentState",
-          "Encoding", "Id", "Duration", "RoundRequest", "Name", "Session", "SessionKind", "SessionState", "PodTemplate", "Error", "ErrorCode"]
+          "Encoding", "Id", "Duration", "RoundRequest", "Name", "Session", "SessionKind", "SessionState", "PodTemplate", "Error", "ErrorCode",
+          "Context", "Language", "Execution", "ExecutionResult", "ExecutionError", "Printed"]
 
 
 def class_name(code):

@@ -87,7 +87,7 @@ $(addprefix $(BUILD)/fuzz/,$(FUZZ)): $(BUILD)/fuzz/%: $(BUILD)/test/fuzz/%.o $(B
 	$(Q)$(LD_TEST) $(LIBS_NET) $(LIBS) $(LIBS_VT)
 corpus: $(addprefix $(BUILD)/fuzz/,$(FUZZ))
 	@set -e; for f in $(FUZZ); do $(BUILD)/fuzz/$$f tests/fuzz/corpus/$${f#fuzz_}; done
-fuzz: ## libFuzzer, FUZZ_SECONDS=60 each (T=name for one)
+fuzz: build/contexts/programs.c ## libFuzzer, FUZZ_SECONDS=60 each (T=name for one)
 	@tests/fuzz/run.sh "$(if $(T),fuzz_$(T),$(FUZZ))" $(FUZZ_SECONDS)
 corpus-programs: $(addprefix $(BUILD)/fuzz/,$(FUZZ))
 .PHONY: corpus corpus-programs fuzz

@@ -8,6 +8,7 @@
 #ifndef MUXD_CTL_ARGS_H
 #define MUXD_CTL_ARGS_H
 
+#include "base/json.h"
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -74,6 +75,9 @@ bool args_has(const struct ctl_args *a, const char *name);
 int args_duration(const struct ctl_args *a, const char *name, unsigned long long *out_ns, struct err *e);
 int args_number(const struct ctl_args *a, const char *name, long long min, long long max, long long *out,
 		struct err *e);
+
+/* Each --env NAME=VALUE into the object. */
+int args_env(const struct ctl_args *a, json_t *out, struct err *e);
 
 /* Usage of one command, and the list of all: text to be freed. */
 char *args_usage(const struct ctl_command *cmd);

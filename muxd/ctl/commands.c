@@ -12,6 +12,7 @@ const struct ctl_command *const ctl_commands[] = {
     transfer_commands,
     fs_commands,
     artifact_commands,
+    context_commands,
     session_commands,
     sandbox_commands,
     work_commands,

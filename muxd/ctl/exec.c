@@ -39,24 +39,6 @@ static const struct ctl_option attach_options[] = {
     {NULL, 0, NULL, NULL},
 };
 
-static int env_json(const struct ctl_args *a, json_t *out, struct err *e)
-{
-	for (size_t i = 0; i < a->nvalues; i++) {
-		if (strcmp(a->values[i].name, "env") != 0)
-			continue;
-		const char *text = a->values[i].value, *eq = strchr(text, '=');
-		if (!eq || eq == text)
-			return err_set(e, ERR_INVAL, "--env %.60s is not NAME=VALUE", text);
-		json_t *v = json_string(eq + 1);
-		char *name = strndup(text, (size_t)(eq - text));
-		int rc = name && v ? json_object_set_new(out, name, v) : -1;
-		free(name);
-		if (rc < 0)
-			return err_set(e, ERR_NOMEM, "no memory for the question");
-	}
-	return 0;
-}
-
 static int argv_json(const struct ctl_args *a, json_t *out, struct err *e)
 {
 	for (size_t i = 1; i < a->noperands; i++)
@@ -109,7 +91,7 @@ static int exec_question(const struct ctl_args *a, bool tty, unsigned long long 
 			   : err_set(e, ERR_NOMEM, "no memory for the question");
 
 	if (rc == 0)
-		rc = env_json(a, json_object_get(o, "env"), e);
+		rc = args_env(a, json_object_get(o, "env"), e);
 	if (rc == 0)
 		rc = argv_json(a, argv, e);
 	if (rc == 0 && command && json_array_size(argv))

@@ -159,6 +159,8 @@ struct exec_spec {
 	const char *shell;   /* rounds with a command: it runs in the shell of that name (shells.h); NULL */
 	bool shell_anew;     /* which begins anew */
 	bool shell_end;      /* which ends: there is no command */
+	/* Rounds of a code context (contexts.h), which say what they are to it. NULL */
+	const struct context_use *context;
 	uint64_t head, tail; /* of the answer, per stream; UINT64_MAX = configured */
 	/*
 	 * Rounds: bytes that nothing keeps. The program finds them in a sealed memfd at SECRET_FD, which the variable

@@ -141,7 +141,7 @@ static void audit_start(const struct session *s, const struct request *rq)
 	json_t *open = session_open_json(s), *d = json_object();
 	static const char *const shown[] = {"argv",    "cwd",  "timeout_ms",  "idle_timeout_ms",
 					    "exec_id", "task", "snapshot_id", "sandbox_id",
-					    "file",    "port", "shell"};
+					    "file",    "port", "shell",       "context"};
 
 	for (size_t i = 0; open && d && i < sizeof(shown) / sizeof(shown[0]); i++)
 		if (json_object_get(open, shown[i]))
@@ -209,6 +209,24 @@ static int enter_shell(struct open_job *j, struct err *e)
 	return rc ? rc : launch_enter_shell(&j->launch) ? err_set(e, ERR_NOMEM, "no memory for the call") : 0;
 }
 
+static int enter_context(const struct open_job *j, struct err *e)
+{
+	const struct context_use *u = &j->launch.context;
+
+	return u->role ? contexts_enter(j->hub->contexts,
+					&(struct context_owner){j->agent->name, j->rq.grant.principal}, u, e)
+		       : 0;
+}
+
+static int begin_context(const struct open_job *j, const struct session *s)
+{
+	struct context_begin b = {
+	    .session = s->id, .sandbox = j->agent->info.sandbox_id, .cwd = s->launch.cwd, .env = s->launch.env};
+
+	return contexts_begin(j->hub->contexts, &(struct context_owner){j->agent->name, j->rq.grant.principal},
+			      &s->launch.context, &b);
+}
+
 static void broker_open_on_ready(void *arg, int rc, const struct err *e);
 
 /* For what runs in one sandbox or nowhere. */
@@ -251,6 +269,8 @@ static void broker_open_begin(void *arg, int rc, const struct err *e)
 		rc = check_muxlet(j->agent, j->kind, &j->launch, &here);
 	if (!rc)
 		rc = check_counts(j->hub, j->agent, &j->rq.grant, &here);
+	if (!rc)
+		rc = enter_context(j, &here);
 	if (!rc && j->launch.shell.name[0])
 		rc = enter_shell(j, &here);
 	if (!rc)
@@ -274,6 +294,8 @@ static void broker_open_begin(void *arg, int rc, const struct err *e)
 	if (!rc && s->launch.shell.name[0])
 		rc = shells_begin(j->hub->shells, &(struct shell_owner){j->agent->name, j->rq.grant.principal},
 				  &j->agent->info.sandbox_id, &s->launch.shell, &s->id);
+	if (!rc)
+		rc = begin_context(j, s);
 	if (!rc && j->ops)
 		rc = attachment_create(s, &j->rq, ROLE_DRIVER, j->ops, j->ops_arg, true, &j->attachment);
 	/* Either failure ends the session, and that answers the job. */

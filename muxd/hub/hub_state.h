@@ -9,6 +9,7 @@
 #include "base/memory.h"
 #include "base/metric.h"
 #include "muxd/hub/agent.h"
+#include "muxd/hub/contexts.h"
 #include "muxd/hub/exec_ids.h"
 #include "muxd/hub/failures.h"
 #include "muxd/hub/hub.h"
@@ -40,6 +41,7 @@ struct hub {
 	uint64_t ended_bytes;
 	struct exec_ids *exec_ids;
 	struct shells *shells;
+	struct contexts *contexts;
 	struct attachment_list attachments, pending, paced;
 	TAILQ_HEAD(, screen) screens;
 	unsigned nscreens;

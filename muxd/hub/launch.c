@@ -97,6 +97,8 @@ static int check_sizes(const struct hub *h, const struct exec_spec *spec, struct
 			return err_set(e, ERR_INVAL, "env[%zu] is not NAME=VALUE", i);
 		if (spec->shell && strncmp(spec->env[i], SHELL_VARIABLE "=", sizeof(SHELL_VARIABLE)) == 0)
 			return err_set(e, ERR_INVAL, "env/" SHELL_VARIABLE " is the shell's own");
+		if (spec->context && strncmp(spec->env[i], CONTEXT_VARIABLE "=", sizeof(CONTEXT_VARIABLE)) == 0)
+			return err_set(e, ERR_INVAL, "env/" CONTEXT_VARIABLE " is the context's own");
 	}
 	if (bytes > max)
 		return err_set(e, ERR_TOO_LARGE, "argv and environment hold %zu bytes; rounds.argv_max is %llu", bytes,
@@ -261,18 +263,54 @@ int launch_enter_shell(struct launch *l)
 	return 0;
 }
 
-/* A restart knows shells by the rounds in them, and those by their exec_ids: so each has one. */
+static int add_env(struct launch *l, const char *name, const char *value)
+{
+	size_t n = launch_count((const char *const *)l->env);
+	char **env = realloc(l->env, (n + 2) * sizeof(*env));
+
+	if (!env)
+		return ERR_NOMEM;
+	l->env = env;
+	env[n + 1] = NULL;
+	if (asprintf(&env[n], "%s=%s", name, value) >= 0)
+		return 0;
+	env[n] = NULL;
+	return ERR_NOMEM;
+}
+
+/* The program around the code is no argument: the record and lists of processes show those. */
+static int copy_context(const struct exec_spec *spec, struct launch *out)
+{
+	const struct context_use *u = spec->context;
+	const char *program;
+
+	if (!u)
+		return 0;
+	out->context = *u;
+	if (u->language == CONTEXT_BASH)
+		return 0;
+	program = u->role == CONTEXT_EXECUTION ? context_run(u->language) : context_kernel(u->language);
+	if (u->role == CONTEXT_INTERPRETER) {
+		out->timeout_ns = 0;
+	} else { /* all of its lines are its answer */
+		out->head = CONTEXT_OUTPUT_MAX;
+		out->tail = 0;
+	}
+	return add_env(out, CONTEXT_VARIABLE, program);
+}
+
+/* A restart knows shells and contexts by the rounds in them, and those by their exec_ids: so each has one. */
 static int copy_shell(const struct exec_spec *spec, struct launch *out)
 {
 	char text[ID_STR_LEN];
 	struct id id;
 
-	if (!spec->shell)
-		return 0;
-	text_put(out->shell.name, sizeof(out->shell.name), spec->shell);
-	out->shell.anew = spec->shell_anew;
-	out->shell.end = spec->shell_end;
-	if (out->exec_id)
+	if (spec->shell) {
+		text_put(out->shell.name, sizeof(out->shell.name), spec->shell);
+		out->shell.anew = spec->shell_anew;
+		out->shell.end = spec->shell_end;
+	}
+	if (out->exec_id || (!spec->shell && !spec->context))
 		return 0;
 	if (id_new(&id))
 		return ERR_NOMEM;
@@ -329,7 +367,7 @@ static int copy_spec(const struct hub *h, const struct exec_spec *spec, struct l
 		out->timeout_ns = c->file_timeout_ns;
 	out->head = spec->head == UINT64_MAX ? c->round_head : spec->head;
 	out->tail = spec->tail == UINT64_MAX ? c->round_tail : spec->tail;
-	return 0;
+	return copy_context(spec, out);
 }
 
 /* Off unless configuration and grant open it: by scope terminal, which stands for terminals elsewhere too. */

@@ -8,6 +8,7 @@
 
 #include "base/ids.h"
 #include "muxd/hub/broker.h"
+#include "muxd/hub/contexts.h"
 #include "muxd/hub/shells.h"
 #include "muxd/hub/transfer.h"
 
@@ -26,7 +27,8 @@ struct launch {
 	char *port_use;            /* SESSION_PORT: what the connection is for; NULL */
 	char task[GRANT_NAME_MAX + 1];
 	char digest[65];
-	struct shell_use shell; /* rounds; its name "": none */
+	struct shell_use shell;     /* rounds; its name "": none */
+	struct context_use context; /* rounds; its role NONE: of none */
 	bool pty, stdin_open, login;
 	unsigned cols, rows, xpixel, ypixel;
 	uint8_t *stdin_data;

@@ -22,13 +22,14 @@
 
 /*
  * A round, a transfer and a command over SSH hold the timer while they run: each is a call that somebody waits for. Who
- * watches files waits for others, and holds nothing. A terminal does not either, however busy what runs in it; who is
+ * watches files waits for others, and holds nothing; nor does the interpreter of a context, which its executions hold.
+ * A terminal does not either, however busy what runs in it; who is
  * at it is known by what is typed.
  */
 static bool holds(const struct session *s)
 {
 	return s->state != SESSION_ENDED && s->kind != SESSION_TERMINAL &&
-	       !(s->launch.transfer && s->launch.transfer->row->lasts);
+	       !(s->launch.transfer && s->launch.transfer->row->lasts) && s->launch.context.role != CONTEXT_INTERPRETER;
 }
 
 static void activity(void *ctx, const char *name, struct life_activity *out)

@@ -108,9 +108,11 @@ static json_t *recalled_json(struct recall *r, const json_t *facts)
 {
 	const json_t *exit = json_object_get(facts, "exit"), *open = json_object_get(facts, "open");
 	struct shell_use shell = {0};
+	struct context_use context = {0};
 	char id[ID_STR_LEN];
 
 	(void)shell_use_read(json_object_get(open, "shell"), &shell); /* most are in none */
+	(void)context_use_read(json_object_get(open, "context"), &context);
 	id_format(&r->session, id);
 	return round_told_json(
 	    &(struct round_told){.id = id,
@@ -123,6 +125,7 @@ static json_t *recalled_json(struct recall *r, const json_t *facts)
 				 .program = json_string_value(json_object_get(exit, "program")),
 				 .snapshot_id = json_string_value(json_object_get(open, "snapshot_id")),
 				 .shell = round_shell_json(&shell),
+				 .context = context.role ? context_use_json(&context) : NULL,
 				 .result = exit ? &r->result : NULL,
 				 .duration_ns = r->result.duration_ns});
 }

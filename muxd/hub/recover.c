@@ -87,6 +87,7 @@ static int restore_launch(struct launch *l, const json_t *open)
 	(void)json_opt_int(open, "head", 0, INT64_MAX, &head, NULL);
 	(void)json_opt_int(open, "tail", 0, INT64_MAX, &tail, NULL);
 	(void)shell_use_read(json_object_get(open, "shell"), &l->shell); /* most are in none */
+	(void)context_use_read(json_object_get(open, "context"), &l->context);
 	l->cols = (unsigned)cols, l->rows = (unsigned)rows;
 	l->timeout_ns = (uint64_t)timeout * NS_PER_MS;
 	l->idle_ns = (uint64_t)idle * NS_PER_MS;
@@ -143,6 +144,31 @@ static void restore_shell(struct hub *h, const json_t *entry, const struct id *i
 		return;
 	session_result_read(json_object_get(entry, "exit"), &how);
 	shells_settle(h->shells, &o, u.name, id, how.cause == EXIT_EXITED && how.code >= 0);
+}
+
+/* The same of the context. Of an interpreter that has ended its reason is known; an execution that has ended tells of a
+ * shell alone, as others have an interpreter to tell of them. */
+static void restore_context(struct hub *h, const json_t *entry, const struct id *id, bool ended)
+{
+	const json_t *open = json_object_get(entry, "open");
+	struct context_owner o = {json_string_value(json_object_get(open, "agent")),
+				  json_string_value(json_object_get(open, "principal"))};
+	struct context_begin b = {.session = *id,
+				  .cwd = json_string_value(json_object_get(open, "cwd")),
+				  .env_lost = json_array_size(json_object_get(open, "env_names")) > 1};
+	struct session_result how;
+	struct context_use u;
+
+	if (!o.agent || !o.principal || context_use_read(json_object_get(open, "context"), &u) ||
+	    id_parse(json_string_value(json_object_get(open, "sandbox_id")) ?: "", &b.sandbox) ||
+	    (ended && u.role == CONTEXT_EXECUTION && u.language != CONTEXT_BASH))
+		return;
+	if (contexts_begin(h->contexts, &o, &u, &b))
+		log_error(NULL, "a context is not remembered: no memory");
+	if (!ended)
+		return;
+	session_result_read(json_object_get(entry, "exit"), &how);
+	contexts_settle(h->contexts, &u, id, &how);
 }
 
 static void restore_time(struct session *s, const json_t *open)
@@ -254,7 +280,7 @@ int session_restore(struct hub *h, const json_t *entry, struct err *e)
 	if (!ended && !hub_session_find(h, &id))
 		rc = restore_session(h, &id, open, offsets, e);
 	if (!rc)
-		restore_shell(h, entry, &id, ended);
+		restore_shell(h, entry, &id, ended), restore_context(h, entry, &id, ended);
 	return rc;
 }
 

@@ -262,11 +262,12 @@ static int audit_end(struct session *s)
 	if (s->kind == SESSION_PORT)
 		outcome = s->result.failed ? err_name(s->result.failed) : "ok";
 	return audit_event(s->hub, end_event(s), &rq, s->agent->name, outcome,
-			   json_pack("{s:s,s:s,s:i,s:i,s:s*,s:s,s:I,s:I,s:s*,s:s*}", "session", s->id_text, "task",
+			   json_pack("{s:s,s:s,s:i,s:i,s:s*,s:s,s:I,s:I,s:s*,s:s*,s:o*}", "session", s->id_text, "task",
 				     s->launch.task, "code", r->code, "signal", r->signal, "error",
 				     exit_cause_error(r->cause), "message", r->message, "stdout_bytes",
 				     (json_int_t)r->total[1], "stderr_bytes", (json_int_t)r->total[2], "stdout_sha256",
-				     digest_of(r, 1), "stderr_sha256", digest_of(r, 2)));
+				     digest_of(r, 1), "stderr_sha256", digest_of(r, 2), "context",
+				     s->launch.context.role ? context_use_json(&s->launch.context) : NULL));
 }
 
 /* Again until there is room for it: an end that the audit log does not tell would look like work that goes on. */
@@ -344,6 +345,8 @@ static void ended(struct session *s)
 	if (s->launch.shell.name[0])
 		shells_settle(h->shells, &(struct shell_owner){s->agent->name, s->grant.principal},
 			      s->launch.shell.name, &s->id, s->result.cause == EXIT_EXITED && s->result.code >= 0);
+	if (s->launch.context.role)
+		contexts_settle(h->contexts, &s->launch.context, &s->id, &s->result);
 	session_audit_end(s);
 	survey_session_ended(s);
 	agent_touch(s->agent);

@@ -111,6 +111,8 @@ json_t *session_open_json(const struct session *s)
 	set_str(o, "digest", l->digest);
 	if (l->shell.name[0])
 		json_object_set_new(o, "shell", shell_use_json(&l->shell));
+	if (l->context.role)
+		json_object_set_new(o, "context", context_use_json(&l->context));
 	set_str(o, "peer", s->peer);
 	set_str(o, "snapshot_id", s->snapshot_id);
 	set_root(o, s);
@@ -178,12 +180,12 @@ json_t *round_shell_json(const struct shell_use *u)
 
 json_t *round_told_json(const struct round_told *t)
 {
-	return json_pack("{s:s,s:s?,s:s?,s:s?,s:s,s:s*,s:s*,s:o,s:o*,s:o*,s:I,s:s?,s:s?,s:s?,s:s*,s:o*}", "round_id",
-			 t->id, "exec_id", t->exec_id, "task_id", t->task, "agent", t->agent, "state", t->state,
-			 "waits", t->waits, "root", t->root, "exit", t->result ? exit_json(t->result) : json_null(),
-			 "stdout", t->out, "stderr", t->err, "duration_ms", (json_int_t)(t->duration_ns / NS_PER_MS),
-			 "started_at", t->started_at, "cwd", t->cwd, "program", t->program, "snapshot_id",
-			 t->snapshot_id, "shell", t->shell);
+	return json_pack(
+	    "{s:s,s:s?,s:s?,s:s?,s:s,s:s*,s:s*,s:o,s:o*,s:o*,s:I,s:s?,s:s?,s:s?,s:s*,s:o*,s:o*}", "round_id", t->id,
+	    "exec_id", t->exec_id, "task_id", t->task, "agent", t->agent, "state", t->state, "waits", t->waits, "root",
+	    t->root, "exit", t->result ? exit_json(t->result) : json_null(), "stdout", t->out, "stderr", t->err,
+	    "duration_ms", (json_int_t)(t->duration_ns / NS_PER_MS), "started_at", t->started_at, "cwd", t->cwd,
+	    "program", t->program, "snapshot_id", t->snapshot_id, "shell", t->shell, "context", t->context);
 }
 
 /* ---- in lists, and as a round */
@@ -211,6 +213,8 @@ json_t *session_describe(const struct session *s)
 		json_object_set_new(o, "port", port_json(&s->launch));
 	set_str(o, "exec_id", s->launch.exec_id);
 	set_str(o, "shell", s->launch.shell.name);
+	if (s->launch.context.role)
+		json_object_set_new(o, "context", context_use_json(&s->launch.context));
 	set_str(o, "door", s->door);
 	if (s->state == SESSION_OPENING)
 		set_str(o, "waits", s->waits);
@@ -272,6 +276,7 @@ static json_t *round_json(const struct session *s, json_t *(*stream)(const struc
 			       .root = s->agent->info.visitor[0] ? "target" : NULL,
 			       .snapshot_id = or_absent(s->snapshot_id),
 			       .shell = round_shell_json(&s->launch.shell),
+			       .context = s->launch.context.role ? context_use_json(&s->launch.context) : NULL,
 			       .result = done ? &s->result : NULL,
 			       .duration_ns = done ? s->result.duration_ns : clock_boot_ns() - s->opened_boot_ns,
 			       .out = stream(&s->keep[STREAM_OUTPUT]),

@@ -175,7 +175,8 @@ int hub_create(const struct hub_params *p, struct hub **out, struct err *e)
 	TAILQ_INIT(&h->wishes);
 	time_floor_init(&h->floor, p->floor_ns, clock_wall_ns(), clock_boot_ns());
 	rc = revocations_create(&h->revoked);
-	if (!rc && (!(h->exec_ids = exec_ids_create(round_runs, h)) || !(h->shells = shells_create())))
+	if (!rc && (!(h->exec_ids = exec_ids_create(round_runs, h)) || !(h->shells = shells_create()) ||
+		    !(h->contexts = contexts_create())))
 		rc = ERR_NOMEM;
 	if (!rc)
 		rc = journal_create(h->loop, &(struct journal_fds){p->ring_fd, p->cursor_fd, p->bell_fd, p->moved_fd},
@@ -190,6 +191,7 @@ int hub_create(const struct hub_params *p, struct hub **out, struct err *e)
 		revocations_destroy(h->revoked);
 		exec_ids_destroy(h->exec_ids);
 		shells_destroy(h->shells);
+		contexts_destroy(h->contexts);
 		free(h);
 		return rc;
 	}
@@ -256,6 +258,7 @@ void hub_destroy(struct hub *h)
 	}
 	exec_ids_destroy(h->exec_ids);
 	shells_destroy(h->shells);
+	contexts_destroy(h->contexts);
 	readers_destroy(h);
 	json_decref(h->witnesses);
 	free(h->recovery);

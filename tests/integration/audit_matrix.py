@@ -72,6 +72,15 @@ REST = {
     "POST /v1/agents/{agent}/rounds": op(about="agent", needs="rounds", body={"argv": ["true"], "task_id": "m", "wait_ms": 5000}, event="round.start"),
     "GET /v1/agents/{agent}/shells": op(about="agent", needs="rounds"),
     "DELETE /v1/agents/{agent}/shells/{name}": op(about="agent", needs="rounds", event="shell.end"),  # there is none: not_found
+    # Of contexts that are not there: not_found.
+    "GET /v1/agents/{agent}/contexts": op(about="agent", needs="rounds"), "GET /v1/agents/{agent}/contexts/{id}": op(about="agent", needs="rounds"),
+    "POST /v1/agents/{agent}/contexts": op(about="agent", needs="rounds", body={"language": "bash", "task_id": "m"}, event="context.create"),
+    "DELETE /v1/agents/{agent}/contexts/{id}": op(about="agent", needs="rounds", event="context.delete"),
+    "POST /v1/agents/{agent}/contexts/{id}/executions": op(about="agent", needs="rounds", body={"code": "1"}, event="context.execute"),
+    "POST /v1/agents/{agent}/contexts/{id}/interrupt": op(about="agent", needs="rounds", body={}, event="context.interrupt"),
+    "POST /v1/agents/{agent}/contexts/{id}/reset": op(about="agent", needs="rounds", body={}, event="context.reset"),
+    "POST /v1/agents/{agent}/python": op(about="agent", needs="rounds", body={"code": "1", "task_id": "m", "yield_ms": 5000}, event="python.execute"),
+    "GET /v1/executions/{id}": op(about="session", needs="observe replay", event="record.read"),
     "GET /v1/agents/{agent}/terminal": op(OPEN), "GET /v1/sessions/{id}/attach": op(OPEN),  # by WebSocket: WS
     "GET /v1/agents/{agent}/exec": op(OPEN),
     "GET /v1/agents/{agent}/moment": op(about="agent"), "GET /v1/sessions/{id}": op(about="session", needs="observe replay drive admin"),
@@ -465,6 +474,8 @@ def path_of(name, o, agent, facts, fresh, door, cred):
     session = facts["round"] if fresh else facts["old"]  # at hand, or in the record alone
     path = name.split()[1].replace("{agent}", agent).replace("{file}", "index.js")
     ident = {"lease": facts["lease"], "run": ABSENT}.get(o.about, session)
+    if "contexts/{id}" in path:
+        return path.replace("{id}", ABSENT)
     if "snapshots/{id}" in path:
         return path.replace("{id}", ABSENT) + "?reason=matrix"
     if "/workflows/{id}" in path:

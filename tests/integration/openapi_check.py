@@ -560,12 +560,34 @@ def the_end(api, agent):
         api.fail(f"after its end the sandbox is {value['state']}")
 
 
+def code_contexts(api, agent):
+    all_, one = "/v1/agents/{agent}/contexts", "/v1/agents/{agent}/contexts/{id}"
+    for language, code in (("python", "print('x'); 1 / 0"), ("bash", "echo x; false")):
+        _, made = api.call("POST", all_, {201}, agent=agent, body={"language": language, "cwd": "/tmp", "env": {"A": "1"}})
+        ident = (made or {}).get("context_id")
+        api.call("GET", all_, {200}, agent=agent)
+        api.call("GET", one, {200}, agent=agent, id=ident)
+        _, done = api.call("POST", one + "/executions", {200}, agent=agent, id=ident, body={"code": code, "yield_ms": 20000, "timeout_ms": 20000})
+        if not done or done["stdout"]["data"] != "x\n":
+            api.fail(f"the execution is {done}")
+        api.call("GET", "/v1/executions/{id}", {200}, id=done["execution_id"], query="?yield_ms=1")
+        api.refused("POST", one + "/interrupt", 409, "bad_state", agent=agent, id=ident, body={})
+        api.call("POST", one + "/executions", {202}, agent=agent, id=ident, body={"code": {"python": "import time; time.sleep(30)", "bash": "sleep 30"}[language], "yield_ms": 0})
+        api.refused("POST", one + "/executions", 409, "context_busy", agent=agent, id=ident, body={"code": "1"})
+        api.call("POST", one + "/interrupt", {200}, agent=agent, id=ident, body={})
+        api.call("POST", one + "/reset", {200}, agent=agent, id=ident, body={"env": {"A": "2"}})
+        api.call("DELETE", one, {200}, agent=agent, id=ident)
+        api.refused("DELETE", one, 404, "not_found", agent=agent, id=ident)
+    api.call("POST", "/v1/agents/{agent}/python", {200}, agent=agent, body={"code": "display({'a': 1})", "yield_ms": 20000})
+
+
 def finished_rounds(api, agent, task):
     run = "/v1/agents/{agent}/rounds"
     api.call("POST", run, {200}, agent=agent, body={"command": "cd /tmp", "shell": "check", "wait_ms": 20000})
     api.call("GET", "/v1/agents/{agent}/shells", {200}, agent=agent)
     api.call("DELETE", "/v1/agents/{agent}/shells/{name}", {200}, agent=agent, name="check")
     api.refused("DELETE", "/v1/agents/{agent}/shells/{name}", 404, "not_found", agent=agent, name="check")
+    code_contexts(api, agent)
     body = {"task_id": task, "exec_id": str(uuid.uuid4()), "argv": ["sh", "-c", "cat; echo err >&2; exit 3"],
             "stdin": "in", "env": {"A": "1"}, "timeout_ms": 20000, "wait_ms": 20000}
     _, value = api.call("POST", run, {200}, body=body, agent=agent)

@@ -18,11 +18,12 @@ from .api import VERSION as __version__
 from .connection import ConnectionConfig
 from .errors import (CommandExitException, ConnectionLost, RequestTimeout, SandboxCreateTimeout, SandboxError, SandboxExecTimeout, SandboxK8sError,
                      SandboxTransferTimeout)
+from .execution import CodeContext, Execution, ExecutionError, Logs, OutputMessage, Result
 from .types import (CommandResult, EntryInfo, FileType, ProcessInfo, PtySize, SandboxInfo, SearchMatch, SnapshotInfo, WriteEntry, WriteInfo)
 
 __all__ = [
-    "AsyncCommandHandle", "AsyncPtyHandle", "AsyncSandbox", "CommandExitException", "CommandHandle", "CommandResult", "ConnectionConfig",
-    "ConnectionLost", "EntryInfo", "FileType", "ProcessInfo", "PtyHandle", "PtySize", "RequestTimeout", "Sandbox", "SandboxCreateTimeout",
-    "SandboxError", "SandboxExecTimeout", "SandboxInfo", "SandboxK8sError", "SandboxTransferTimeout", "SearchMatch", "SnapshotInfo", "WriteEntry",
-    "WriteInfo", "__version__",
+    "AsyncCommandHandle", "AsyncPtyHandle", "AsyncSandbox", "CodeContext", "CommandExitException", "CommandHandle", "CommandResult",
+    "ConnectionConfig", "ConnectionLost", "EntryInfo", "Execution", "ExecutionError", "FileType", "Logs", "OutputMessage", "ProcessInfo",
+    "PtyHandle", "PtySize", "RequestTimeout", "Result", "Sandbox", "SandboxCreateTimeout", "SandboxError", "SandboxExecTimeout", "SandboxInfo",
+    "SandboxK8sError", "SandboxTransferTimeout", "SearchMatch", "SnapshotInfo", "WriteEntry", "WriteInfo", "__version__",
 ]

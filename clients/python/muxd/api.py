@@ -58,6 +58,14 @@ OPERATIONS: Dict[str, Operation] = {
     "searchFile": Operation("POST", "/v1/agents/{agent}/fs/search", (), ("context", "gitignore", "ignore", "ignore_case", "limit", "path", "pattern", "regex", "task_id", "timeout_ms")),
     "globFile": Operation("POST", "/v1/agents/{agent}/fs/glob", (), ("cursor", "gitignore", "ignore", "limit", "path", "pattern", "task_id", "timeout_ms")),
     "startRound": Operation("POST", "/v1/agents/{agent}/rounds", (), ("argv", "artifacts", "command", "cwd", "env", "exec_id", "idle_timeout_ms", "limits", "pty", "shell", "stdin", "stdin_open", "task_id", "timeout_ms", "wait_ms", "yield_ms")),
+    "listContexts": Operation("GET", "/v1/agents/{agent}/contexts", (), ()),
+    "createContext": Operation("POST", "/v1/agents/{agent}/contexts", (), ("cwd", "env", "language", "task_id")),
+    "getContext": Operation("GET", "/v1/agents/{agent}/contexts/{id}", (), ()),
+    "deleteContext": Operation("DELETE", "/v1/agents/{agent}/contexts/{id}", ("task_id",), ()),
+    "executeCode": Operation("POST", "/v1/agents/{agent}/contexts/{id}/executions", (), ("code", "exec_id", "task_id", "timeout_ms", "yield_ms")),
+    "interruptContext": Operation("POST", "/v1/agents/{agent}/contexts/{id}/interrupt", (), ("task_id",)),
+    "resetContext": Operation("POST", "/v1/agents/{agent}/contexts/{id}/reset", (), ("env", "task_id")),
+    "executePython": Operation("POST", "/v1/agents/{agent}/python", (), ("code", "cwd", "env", "exec_id", "task_id", "timeout_ms", "yield_ms")),
     "listShells": Operation("GET", "/v1/agents/{agent}/shells", (), ()),
     "endShell": Operation("DELETE", "/v1/agents/{agent}/shells/{name}", ("task_id",), ()),
     "openTerminal": Operation("GET", "/v1/agents/{agent}/terminal", ("cols", "rows", "task"), ()),
@@ -82,6 +90,7 @@ OPERATIONS: Dict[str, Operation] = {
     "getRecording": Operation("GET", "/v1/recordings/{id}", (), ()),
     "getRecordingEvents": Operation("GET", "/v1/recordings/{id}/events", ("from_ns", "after_seq", "limit"), ()),
     "getRecordingScreen": Operation("GET", "/v1/recordings/{id}/screen", ("at_ns",), ()),
+    "getExecution": Operation("GET", "/v1/executions/{id}", ("yield_ms",), ()),
     "getRoundOutput": Operation("GET", "/v1/rounds/{id}/output", ("stream", "offset", "limit", "tail", "lines", "raw", "follow", "grep", "regex", "ignore_case"), ()),
     "getRoundEvents": Operation("GET", "/v1/rounds/{id}/events", ("last_event_id",), ()),
     "writeRoundStdin": Operation("POST", "/v1/rounds/{id}/stdin", (), ("data", "encoding", "eof", "offset")),
@@ -113,7 +122,7 @@ OPERATIONS: Dict[str, Operation] = {
 
 AgentState = Literal["stopped", "starting", "running", "idle_stopping", "stopping", "destroying", "error"]
 Id = str
-ErrorCode = Literal["internal", "out_of_memory", "system_error", "invalid_request", "invalid_config", "too_large", "not_found", "unauthenticated", "token_malformed", "token_signature", "token_expired", "token_not_yet_valid", "token_revoked", "forbidden", "reason_required", "task_required", "task_mismatch", "conflict", "bad_state", "already_ended", "try_again", "rate_limited", "limit_reached", "timeout", "cancelled", "grant_ended", "record_unavailable", "disk_full", "sandbox_create_failed", "sandbox_create_timeout", "sandbox_exec_timeout", "program_not_found", "program_not_executable", "sandbox_transfer_timeout", "sandbox_transfer_failed", "file_not_found", "file_permission_denied", "not_a_file", "not_a_directory", "file_exists", "directory_not_empty", "file_changed", "range_past_end", "patch_refused", "path_outside", "path_not_allowed", "locked", "workspace_full", "artifacts_full", "base_unknown", "no_git", "port_unreachable", "port_bad_answer", "page_not_allowed", "pty_not_allowed", "shell_busy", "shell_ended", "port_not_allowed", "snapshot_failed", "data_kept", "snapshot_differs", "link_lost", "protocol_error", "version_unsupported", "corrupt", "address_in_use", "permission_denied", "unsupported", "no_shell", "no_end_of_input", "missing_dependency", "unavailable", "sandbox_k8s_error", "k8s_unreachable", "k8s_tls_failed", "k8s_unauthenticated", "k8s_forbidden", "k8s_conflict", "k8s_invalid", "k8s_field_dropped", "k8s_gone", "k8s_busy", "end_of_file"]
+ErrorCode = Literal["internal", "out_of_memory", "system_error", "invalid_request", "invalid_config", "too_large", "not_found", "unauthenticated", "token_malformed", "token_signature", "token_expired", "token_not_yet_valid", "token_revoked", "forbidden", "reason_required", "task_required", "task_mismatch", "conflict", "bad_state", "already_ended", "try_again", "rate_limited", "limit_reached", "timeout", "cancelled", "grant_ended", "record_unavailable", "disk_full", "sandbox_create_failed", "sandbox_create_timeout", "sandbox_exec_timeout", "program_not_found", "program_not_executable", "sandbox_transfer_timeout", "sandbox_transfer_failed", "file_not_found", "file_permission_denied", "not_a_file", "not_a_directory", "file_exists", "directory_not_empty", "file_changed", "range_past_end", "patch_refused", "path_outside", "path_not_allowed", "locked", "workspace_full", "artifacts_full", "base_unknown", "no_git", "port_unreachable", "port_bad_answer", "page_not_allowed", "pty_not_allowed", "shell_busy", "shell_ended", "context_busy", "context_ended", "port_not_allowed", "snapshot_failed", "data_kept", "snapshot_differs", "link_lost", "protocol_error", "version_unsupported", "corrupt", "address_in_use", "permission_denied", "unsupported", "no_shell", "no_end_of_input", "missing_dependency", "unavailable", "sandbox_k8s_error", "k8s_unreachable", "k8s_tls_failed", "k8s_unauthenticated", "k8s_forbidden", "k8s_conflict", "k8s_invalid", "k8s_field_dropped", "k8s_gone", "k8s_busy", "end_of_file"]
 Encoding = Literal["utf-8", "base64"]
 FilePath = Union[str, Dict[str, Any]]
 FileType = Literal["file", "directory", "symlink", "fifo", "socket", "device"]
@@ -124,6 +133,7 @@ Duration = str
 Name = str
 SessionKind = Literal["terminal", "exec", "round", "file", "port"]
 SessionState = Literal["opening", "running", "suspended", "ending", "ended"]
+Language = Literal["python", "javascript", "bash"]
 
 
 class _Agent(TypedDict):
@@ -235,6 +245,7 @@ class Round(_Round, total=False):
     waits: str
     root: Literal["target"]
     shell: Dict[str, Any]
+    context: Any
     started_at: str
     cwd: Optional[str]
     program: Optional[str]
@@ -486,3 +497,72 @@ class PodTemplate(TypedDict, total=False):
 
 class Error(TypedDict):
     error: Dict[str, Any]
+
+
+class _Context(TypedDict):
+    context_id: Id
+    agent: str
+    language: Language
+    state: Literal["idle", "busy", "ended"]
+    generation: int
+    round_id: Optional[str]
+    execution_id: Optional[str]
+    sandbox_id: Optional[str]
+    cwd: Optional[str]
+    created_at: str
+    last_used_at: str
+
+
+class Context(_Context, total=False):
+    reason: str
+
+
+class _Printed(TypedDict):
+    data: str
+    encoding: Encoding
+    total_bytes: int
+    truncated: bool
+
+
+class Printed(_Printed, total=False):
+    tail: str
+    tail_encoding: Encoding
+    omitted_bytes: int
+    next_offset: int
+    sha256: Optional[str]
+
+
+class ExecutionResult(TypedDict):
+    main: bool
+    data: Dict[str, Any]
+    capped: Dict[str, int]
+
+
+class ExecutionError(TypedDict):
+    name: str
+    value: str
+    traceback: str
+    frames: List[Dict[str, Any]]
+    frames_left_out: int
+
+
+class Execution(TypedDict):
+    execution_id: Id
+    context_id: Optional[str]
+    exec_id: Optional[str]
+    task_id: str
+    agent: str
+    language: Language
+    state: Literal["running", "finished"]
+    cause: Optional[str]
+    message: Optional[str]
+    exit_code: Optional[int]
+    execution_count: Optional[int]
+    stdout: Printed
+    stderr: Printed
+    results: List[ExecutionResult]
+    error: Optional[ExecutionError]
+    code_bytes: int
+    code_sha256: str
+    duration_ms: int
+    started_at: str

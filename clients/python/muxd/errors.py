@@ -231,6 +231,14 @@ class ShellEnded(SandboxError):
     code = "shell_ended"
 
 
+class ContextBusy(SandboxError):
+    code = "context_busy"
+
+
+class ContextEnded(SandboxError):
+    code = "context_ended"
+
+
 class PortNotAllowed(SandboxError):
     code = "port_not_allowed"
 
@@ -389,6 +397,8 @@ BY_CODE: Dict[str, Type[SandboxError]] = {
     "pty_not_allowed": PtyNotAllowed,
     "shell_busy": ShellBusy,
     "shell_ended": ShellEnded,
+    "context_busy": ContextBusy,
+    "context_ended": ContextEnded,
     "port_not_allowed": PortNotAllowed,
     "snapshot_failed": SnapshotFailed,
     "data_kept": DataKept,
@@ -434,6 +444,8 @@ __all__ = [
     "CommandExitException",
     "Conflict",
     "ConnectionLost",
+    "ContextBusy",
+    "ContextEnded",
     "Corrupt",
     "DataKept",
     "DirectoryNotEmpty",

@@ -54,6 +54,14 @@ export const OPERATIONS = {
   searchFile: { method: "POST", path: "/v1/agents/{agent}/fs/search", query: [], body: ["context", "gitignore", "ignore", "ignore_case", "limit", "path", "pattern", "regex", "task_id", "timeout_ms"] },
   globFile: { method: "POST", path: "/v1/agents/{agent}/fs/glob", query: [], body: ["cursor", "gitignore", "ignore", "limit", "path", "pattern", "task_id", "timeout_ms"] },
   startRound: { method: "POST", path: "/v1/agents/{agent}/rounds", query: [], body: ["argv", "artifacts", "command", "cwd", "env", "exec_id", "idle_timeout_ms", "limits", "pty", "shell", "stdin", "stdin_open", "task_id", "timeout_ms", "wait_ms", "yield_ms"] },
+  listContexts: { method: "GET", path: "/v1/agents/{agent}/contexts", query: [], body: [] },
+  createContext: { method: "POST", path: "/v1/agents/{agent}/contexts", query: [], body: ["cwd", "env", "language", "task_id"] },
+  getContext: { method: "GET", path: "/v1/agents/{agent}/contexts/{id}", query: [], body: [] },
+  deleteContext: { method: "DELETE", path: "/v1/agents/{agent}/contexts/{id}", query: ["task_id"], body: [] },
+  executeCode: { method: "POST", path: "/v1/agents/{agent}/contexts/{id}/executions", query: [], body: ["code", "exec_id", "task_id", "timeout_ms", "yield_ms"] },
+  interruptContext: { method: "POST", path: "/v1/agents/{agent}/contexts/{id}/interrupt", query: [], body: ["task_id"] },
+  resetContext: { method: "POST", path: "/v1/agents/{agent}/contexts/{id}/reset", query: [], body: ["env", "task_id"] },
+  executePython: { method: "POST", path: "/v1/agents/{agent}/python", query: [], body: ["code", "cwd", "env", "exec_id", "task_id", "timeout_ms", "yield_ms"] },
   listShells: { method: "GET", path: "/v1/agents/{agent}/shells", query: [], body: [] },
   endShell: { method: "DELETE", path: "/v1/agents/{agent}/shells/{name}", query: ["task_id"], body: [] },
   openTerminal: { method: "GET", path: "/v1/agents/{agent}/terminal", query: ["cols", "rows", "task"], body: [] },
@@ -78,6 +86,7 @@ export const OPERATIONS = {
   getRecording: { method: "GET", path: "/v1/recordings/{id}", query: [], body: [] },
   getRecordingEvents: { method: "GET", path: "/v1/recordings/{id}/events", query: ["from_ns", "after_seq", "limit"], body: [] },
   getRecordingScreen: { method: "GET", path: "/v1/recordings/{id}/screen", query: ["at_ns"], body: [] },
+  getExecution: { method: "GET", path: "/v1/executions/{id}", query: ["yield_ms"], body: [] },
   getRoundOutput: { method: "GET", path: "/v1/rounds/{id}/output", query: ["stream", "offset", "limit", "tail", "lines", "raw", "follow", "grep", "regex", "ignore_case"], body: [] },
   getRoundEvents: { method: "GET", path: "/v1/rounds/{id}/events", query: ["last_event_id"], body: [] },
   writeRoundStdin: { method: "POST", path: "/v1/rounds/{id}/stdin", query: [], body: ["data", "encoding", "eof", "offset"] },
@@ -182,7 +191,7 @@ export interface Snapshot {
   detail?: string | null;
 }
 
-export type ErrorCode = "internal" | "out_of_memory" | "system_error" | "invalid_request" | "invalid_config" | "too_large" | "not_found" | "unauthenticated" | "token_malformed" | "token_signature" | "token_expired" | "token_not_yet_valid" | "token_revoked" | "forbidden" | "reason_required" | "task_required" | "task_mismatch" | "conflict" | "bad_state" | "already_ended" | "try_again" | "rate_limited" | "limit_reached" | "timeout" | "cancelled" | "grant_ended" | "record_unavailable" | "disk_full" | "sandbox_create_failed" | "sandbox_create_timeout" | "sandbox_exec_timeout" | "program_not_found" | "program_not_executable" | "sandbox_transfer_timeout" | "sandbox_transfer_failed" | "file_not_found" | "file_permission_denied" | "not_a_file" | "not_a_directory" | "file_exists" | "directory_not_empty" | "file_changed" | "range_past_end" | "patch_refused" | "path_outside" | "path_not_allowed" | "locked" | "workspace_full" | "artifacts_full" | "base_unknown" | "no_git" | "port_unreachable" | "port_bad_answer" | "page_not_allowed" | "pty_not_allowed" | "shell_busy" | "shell_ended" | "port_not_allowed" | "snapshot_failed" | "data_kept" | "snapshot_differs" | "link_lost" | "protocol_error" | "version_unsupported" | "corrupt" | "address_in_use" | "permission_denied" | "unsupported" | "no_shell" | "no_end_of_input" | "missing_dependency" | "unavailable" | "sandbox_k8s_error" | "k8s_unreachable" | "k8s_tls_failed" | "k8s_unauthenticated" | "k8s_forbidden" | "k8s_conflict" | "k8s_invalid" | "k8s_field_dropped" | "k8s_gone" | "k8s_busy" | "end_of_file";
+export type ErrorCode = "internal" | "out_of_memory" | "system_error" | "invalid_request" | "invalid_config" | "too_large" | "not_found" | "unauthenticated" | "token_malformed" | "token_signature" | "token_expired" | "token_not_yet_valid" | "token_revoked" | "forbidden" | "reason_required" | "task_required" | "task_mismatch" | "conflict" | "bad_state" | "already_ended" | "try_again" | "rate_limited" | "limit_reached" | "timeout" | "cancelled" | "grant_ended" | "record_unavailable" | "disk_full" | "sandbox_create_failed" | "sandbox_create_timeout" | "sandbox_exec_timeout" | "program_not_found" | "program_not_executable" | "sandbox_transfer_timeout" | "sandbox_transfer_failed" | "file_not_found" | "file_permission_denied" | "not_a_file" | "not_a_directory" | "file_exists" | "directory_not_empty" | "file_changed" | "range_past_end" | "patch_refused" | "path_outside" | "path_not_allowed" | "locked" | "workspace_full" | "artifacts_full" | "base_unknown" | "no_git" | "port_unreachable" | "port_bad_answer" | "page_not_allowed" | "pty_not_allowed" | "shell_busy" | "shell_ended" | "context_busy" | "context_ended" | "port_not_allowed" | "snapshot_failed" | "data_kept" | "snapshot_differs" | "link_lost" | "protocol_error" | "version_unsupported" | "corrupt" | "address_in_use" | "permission_denied" | "unsupported" | "no_shell" | "no_end_of_input" | "missing_dependency" | "unavailable" | "sandbox_k8s_error" | "k8s_unreachable" | "k8s_tls_failed" | "k8s_unauthenticated" | "k8s_forbidden" | "k8s_conflict" | "k8s_invalid" | "k8s_field_dropped" | "k8s_gone" | "k8s_busy" | "end_of_file";
 
 export interface Exit {
   cause: "exit" | "timeout" | "killed" | "oom" | "lost" | "unknown" | "not_started" | "idle_timeout";
@@ -218,6 +227,7 @@ export interface Round {
     name: string;
     fresh: boolean;
   };
+  context?: unknown;
   exit: null | Exit;
   stdout: Stream;
   stderr: Stream;
@@ -505,4 +515,74 @@ export interface Error {
     request_id: Id;
     details?: Record<string, unknown>;
   };
+}
+
+export type Language = "python" | "javascript" | "bash";
+
+export interface Context {
+  context_id: Id;
+  agent: string;
+  language: Language;
+  state: "idle" | "busy" | "ended";
+  reason?: string;
+  generation: number;
+  round_id: string | null;
+  execution_id: string | null;
+  sandbox_id: string | null;
+  cwd: string | null;
+  created_at: string;
+  last_used_at: string;
+}
+
+export interface Printed {
+  data: string;
+  encoding: Encoding;
+  total_bytes: number;
+  truncated: boolean;
+  tail?: string;
+  tail_encoding?: Encoding;
+  omitted_bytes?: number;
+  next_offset?: number;
+  sha256?: string | null;
+}
+
+export interface ExecutionResult {
+  main: boolean;
+  data: Record<string, unknown>;
+  capped: Record<string, number>;
+}
+
+export interface ExecutionError {
+  name: string;
+  value: string;
+  traceback: string;
+  frames: {
+    file: string;
+    line: number;
+    function: string;
+    source: string;
+  }[];
+  frames_left_out: number;
+}
+
+export interface Execution {
+  execution_id: Id;
+  context_id: string | null;
+  exec_id: string | null;
+  task_id: string;
+  agent: string;
+  language: Language;
+  state: "running" | "finished";
+  cause: string | null;
+  message: string | null;
+  exit_code: number | null;
+  execution_count: number | null;
+  stdout: Printed;
+  stderr: Printed;
+  results: ExecutionResult[];
+  error: null | ExecutionError;
+  code_bytes: number;
+  code_sha256: string;
+  duration_ms: number;
+  started_at: string;
 }

@@ -37,7 +37,7 @@ type StreamName = (typeof STREAMS)[number];
 const SIGNALS: Record<string, number> = { HUP: 1, INT: 2, QUIT: 3, ILL: 4, TRAP: 5, ABRT: 6, BUS: 7, FPE: 8, KILL: 9, USR1: 10, SEGV: 11, USR2: 12, PIPE: 13, ALRM: 14, TERM: 15, XCPU: 24, XFSZ: 25, SYS: 31 };
 
 /** One stream of a round from its start to its end, over as many connections as that takes. */
-class Follower {
+export class Follower {
   readonly #client: Client;
   readonly #round: string;
   readonly #stream: StreamName;

@@ -1,6 +1,7 @@
 /** What both entries export. */
 export { VERSION } from "./api.js";
 export { CommandHandle, Commands, type CommandOptions } from "./commands.js";
+export { Execution, ExecutionError, OutputMessage, Result, type CodeContext, type RunCodeOptions } from "./contexts.js";
 export * from "./errors.js";
 export { FileNotFound as FileNotFoundError, NotFound as NotFoundError } from "./errors.js";
 export { Files, type Content, type ListOptions, type SearchOptions, type WriteOptions } from "./files.js";

@@ -230,6 +230,14 @@ export class ShellEnded extends SandboxError {
   static override readonly code: string = "shell_ended";
 }
 
+export class ContextBusy extends SandboxError {
+  static override readonly code: string = "context_busy";
+}
+
+export class ContextEnded extends SandboxError {
+  static override readonly code: string = "context_ended";
+}
+
 export class PortNotAllowed extends SandboxError {
   static override readonly code: string = "port_not_allowed";
 }
@@ -387,6 +395,8 @@ export const BY_CODE: ReadonlyMap<string, typeof SandboxError> = new Map<string,
   ["pty_not_allowed", PtyNotAllowed],
   ["shell_busy", ShellBusy],
   ["shell_ended", ShellEnded],
+  ["context_busy", ContextBusy],
+  ["context_ended", ContextEnded],
   ["port_not_allowed", PortNotAllowed],
   ["snapshot_failed", SnapshotFailed],
   ["data_kept", DataKept],

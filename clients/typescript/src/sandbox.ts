@@ -2,6 +2,7 @@
 import type { Agent, Snapshot } from "./api.js";
 import type { OperationName } from "./api.js";
 import { Commands } from "./commands.js";
+import { Code } from "./contexts.js";
 import { NotFound } from "./errors.js";
 import { Files } from "./files.js";
 import { Client, type ClientOptions } from "./http.js";
@@ -27,7 +28,7 @@ const PATIENCE = 120_000;
 
 type Self<O, S> = { new (agent: string, client: Client, envs?: Record<string, string>, own?: boolean): S; transport(options: O): Transport };
 
-export class BaseSandbox {
+export class BaseSandbox extends Code {
   readonly sandboxId: string;
   readonly commands: Commands;
   readonly files: Files;
@@ -37,6 +38,7 @@ export class BaseSandbox {
   readonly #own: boolean;
 
   constructor(agent: string, client: Client, envs: Record<string, string> = {}, own = false) {
+    super(agent, client);
     this.sandboxId = agent;
     this.#client = client;
     this.#own = own;

@@ -34,7 +34,7 @@ struct fields {
 	bool round; /* not START */
 };
 
-static int check_name(const struct schema *s, const struct schema_at *at, const json_t *v)
+int body_check_name(const struct schema *s, const struct schema_at *at, const json_t *v)
 {
 	struct err why = {0};
 
@@ -57,7 +57,7 @@ static bool env_name_ok(const char *s)
 	return *s == '\0';
 }
 
-static int check_env(const struct schema *s, const struct schema_at *at, const json_t *o)
+int body_check_env(const struct schema *s, const struct schema_at *at, const json_t *o)
 {
 	static const struct schema_field text = {.kind = SCHEMA_TEXT};
 	const char *key;
@@ -77,7 +77,7 @@ static int check_env(const struct schema *s, const struct schema_at *at, const j
 	return 0;
 }
 
-static int check_timeout(const struct schema *s, const struct schema_at *at, const json_t *v)
+int body_check_timeout(const struct schema *s, const struct schema_at *at, const json_t *v)
 {
 	const struct round_limits *l = s->limit;
 	uint64_t most = l->timeout_max_ns / NS_PER_MS;
@@ -186,14 +186,14 @@ static const struct schema_field fields[] = {
     {"wait_ms", SCHEMA_INTEGER, false, 0, MS_MAX, NULL, SCHEMA_TO(struct fields, wait_ms)},
     {"yield_ms", SCHEMA_INTEGER, false, 0, MS_MAX, NULL, SCHEMA_TO(struct fields, yield_ms)},
     {"limits", SCHEMA_OBJECT, false, 0, 0, check_limits, 0},
-    [ROUND_ALONE] = {"task_id", SCHEMA_TEXT, false, 1, 0, check_name, SCHEMA_TO(struct fields, task)},
-    {"exec_id", SCHEMA_TEXT, false, 1, 0, check_name, SCHEMA_TO(struct fields, exec_id)},
+    [ROUND_ALONE] = {"task_id", SCHEMA_TEXT, false, 1, 0, body_check_name, SCHEMA_TO(struct fields, task)},
+    {"exec_id", SCHEMA_TEXT, false, 1, 0, body_check_name, SCHEMA_TO(struct fields, exec_id)},
     {"argv", SCHEMA_LIST, false, 1, 0, check_argv, SCHEMA_TO(struct fields, argv)},
     {"command", SCHEMA_TEXT, false, 1, 0, NULL, SCHEMA_TO(struct fields, command)},
     {"cwd", SCHEMA_TEXT, false, 1, 0, NULL, SCHEMA_TO(struct fields, cwd)},
-    {"env", SCHEMA_OBJECT, false, 0, 0, check_env, SCHEMA_TO(struct fields, env)},
-    {"timeout_ms", SCHEMA_INTEGER, false, 1, MS_MAX, check_timeout, SCHEMA_TO(struct fields, timeout_ms)},
-    {"idle_timeout_ms", SCHEMA_INTEGER, false, 1, MS_MAX, check_timeout, SCHEMA_TO(struct fields, idle_ms)},
+    {"env", SCHEMA_OBJECT, false, 0, 0, body_check_env, SCHEMA_TO(struct fields, env)},
+    {"timeout_ms", SCHEMA_INTEGER, false, 1, MS_MAX, body_check_timeout, SCHEMA_TO(struct fields, timeout_ms)},
+    {"idle_timeout_ms", SCHEMA_INTEGER, false, 1, MS_MAX, body_check_timeout, SCHEMA_TO(struct fields, idle_ms)},
     {"stdin_open", SCHEMA_BOOL, false, 0, 0, NULL, SCHEMA_TO(struct fields, stdin_open)},
     {"pty", SCHEMA_OBJECT, false, 0, 0, check_pty, SCHEMA_TO(struct fields, pty)},
     {"file", SCHEMA_OBJECT, false, 0, 0, check_file, SCHEMA_TO(struct fields, file)},
@@ -222,25 +222,43 @@ static int take_argv(struct round_body *b, const json_t *a, size_t *bytes)
 	return 0;
 }
 
-static int take_env(struct round_body *b, const json_t *o, size_t *bytes)
+int body_env(const json_t *o, char ***out)
 {
+	char **env = calloc(json_object_size(o) + 1, sizeof(*env));
 	const char *key;
 	json_t *v;
 	size_t i = 0;
 
-	if (!o)
-		return 0;
-	b->env = calloc(json_object_size(o) + 1, sizeof(*b->env));
-	if (!b->env)
+	if (!env)
 		return ERR_NOMEM;
 	json_object_foreach((json_t *)(uintptr_t)o, key, v)
 	{
-		if (asprintf(&b->env[i], "%s=%s", key, json_string_value(v)) < 0) {
-			b->env[i] = NULL;
+		if (asprintf(&env[i], "%s=%s", key, json_string_value(v)) < 0) {
+			env[i] = NULL;
+			body_env_free(env);
 			return ERR_NOMEM;
 		}
-		*bytes += strlen(b->env[i++]) + 1;
+		i++;
 	}
+	*out = env;
+	return 0;
+}
+
+void body_env_free(char **env)
+{
+	for (size_t i = 0; env && env[i]; i++)
+		free(env[i]);
+	free(env);
+}
+
+static int take_env(struct round_body *b, const json_t *o, size_t *bytes)
+{
+	if (!o)
+		return 0;
+	if (body_env(o, &b->env))
+		return ERR_NOMEM;
+	for (size_t i = 0; b->env[i]; i++)
+		*bytes += strlen(b->env[i]) + 1;
 	b->spec.env = (const char *const *)b->env;
 	return 0;
 }
@@ -425,9 +443,7 @@ void round_body_finish(struct round_body *b)
 {
 	if (!b)
 		return;
-	for (size_t i = 0; b->env && b->env[i]; i++)
-		free(b->env[i]);
-	free(b->env);
+	body_env_free(b->env);
 	free((void *)b->argv);
 	free(b->stdin_bytes);
 	free(b->file_path);

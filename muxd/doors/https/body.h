@@ -44,6 +44,16 @@ int round_body_parse(const void *p, size_t n, const struct round_limits *l, stru
 int start_body_parse(const void *p, size_t n, const struct round_limits *l, struct round_body *out, struct err *e);
 void round_body_finish(struct round_body *b); /* NULL-safe */
 
+/* For the tables of other bodies (base/schema.h); the limit of the last is a struct round_limits. */
+struct schema;
+struct schema_at;
+int body_check_name(const struct schema *s, const struct schema_at *at, const json_t *v); /* of a task, an exec_id */
+int body_check_env(const struct schema *s, const struct schema_at *at, const json_t *o);
+int body_check_timeout(const struct schema *s, const struct schema_at *at, const json_t *v);
+/* {name: value} as "name=value", NULL-ended; to be freed by the other. ERR_NOMEM. */
+int body_env(const json_t *o, char ***out);
+void body_env_free(char **env); /* NULL-safe */
+
 /* A path: a text, or {"base64": ...} for one that is not UTF-8. *out: to be freed. ERR_INVAL, ERR_NOMEM. */
 int body_path(const json_t *v, char **out);
 /*

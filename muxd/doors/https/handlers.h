@@ -41,6 +41,9 @@ void rest_lock_renew(struct http_exchange *x);
 void rest_lock_release(struct http_exchange *x);
 void rest_shell_list(struct http_exchange *x);
 void rest_shell_end(struct http_exchange *x);
+/* contexts.c */
+void rest_context(struct http_exchange *x);
+void rest_execution(struct http_exchange *x);
 /* output.c */
 void rest_round_output(struct http_exchange *x);
 /* events.c */
@@ -89,6 +92,8 @@ void rest_metrics_show(struct http_exchange *x);
 /* The browser door's WebSocket routes, asked for by plain HTTP. */
 void rest_websocket(struct http_exchange *x);
 
+/* How long an answer is waited for, as the configuration bounds it; wait_ms < 0: it was not said. */
+uint64_t rest_wait_ns(const struct http_exchange *x, int64_t wait_ms);
 /* The body as a JSON object, whose keys are the caller's to check; *out NULL when it is empty. */
 int rest_body_any(struct http_exchange *x, json_t **out, struct err *e);
 /* The body as a JSON object with these keys alone; *out NULL when it is empty and that is allowed. */

@@ -64,9 +64,19 @@ void rest_round_start(struct http_exchange *x)
 	round_body_finish(&body);
 }
 
+uint64_t rest_wait_ns(const struct http_exchange *x, int64_t wait_ms)
+{
+	struct round_limits l;
+	uint64_t ns = (uint64_t)wait_ms * NS_PER_MS;
+
+	round_limits_from_conf(hub_conf(x->hub), &l);
+	if (wait_ms < 0)
+		return l.wait_default_ns;
+	return ns < l.wait_max_ns ? ns : l.wait_max_ns;
+}
+
 void rest_round_show(struct http_exchange *x)
 {
-	uint64_t max = hub_conf(x->hub)->round_wait_max_ns;
 	int64_t most = INT64_C(365) * 24 * 3600 * 1000, wait_ms = 0;
 	struct err e = {0};
 	int rc = http_query_int(x, "wait_ms", 0, most, &wait_ms, &e);
@@ -80,9 +90,7 @@ void rest_round_show(struct http_exchange *x)
 		http_reply_error(x, rc, &e);
 		return;
 	}
-	x->wait_ns = (uint64_t)wait_ms * NS_PER_MS;
-	if (x->wait_ns > max)
-		x->wait_ns = max;
+	x->wait_ns = rest_wait_ns(x, wait_ms);
 	broker_round_wait(x->hub, &x->rq, &x->object, x->wait_ns, round_waited, x);
 }
 

@@ -9,6 +9,7 @@ from ..connection import ConnectionConfig, config_of
 from ..errors import NotFound
 from ..types import SandboxInfo, SnapshotInfo, duration, milliseconds, sandbox_info, snapshot_info
 from .commands import AsyncCommands
+from .contexts import AsyncCode
 from .files import AsyncFiles
 from .http import AsyncClient
 from .pty import AsyncPty
@@ -17,7 +18,7 @@ S = TypeVar("S", bound="AsyncSandbox")
 CREATE_TIMEOUT = 120.0  # seconds
 
 
-class AsyncSandbox:
+class AsyncSandbox(AsyncCode):
     """
     A sandbox, by the name of its agent. `with AsyncSandbox.create()` ends it, if the name was made up for it: nobody else has it.
     A named agent's sandbox and workspace stay; kill() ends them.

@@ -12,6 +12,7 @@ from ..connection import ConnectionConfig, config_of
 from ..errors import NotFound
 from ..types import SandboxInfo, SnapshotInfo, duration, milliseconds, sandbox_info, snapshot_info
 from .commands import Commands
+from .contexts import Code
 from .files import Files
 from .http import Client
 from .pty import Pty
@@ -20,7 +21,7 @@ S = TypeVar("S", bound="Sandbox")
 CREATE_TIMEOUT = 120.0  # seconds
 
 
-class Sandbox:
+class Sandbox(Code):
     """
     A sandbox, by the name of its agent. `with Sandbox.create()` ends it, if the name was made up for it: nobody else has it.
     A named agent's sandbox and workspace stay; kill() ends them.

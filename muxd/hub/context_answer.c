@@ -1,0 +1,212 @@
+#include "muxd/hub/context_answer.h"
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/text.h"
+#include "muxd/hub/contexts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define MEDIA_MAX 100
+
+struct told {
+	struct buf text[2];
+	int64_t total[2];
+	size_t room, shown; /* bytes of text and of results that there is room for */
+	bool cut[2];
+	json_t *results, *error, *count, *cause, *message;
+};
+
+/* ---- its parts */
+
+static json_t *text_of(const json_t *o, const char *key, size_t max)
+{
+	const json_t *v = json_object_get(o, key);
+	const char *s = json_string_value(v) ?: "";
+
+	return json_stringn(s, text_cut(s, json_string_length(v), max));
+}
+
+static void take_text(struct told *t, int which, const json_t *o)
+{
+	const json_t *text = json_object_get(o, "text"), *coded = json_object_get(o, "base64");
+	const uint8_t *p = (const uint8_t *)json_string_value(text);
+	size_t n = json_string_length(text), fits;
+	uint8_t *owned = NULL;
+
+	if (!p && json_is_string(coded) &&
+	    base64_decode(json_string_value(coded), json_string_length(coded), false, &owned, &n) == 0)
+		p = owned;
+	if (p) {
+		fits = text_cut(p, n, t->room);
+		t->cut[which] = t->cut[which] || fits < n;
+		t->room = fits < n ? 0 : t->room - fits;
+		if (buf_append(&t->text[which], p, fits))
+			t->cut[which] = true;
+		t->total[which] += (int64_t)n;
+	}
+	free(owned);
+}
+
+/* RFC 6838, 4.2 */
+static bool is_media(const char *s)
+{
+	static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.+-_!#$&^";
+	size_t type = strspn(s, allowed), sub = s[type] == '/' ? strspn(s + type + 1, allowed) : 0;
+
+	return type && sub && type + 1 + sub == strlen(s) && strlen(s) <= MEDIA_MAX;
+}
+
+/* JSON stands there as JSON; as its text where it is none. */
+static json_t *value_of(const char *media, const json_t *v)
+{
+	json_t *inner = NULL;
+
+	if (strcmp(media, "application/json") == 0)
+		(void)json_parse(json_string_value(v), json_string_length(v), CONTEXT_SHOWN_MAX, &inner, NULL);
+	return inner ? inner : json_stringn(json_string_value(v), json_string_length(v));
+}
+
+static void take_result(struct told *t, const json_t *o)
+{
+	json_t *data = json_object(), *capped = json_object(), *v;
+	const char *media;
+
+	json_object_foreach(json_object_get(o, "data"), media, v)
+	{
+		size_t n = json_string_length(v);
+
+		if (!json_is_string(v) || !is_media(media) || json_object_size(data) >= CONTEXT_RESULTS_MAX)
+			continue;
+		if (n > CONTEXT_SHOWN_MAX || n > t->shown) {
+			json_object_set_new(capped, media, json_integer((json_int_t)n));
+			continue;
+		}
+		t->shown -= n;
+		json_object_set_new(data, media, value_of(media, v));
+	}
+	json_object_foreach(json_object_get(o, "capped"), media,
+			    v) if (json_is_integer(v) && json_integer_value(v) >= 0 && is_media(media) &&
+				   json_object_size(capped) < CONTEXT_RESULTS_MAX) json_object_set(capped, media, v);
+	json_array_append_new(t->results, json_pack("{s:b,s:o,s:o}", "main", json_is_true(json_object_get(o, "main")),
+						    "data", data, "capped", capped));
+}
+
+static json_t *frame_of(const json_t *f)
+{
+	return json_pack("{s:o,s:I,s:o,s:o}", "file", text_of(f, "file", 4096), "line",
+			 json_integer_value(json_object_get(f, "line")), "function", text_of(f, "function", 256),
+			 "source", text_of(f, "source", 1024));
+}
+
+static void take_error(struct told *t, const json_t *o)
+{
+	json_t *frames = json_array();
+	const json_t *from = json_object_get(o, "frames");
+
+	for (size_t i = 0; i < json_array_size(from) && i < CONTEXT_FRAMES_MAX; i++)
+		json_array_append_new(frames, frame_of(json_array_get(from, i)));
+	json_decref(t->error);
+	t->error = json_pack("{s:o,s:o,s:o,s:o,s:I}", "name", text_of(o, "name", 256), "value",
+			     text_of(o, "value", CONTEXT_TRACEBACK_MAX / 4), "traceback",
+			     text_of(o, "traceback", CONTEXT_TRACEBACK_MAX), "frames", frames, "frames_left_out",
+			     json_integer_value(json_object_get(o, "frames_left_out")));
+}
+
+/* The interpreter's word, then that of who looked after its time. */
+static const char *cause_of(const json_t *o)
+{
+	static const char *const causes[][2] = {{"done", "ok"},
+						{"error", "error"},
+						{"interrupted", "interrupted"},
+						{"timeout", NULL},
+						{"context_died", NULL}};
+	const char *cause = json_get_text(o, "cause"), *status = json_get_text(o, "status");
+
+	for (size_t i = 0; i < sizeof(causes) / sizeof(causes[0]); i++)
+		if (strcmp(cause, causes[i][0]) == 0 || (causes[i][1] && strcmp(status, causes[i][1]) == 0))
+			return causes[i][0];
+	return NULL;
+}
+
+static void take_end(struct told *t, const json_t *o)
+{
+	static const char *const totals[] = {"stdout_bytes", "stderr_bytes"};
+	const char *cause = cause_of(o);
+	const json_t *count = json_object_get(o, "count");
+
+	for (int i = 0; i < 2; i++) {
+		int64_t n = json_integer_value(json_object_get(o, totals[i]));
+
+		t->total[i] = n > t->total[i] ? n : t->total[i];
+	}
+	if (cause) {
+		json_decref(t->cause);
+		t->cause = json_string(cause);
+	}
+	if (json_is_integer(count)) {
+		json_decref(t->count);
+		t->count = json_integer(json_integer_value(count));
+	}
+	if (*json_get_text(o, "message")) {
+		json_decref(t->message);
+		t->message = text_of(o, "message", 200);
+	}
+}
+
+/* ---- its lines */
+
+static void take_line(struct told *t, const uint8_t *p, size_t n)
+{
+	const char *type;
+	json_t *o = NULL;
+
+	if (!n || *p != '{' || json_parse(p, n, n, &o, NULL))
+		return;
+	type = json_get_text(o, "type");
+	if (strcmp(type, "stdout") == 0)
+		take_text(t, 0, o);
+	else if (strcmp(type, "stderr") == 0)
+		take_text(t, 1, o);
+	else if (strcmp(type, "result") == 0 && json_array_size(t->results) < CONTEXT_RESULTS_MAX)
+		take_result(t, o);
+	else if (strcmp(type, "error") == 0)
+		take_error(t, o);
+	else if (strcmp(type, "end") == 0)
+		take_end(t, o);
+	json_decref(o);
+}
+
+static json_t *stream_json(const struct told *t, int i)
+{
+	const uint8_t *p = buf_ptr(&t->text[i]);
+	size_t n = buf_len(&t->text[i]);
+	json_t *o = json_object();
+
+	if (json_set_bytes(o, "data", "encoding", p ? p : (const uint8_t *)"", n)) {
+		json_decref(o);
+		return NULL;
+	}
+	json_object_set_new(o, "total_bytes", json_integer((json_int_t)t->total[i]));
+	json_object_set_new(o, "truncated", json_boolean(t->cut[i] || t->total[i] > (int64_t)n));
+	return o;
+}
+
+json_t *context_answer(const uint8_t *p, size_t n)
+{
+	struct told t = {.room = CONTEXT_TEXT_MAX, .shown = CONTEXT_ALL_SHOWN_MAX, .results = json_array()};
+	const uint8_t *end, *last = p + (n < CONTEXT_OUTPUT_MAX ? n : CONTEXT_OUTPUT_MAX);
+	json_t *answer;
+
+	for (int i = 0; i < 2; i++)
+		buf_init(&t.text[i], CONTEXT_TEXT_MAX);
+	for (; p < last && (end = memchr(p, '\n', (size_t)(last - p))); p = end + 1)
+		take_line(&t, p, (size_t)(end - p));
+	answer = json_pack("{s:o,s:o,s:o,s:o?,s:o?,s:o?,s:o?}", "stdout", stream_json(&t, 0), "stderr",
+			   stream_json(&t, 1), "results", t.results, "error", t.error, "execution_count", t.count,
+			   "cause", t.cause, "message", t.message);
+	for (int i = 0; i < 2; i++)
+		buf_finish(&t.text[i]);
+	return answer;
+}
