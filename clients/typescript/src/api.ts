@@ -576,6 +576,12 @@ export interface Error {
     message: string;
     hint: string;
     request_id: Id;
-    details?: Record<string, unknown>;
+    details?: {
+      kubernetes?: {
+        code: number;
+        reason: string;
+        message: string;
+      };
+    };
   };
 }
