@@ -131,7 +131,7 @@ enum err_code {
 
 #define ERR_MESSAGE_MAX 400
 
-/* What Kubernetes said, where it refused: the Status of its API server (metav1.Status). */
+/* The Status of Kubernetes' API server (metav1.Status), where it refused. */
 struct err_kube {
 	int code;        /* of HTTP; 0: it is no refusal of Kubernetes */
 	unsigned at;     /* where its own words begin in the message */

@@ -63,12 +63,12 @@ static void heads_are_judged(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		int rc = api_head_read(cases[i].text, strlen(cases[i].text), 0, &head, &e);
+		int rc = api_head_read(cases[i].text, strlen(cases[i].text), 0, NULL, &head, &e);
 
 		if (cases[i].status ? rc >= 0 || head.status != cases[i].status : rc != 1 || head.routed)
 			fail_msg("%s: %d, status %d", cases[i].text, rc, head.status);
 	}
-	assert_int_equal(api_head_read("GET / HTTP/1.1\r\n" H "X: a\0b\r\n\r\n", 35, 0, &head, &e), ERR_INVAL);
+	assert_int_equal(api_head_read("GET / HTTP/1.1\r\n" H "X: a\0b\r\n\r\n", 35, 0, NULL, &head, &e), ERR_INVAL);
 }
 
 /* In pieces: what is fine is fine to its end, and what is not is never said to be. */
@@ -83,7 +83,7 @@ static void pieces_change_nothing(void **state)
 		for (size_t n = 1; n <= whole && rc == 0 && !unfit; n++) {
 			struct api_head head;
 
-			rc = api_head_read(cases[i].text, n, seen, &head, NULL);
+			rc = api_head_read(cases[i].text, n, seen, NULL, &head, NULL);
 			unfit = head.unfit;
 			seen = n;
 			if (rc == 1 && memcmp(cases[i].text + whole - 4, "\r\n\r\n", 4) == 0 && n < whole)
@@ -104,19 +104,19 @@ static void bounds_hold(void **state)
 
 	(void)state;
 	memset(text + n, 'a', API_HEAD_MAX);
-	assert_int_equal(api_head_read(text, n + API_HEAD_MAX, 0, &head, NULL), 0);
+	assert_int_equal(api_head_read(text, n + API_HEAD_MAX, 0, NULL, &head, NULL), 0);
 	assert_true(head.unfit); /* to be collected, since the router takes longer ones */
 	memcpy(text + n, "X: ", 3);
 	memcpy(text + n + API_HEAD_MAX, "\r\n\r\n", 4);
-	assert_int_equal(api_head_read(text, n + API_HEAD_MAX + 4, 0, &head, NULL), ERR_TOO_LARGE);
+	assert_int_equal(api_head_read(text, n + API_HEAD_MAX + 4, 0, NULL, &head, NULL), ERR_TOO_LARGE);
 	assert_int_equal(head.status, 431);
 	for (int i = 0; i < API_FIELDS_MAX; i++)
 		at += (size_t)sprintf(text + at, "A: %d\r\n", i);
 	memcpy(text + at, "\r\n", 2);
-	assert_int_equal(api_head_read(text, at + 2, 0, &head, NULL), ERR_TOO_LARGE);
+	assert_int_equal(api_head_read(text, at + 2, 0, NULL, &head, NULL), ERR_TOO_LARGE);
 	assert_int_equal(head.status, 431);
 	memcpy(text + at, "X-Sandbox-ID: demo\r\n\r\n", 22);
-	assert_int_equal(api_head_read(text, at + 22, 0, &head, NULL), 1);
+	assert_int_equal(api_head_read(text, at + 22, 0, NULL, &head, NULL), 1);
 	assert_true(head.routed);
 }
 
