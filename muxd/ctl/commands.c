@@ -9,6 +9,7 @@ const struct ctl_command *const ctl_commands[] = {
     grant_commands,
     exec_commands,
     round_commands,
+    round_live_commands,
     transfer_commands,
     fs_commands,
     artifact_commands,
