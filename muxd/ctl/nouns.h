@@ -13,6 +13,7 @@ extern const struct ctl_command round_commands[];
 extern const struct ctl_command round_live_commands[];
 extern const struct ctl_command transfer_commands[];
 extern const struct ctl_command fs_commands[];
+extern const struct ctl_command edit_commands[];
 extern const struct ctl_command artifact_commands[];
 extern const struct ctl_command session_commands[];
 extern const struct ctl_command sandbox_commands[];
