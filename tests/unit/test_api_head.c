@@ -5,6 +5,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -120,9 +121,55 @@ static void bounds_hold(void **state)
 	assert_true(head.routed);
 }
 
+static void one_port_may_be_served_here(void **state)
+{
+	static const struct {
+		const char *target, *fields;
+		int rc;
+		bool served, routed;
+	} asked[] = {
+	    {"/list/a", "X-Sandbox-ID: a\r\n", 1, true, false},
+	    {"/list/a", "X-Sandbox-ID: a\r\nX-Sandbox-Port: 8888\r\n", 1, true, false},
+	    {"/list/a", "X-Sandbox-ID: a\r\nX-Sandbox-Port: 8889\r\n", 1, false, true},
+	    {"/list/a", "X-Sandbox-ID: a\r\nX-Sandbox-Port: 8888\r\nX-Sandbox-Port: 80\r\n", 1, false, true},
+	    {"/list/a", "X-Sandbox-Port: 8888\r\n", 1, false, false},
+	    {"http://h/list/a", "X-Sandbox-ID: a\r\n", ERR_INVAL, false, false},
+	    {"/list/a..%2F..b/...", "X-Sandbox-ID: a\r\n", 1, true, false},
+	    {"/list/x?y=/../", "X-Sandbox-ID: a\r\n", 1, true, false},
+	    {"/list/..", "X-Sandbox-ID: a\r\n", ERR_PATH_OUTSIDE, false, false},
+	    {"/list/%2e%2E/x", "X-Sandbox-ID: a\r\n", ERR_PATH_OUTSIDE, false, false},
+	    {"/list%2f.%2e%2Fx", "X-Sandbox-ID: a\r\n", ERR_PATH_OUTSIDE, false, false},
+	    {"/list/..?x", "X-Sandbox-ID: a\r\n", ERR_PATH_OUTSIDE, false, false},
+	    {"/list/..", "X-Sandbox-ID: a\r\nX-Sandbox-Port: 80\r\n", 1, false, true},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(asked) / sizeof(asked[0]); i++) {
+		struct api_head head;
+		struct err e = {0};
+		char text[512];
+		int n = snprintf(text, sizeof(text), "GET %s HTTP/1.1\r\nHost: h\r\n%s\r\n", asked[i].target,
+				 asked[i].fields);
+
+		assert_int_equal(api_head_read(text, (size_t)n, 0, "8888", &head, &e), asked[i].rc);
+		if (asked[i].rc == 1) {
+			assert_int_equal(head.served, asked[i].served);
+			assert_int_equal(head.routed, asked[i].routed);
+		}
+		/* switched off all of them are routed */
+		if (strstr(asked[i].fields, "X-Sandbox-ID") &&
+		    api_head_read(text, (size_t)n, 0, NULL, &head, NULL) == 1)
+			assert_true(head.routed && !head.served);
+		/* a part of it is nobody's yet */
+		assert_int_equal(api_head_read(text, (size_t)n - 2, 0, "8888", &head, NULL), 0);
+		assert_false(head.routed);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(one_port_may_be_served_here),
 	    cmocka_unit_test(heads_are_judged),
 	    cmocka_unit_test(pieces_change_nothing),
 	    cmocka_unit_test(bounds_hold),
