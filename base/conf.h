@@ -145,6 +145,7 @@ struct conf {
 	uint64_t lease_ttl_ns, lease_ttl_max_ns, lease_wait_ns, lease_retain_ns;
 	uint64_t run_timeout_ns, run_timeout_max_ns; /* leases.run_timeout, .run_timeout_max */
 	/* router.* */
+	bool router_runtime;
 	char *router_ports; /* base/ports.h; "": none */
 	uint64_t router_answer_timeout_ns, router_idle_timeout_ns;
 	/* sandbox.* */

@@ -244,6 +244,8 @@ static const struct conf_key keys[] = {
      "The longest timeout a run or one of its steps may ask for."},
     {"router.ports", CONF_STRING, AT(router_ports), "1024-65535", 0, 0, NULL, check_ports,
      "Ports in sandboxes that may be connected to: numbers and ranges, as 3000,8000-8999. Empty: none."},
+    {"router.runtime", CONF_BOOL, AT(router_runtime), "false", 0, 0, NULL, NULL,
+     "Answer port 8888 of sandboxes here, with the calls of agent-sandbox's runtime (docs/agent-sandbox.md)."},
     {"router.answer_timeout", CONF_DURATION, AT(router_answer_timeout_ns), "5m", NS_PER_SEC, DAY, NULL, NULL,
      "How long a server in a sandbox may take until its answer begins."},
     {"router.idle_timeout", CONF_DURATION, AT(router_idle_timeout_ns), "1h", NS_PER_SEC, 30 * DAY, NULL, NULL,

@@ -77,6 +77,7 @@ static void err_fill(struct err *e, int code, const char *suffix, const char *fm
 		text_format(text + n, sizeof(text) - n, ": %s", suffix);
 	visible_put(e->message, sizeof(e->message), text, strlen(text), 0);
 	e->code = code;
+	e->kube = (struct err_kube){0};
 }
 
 int err_set(struct err *e, int code, const char *fmt, ...)
@@ -89,6 +90,21 @@ int err_set(struct err *e, int code, const char *fmt, ...)
 	err_fill(e, code, NULL, fmt, ap);
 	va_end(ap);
 	return code;
+}
+
+int err_again(struct err *e, int rc, const struct err *why, const char *head)
+{
+	const struct err_kube kube = why ? why->kube : (struct err_kube){0};
+	size_t was = why ? strlen(why->message) : 0, is;
+
+	if (!e)
+		return rc;
+	err_set(e, rc, "%s%s%s", head ? head : "", head ? ": " : "", was ? why->message : err_name(rc));
+	is = strlen(e->message);
+	e->kube = kube;
+	if (head && kube.code)
+		e->kube.at = is > was && is - was + kube.at < is ? (unsigned)(is - was) + kube.at : (unsigned)is;
+	return rc;
 }
 
 static int err_from_errno(int errnum)

@@ -139,9 +139,17 @@ enum err_code {
 
 #define ERR_MESSAGE_MAX 400
 
+/* The Status of Kubernetes' API server (metav1.Status), where it refused. */
+struct err_kube {
+	int code;        /* of HTTP; 0: it is no refusal of Kubernetes */
+	unsigned at;     /* where its own words begin in the message */
+	char reason[48]; /* "Forbidden"; "" where there is none */
+};
+
 struct err {
 	int code;                      /* ERR_*, 0 = none */
 	char message[ERR_MESSAGE_MAX]; /* one sentence: what was wrong, where; no secrets */
+	struct err_kube kube;
 };
 
 /* Stable name ("token_expired"); "ok" for 0, "internal" for a number not in the table. Never NULL. */
@@ -154,7 +162,12 @@ int err_by_name(const char *name);
 
 /* Fill e (NULL allowed) and return code, so that callers write `return err_set(e, ERR_INVAL, "...")`. */
 int err_set(struct err *e, int code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-/* The same for a failed system call: maps errno (ENOSPC, EADDRINUSE, EACCES, ENOMEM ...), appends strerror. */
+/*
+ * The error why once more, with code rc, behind "head: " (NULL: without). Where why is NULL or says nothing the message
+ * is the code's name. What Kubernetes said goes along.
+ */
+int err_again(struct err *e, int rc, const struct err *why, const char *head);
+/* err_set() for a failed system call: maps errno (ENOSPC, EADDRINUSE, EACCES, ENOMEM ...), appends strerror. */
 int err_sys(struct err *e, int errnum, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
 #ifdef __clang_analyzer__

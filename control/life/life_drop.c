@@ -69,7 +69,7 @@ static int life_drop_on_dropped(struct life_agent *a, int rc, const struct err *
 	struct life_run *r = a->run;
 
 	if (rc && rc != ERR_NOT_FOUND) /* the reconciler tries again */
-		err_set(&r->failed, rc, "%.390s", e && e->message[0] ? e->message : err_name(rc));
+		err_again(&r->failed, rc, e, NULL);
 	else
 		r->snap.status = SNAP_DROPPED;
 	/* Of no moment was that the snapshot: as one that was not taken. */

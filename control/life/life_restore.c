@@ -35,7 +35,7 @@ static int life_restore_on_put_back(struct life_agent *a, int rc, const struct e
 		return RESTORE_OVER;
 	}
 	/* The workspace that was there is there still. */
-	err_set(&a->run->failed, rc, "%.390s", e && e->message[0] ? e->message : err_name(rc));
+	err_again(&a->run->failed, rc, e, NULL);
 	life_count_failure(a->life, rc);
 	next->workspace = a->run->before.workspace;
 	next->snapshot = a->run->before.snapshot;

@@ -27,7 +27,7 @@ enum start_step {
 /* The row says what went wrong, and whoever waits for the sandbox hears it. */
 static int start_failed(struct life_agent *a, int rc, const struct err *e)
 {
-	err_set(&a->run->failed, rc, "%s", e && e->message[0] ? e->message : err_name(rc));
+	err_again(&a->run->failed, rc, e, NULL);
 	life_count_failure(a->life, rc);
 	return START_FAILED;
 }

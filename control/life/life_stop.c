@@ -83,7 +83,7 @@ static int life_stop_on_looked(struct life_agent *a, int rc, const struct err *e
 	struct life_run *r = a->run;
 
 	if (rc && rc != ERR_NOT_FOUND) {
-		err_set(&r->failed, rc, "%.300s", e && e->message[0] ? e->message : err_name(rc));
+		err_again(&r->failed, rc, e, NULL);
 		return stop_back(a, "its backend cannot be asked", r->failed.message);
 	}
 	r->runs = !rc && r->info.state == SANDBOX_RUNNING;

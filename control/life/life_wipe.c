@@ -53,7 +53,7 @@ static void note_left(struct life_run *r, int rc, const struct err *e)
 	if (rc == ERR_DATA_KEPT)
 		sandbox_kept_add(&r->failed, e);
 	else if (!r->failed.code)
-		err_set(&r->failed, rc, "%s", e && e->message[0] ? e->message : err_name(rc));
+		err_again(&r->failed, rc, e, NULL);
 }
 
 static bool add_one(struct life_run *r, const struct id *id)

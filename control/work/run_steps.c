@@ -197,7 +197,7 @@ static void run_steps_on_step(void *arg, int rc, const struct err *e, const stru
 	r->last_rc = rc;
 	r->last_e = (struct err){0};
 	if (rc)
-		err_set(&r->last_e, rc, "%s", e ? e->message : err_name(rc));
+		err_again(&r->last_e, rc, e, NULL);
 	json_array_append_new(r->results, result_json(&s, &r->last, rc ? r->last_e.message : NULL));
 	r->step++;
 	r->taking = 0;

@@ -22,6 +22,7 @@ static const struct ctl_option exec_options[] = {
     {"command", 'c', "TEXT", "A shell command line instead of an argument list."},
     {"interactive", 'i', NULL, "Pass the standard input on (always so, unless -n)."},
     {"tty", 't', NULL, "Make it a terminal; without a command: a login shell."},
+    {"detach", 'd', NULL, "Start it, print its round id, and leave; without -i its input is empty."},
     {"no-stdin", 'n', NULL, "Give it an empty standard input."},
     {"escape", 0, "KEY", "Escape key of a terminal, as ^] (default), or none."},
     {"exec-id", 0, "ID", "Idempotency key: the same id and command is started once."},
@@ -149,6 +150,28 @@ static int converse(struct ctl *c, const struct api_call *call, json_t *start, c
 	return status;
 }
 
+/* As a round that nobody waits for: muxctl round events, output, keys and screen know it by its id. */
+static int exec_detached(struct ctl *c, const struct ctl_args *a, json_t *question, struct ctl_wish *w)
+{
+	struct api_call call = {
+	    .method = "POST", .path = "/v1/agents/*/rounds", .names = {a->operands[0]}, .body = question};
+	json_t *pty = json_object_get(question, "pty"), *answer = NULL;
+	struct err e = {0};
+	int rc;
+
+	json_object_del(pty, "xpixel");
+	json_object_del(pty, "ypixel");
+	json_object_set_new(question, "stdin_open", json_boolean(args_has(a, "interactive")));
+	json_object_set_new(question, "wait_ms", json_integer(0));
+	w->scopes = pty ? "rounds,terminal" : "rounds";
+	rc = api_ask(c, w, &call, &answer, &e);
+	if (rc || c->json)
+		return ctl_finish(c, rc, &e, answer, NULL, NULL);
+	printf("%s\n", json_get_text(answer, "round_id"));
+	json_decref(answer);
+	return fflush(stdout) == 0 ? 0 : err_exit_code(ERR_SYS);
+}
+
 static int exec_run(struct ctl *c, const struct ctl_args *a)
 {
 	bool tty = args_has(a, "tty");
@@ -166,8 +189,13 @@ static int exec_run(struct ctl *c, const struct ctl_args *a)
 		rc = target_name_check(a->operands[0], &e);
 	if (rc == 0)
 		rc = exec_question(a, tty, timeout, &question, &e);
-	if (rc < 0)
+	if (rc == 0 && args_has(a, "detach") && !json_object_get(question, "argv") &&
+	    !json_object_get(question, "command"))
+		rc = err_set(&e, ERR_INVAL, "--detach needs a command: what would the shell be told?");
+	if (rc < 0) {
+		json_decref(question);
 		return ctl_fail(c, &e);
+	}
 	o.timeout_ns = timeout;
 	struct ctl_wish w = {.kind = "staff",
 			     .agent = a->operands[0],
@@ -176,6 +204,8 @@ static int exec_run(struct ctl *c, const struct ctl_args *a)
 			     .reason = args_get_or(a, "reason", "muxctl exec"),
 			     .ttl_ns = ttl,
 			     .work_ns = timeout};
+	if (args_has(a, "detach"))
+		return exec_detached(c, a, question, &w);
 	return converse(c, &(struct api_call){.path = "/v1/agents/*/exec", .names = {a->operands[0]}}, question, &w,
 			&o);
 }

@@ -671,6 +671,8 @@ static const struct ctl_option locks_options[] = {COMMON};
 	}
 
 const struct ctl_command fs_commands[] = {
+    {"ls", "AGENT [PATH]", 1, 2, "muxctl fs ls.", ls_options, .run = ls_run, .more = INSIDE, .any_bytes = true},
+    {"cat", "AGENT PATH", 2, 2, "muxctl fs cat.", cat_options, .run = cat_run, .more = INSIDE, .any_bytes = true},
     FS_COMMAND(ls, "AGENT [PATH]", 1, 2, "List files in an agent's sandbox."),
     FS_COMMAND(cat, "AGENT PATH", 2, 2, "Print a file of a sandbox, or a part of it."),
     FS_COMMAND(stat, "AGENT PATH", 2, 2, "Show what a name in a sandbox is."),

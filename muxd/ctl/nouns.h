@@ -10,8 +10,10 @@
 extern const struct ctl_command grant_commands[];
 extern const struct ctl_command exec_commands[];
 extern const struct ctl_command round_commands[];
+extern const struct ctl_command round_live_commands[];
 extern const struct ctl_command transfer_commands[];
 extern const struct ctl_command fs_commands[];
+extern const struct ctl_command edit_commands[];
 extern const struct ctl_command artifact_commands[];
 extern const struct ctl_command context_commands[];
 extern const struct ctl_command session_commands[];

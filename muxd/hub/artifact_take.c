@@ -64,7 +64,7 @@ static void take_fail(struct taking *t, int rc, const struct err *e)
 	struct attachment *a = t->a;
 	struct err why = {0};
 
-	err_set(&why, rc, "%s", e && e->message[0] ? e->message : err_name(rc));
+	err_again(&why, rc, e, NULL);
 	t->a = NULL;
 	attachment_detach(a);
 	artifact_writer_abort(t->w);

@@ -196,11 +196,11 @@ void broker_open(struct hub *h, const struct request *rq, const struct exec_spec
 /*
  * The agent or pod (a target's name) that `id` in `space` means: id is an agent's name or a sandbox_id; space a
  * namespace of the cluster, "" or our own for agents. ERR_NOT_FOUND where no such sandbox runs or sleeps: nothing is
- * made. Scope: ports.
+ * made. scope: what the caller is about to do asks for, one of these.
  */
 typedef void broker_name_done(void *arg, int rc, const struct err *e, const char *name);
-void broker_locate(struct hub *h, const struct request *rq, const char *id, const char *space, broker_name_done *done,
-		   void *arg);
+void broker_locate(struct hub *h, const struct request *rq, uint32_t scope, const char *id, const char *space,
+		   broker_name_done *done, void *arg);
 /*
  * Attach to a session that exists (scope drive or observe, or one's own). name:
  * session id, or "" for the newest terminal of that agent and principal.

@@ -14,6 +14,7 @@
 struct locate_job {
 	struct hub *hub;
 	struct request rq;
+	uint32_t scope;
 	struct id id; /* of a sandbox; nil: name is known */
 	char name[AGENT_NAME_MAX + 1];
 	broker_name_done *done;
@@ -49,7 +50,7 @@ static void broker_locate_look(struct locate_job *j)
 	struct sandbox_provider *p = j->hub->p.provider;
 	struct agent *a = agent_find(j->hub, j->name);
 	struct err e = {0};
-	int rc = broker_check(j->hub, &j->rq, j->name, SCOPE_PORTS, "port", &e);
+	int rc = broker_check_any(j->hub, &j->rq, j->name, j->scope, j->scope == SCOPE_PORTS ? "port" : "runtime", &e);
 
 	if (rc || (a && a->state == AGENT_UP) || strchr(j->name, '/')) /* opening looks for pods of others */
 		broker_locate_job_end(j, rc, &e);
@@ -108,8 +109,8 @@ static int make_name(const struct hub *h, const char *id, const char *space, cha
 	return target_name_check(out, e);
 }
 
-void broker_locate(struct hub *h, const struct request *rq, const char *id, const char *space, broker_name_done *done,
-		   void *arg)
+void broker_locate(struct hub *h, const struct request *rq, uint32_t scope, const char *id, const char *space,
+		   broker_name_done *done, void *arg)
 {
 	struct locate_job *j = calloc(1, sizeof(*j));
 	struct err e = {0};
@@ -124,9 +125,10 @@ void broker_locate(struct hub *h, const struct request *rq, const char *id, cons
 	}
 	j->hub = h;
 	j->rq = *rq;
+	j->scope = scope;
 	j->done = done;
 	j->arg = arg;
-	if (id_parse(id, &j->id) || id_is_nil(&j->id) || !(rq->grant.scopes & SCOPE_PORTS))
+	if (id_parse(id, &j->id) || id_is_nil(&j->id) || !(rq->grant.scopes & scope))
 		broker_locate_look(j); /* without the scope nobody learns whose an id is */
 	else
 		find_id(j);

@@ -72,7 +72,7 @@ static void route_provider_on_list(void *arg, const struct sandbox_answer *a)
 	if (!rc && route_provider_append(j, a->info, a->n))
 		rc = ERR_NOMEM;
 	if (rc)
-		err_set(&j->missing, rc, "%s", a->e && a->e->message[0] ? a->e->message : err_name(rc));
+		err_again(&j->missing, rc, a->e, NULL);
 	j->next = NULL;
 	if (next && rc != ERR_CANCELLED) {
 		sandbox_ask(next, &(struct sandbox_ask){.op = SANDBOX_LIST}, route_provider_on_list, j);

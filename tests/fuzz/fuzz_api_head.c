@@ -63,19 +63,21 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	if (size < 2)
 		return 0;
+	const char *serves = data[0] & 1 ? "8888" : NULL;
 	step = data[0] + 1u;
 	data++, size--;
-	rc = api_head_read(data, size, 0, &whole, NULL);
+	rc = api_head_read(data, size, 0, serves, &whole, NULL);
 	if (rc == 1)
 		is_fit(data, size, &whole);
 	for (size_t n = step < size ? step : size; got == 0 && seen < size; n = n + step < size ? n + step : size) {
-		got = api_head_read(data, n, seen, &part, NULL);
+		got = api_head_read(data, n, seen, serves, &part, NULL);
 		seen = n;
 		if (got == 0 && part.unfit) /* somebody else reads on */
 			return 0;
 	}
 	/* an Upgrade with something behind it is refused when that came with it */
-	if (rc == 1 && (got != 1 || part.len != whole.len || part.routed != whole.routed))
+	if (rc == 1 &&
+	    (got != 1 || part.len != whole.len || part.routed != whole.routed || part.served != whole.served))
 		abort();
 	if (got == 1)
 		is_fit(data, size, &part);

@@ -119,6 +119,16 @@ REST = {
     "GET /sandboxes/pool": op(about="pool", needs="lifecycle"),
 }
 PORT = {"port": op(about="agent", needs="ports")}  # X-Sandbox-ID: any method and path
+# X-Sandbox-ID and port 8888, answered by the daemon (router.runtime). GRANT, without a page's cookie.
+FORM = '--b\r\nContent-Disposition: form-data; name="file"; filename="up"\r\n\r\nx\r\n--b--\r\n'
+RUNTIME = {
+    "GET /": op(about="agent", needs="rounds files"),
+    "POST /execute": op(about="agent", needs="rounds", body={"command": "true"}, event="round.start"),
+    "POST /upload": op(about="agent", needs="files", body=FORM, event="file.write"),
+    "GET /download/": op(about="agent", needs="files", event="file.get"),
+    "GET /list/": op(about="agent", needs="files", event="file.list"),
+    "GET /exists/": op(about="agent", needs="files", event="file.stat"),
+}
 WS = {
     "GET /v1/agents/{agent}/terminal": op(about="agent", needs="terminal", event="session.open"),
     "GET /v1/agents/{agent}/exec": op(about="agent", needs="rounds", body={"argv": ["true"], "task_id": "m"}, event="round.start"),
@@ -164,11 +174,13 @@ def sources():
     text = open(os.path.join(ROOT, "recorder/serve/service_ops.c")).read()
     found["recorder.sock"] = set(re.findall(r'\{"([a-z_.]+)", service_', text))
     text = open(os.path.join(ROOT, "muxd/doors/ssh/channel.c")).read()
+    rows = open(os.path.join(ROOT, "muxd/doors/https/runtime.c")).read()
+    found["runtime"] = {" ".join(row) for row in re.findall(r'\{\{HTTP_([A-Z]+), "([^"]+)"', rows)}
     found["ssh"] = set(re.findall(r"channel_(shell|exec|subsystem)_request_function", text)) | {"login", "attach"}
     return found
 
 
-TABLES = {"rest": REST, "ws": WS, "api.sock": {**REST, **WS}, "recorder.sock": RECORDER, "ssh": SSH, "port": PORT}
+TABLES = {"rest": REST, "ws": WS, "api.sock": {**REST, **WS}, "recorder.sock": RECORDER, "ssh": SSH, "port": PORT, "runtime": RUNTIME}
 
 # ---- credentials
 
@@ -254,7 +266,7 @@ def expected(door, name, o, cred):
     """(answers, event, outcome) of a cell; None: it does not apply. answers: codes, or a predicate's name."""
     if (door, name, cred) in EXCEPTIONS:
         return EXCEPTIONS[door, name, cred]
-    write = door in ("rest", "api.sock") and not name.startswith("GET")
+    write = door in ("rest", "api.sock", "runtime") and not name.startswith("GET")
     if cred in PAGES and (door not in ("rest", "ws") or o.auth not in (GRANT, METRICS)):
         return None
     if cred == "no origin" and not write and door == "rest":
@@ -340,7 +352,8 @@ def connect(facts, source):
 
 def answer_of(status, body):
     try:
-        return json.loads(body)["error"]["code"]
+        said = json.loads(body)
+        return said["detail"].split(":")[0] if list(said) == ["detail"] else said["error"]["code"]
     except (ValueError, KeyError, TypeError):
         return "ok" if status < 400 or status == 426 else str(status)
 
@@ -527,7 +540,7 @@ def drive(state, facts, out):
         # What is done to a session is refused or not while it is at hand; what is read is in the record.
         fresh = slot >= FRESH or (o.about == "session" and door != "recorder.sock" and not o.event)
         session = facts["round"] if fresh else facts["old"]
-        source = address(index + {"rest": 0, "ws": 90, "ssh": 100, "port": 110}.get(door, 120), slot)
+        source = address(index + {"rest": 0, "ws": 90, "ssh": 100, "port": 110, "runtime": 130}.get(door, 120), slot)
         target = {"session": session} if o.about == "session" else {"agent": agent} if o.about == "agent" else {}
         cell = dict(door=door, op=name, cred=cred, answers=want[0] if isinstance(want[0], str) else sorted(want[0]), event=want[1],
                     outcome=want[2], grant=grant, principal=mint.principals[family], about=o.about)
@@ -541,6 +554,9 @@ def drive(state, facts, out):
             elif door == "port":
                 cell["got"], cell["peer"] = rest(facts, source, "GET /", o, "/", token, cred,
                                                  ("X-Sandbox-ID: " + agent, "X-Sandbox-Port: 9"))
+            elif door == "runtime":
+                headers = ("X-Sandbox-ID: " + agent, "X-Sandbox-Port: 8888", "Content-Type: multipart/form-data; boundary=b")
+                cell["got"], cell["peer"] = rest(facts, source, name, o, {"GET /download/": "/download/%2Fup"}.get(name, name.split()[1]), token, cred, headers)
             elif door == "ws":
                 cell["got"], cell["peer"] = ws(facts, source, name, o, path_of(name, o, agent, facts, fresh, door, cred), token, cred)
             elif door == "ssh":
@@ -597,7 +613,7 @@ def let_in(cell):
 
 
 def doors_of(cell):
-    return {"api.sock": "local", "recorder.sock": "recorder", "ws": "web", "port": "rest"}.get(cell["door"], cell["door"])
+    return {"api.sock": "local", "recorder.sock": "recorder", "ws": "web", "port": "rest", "runtime": "rest"}.get(cell["door"], cell["door"])
 
 
 def same(event, cell):

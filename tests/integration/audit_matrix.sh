@@ -7,7 +7,7 @@
 
 chmod 0711 "$tmp"
 trap 'stop_daemon; tidy' EXIT
-printf 'router: {ports: "1-65535"}\nrounds: {keep_max: 1}\n' >"$tmp/muxd.yaml"
+printf 'router: {ports: "1-65535", runtime: true}\nrounds: {keep_max: 1}\n' >"$tmp/muxd.yaml"
 POOL_SIZE=1 start_daemon "$tmp/state" --config "$tmp/muxd.yaml" || fail "no daemon"
 muxctl grant create --agent matrix --principal gone --kind agent --scopes rounds --task m --ttl 15m --reason story -o json >"$tmp/gone"
 muxctl grant revoke "$(jq -r .id "$tmp/gone")" >/dev/null || fail "not revoked"

@@ -188,9 +188,111 @@ async function terminals(s) {
   equal("which its reader is told", true, (await q.wait()).cause !== "");
 }
 
-async function cuts() {
-  const proxy = new Proxy();
-  equal("the proxy", "ready", await proxy.line());
+async function roundsWithTerminals(s) {
+  let got = "";
+  const onData = (d) => { got += Buffer.from(d).toString("latin1"); };
+  const p = await s.pty.run(["sh"], { rows: 10, cols: 40, envs: { PS1: "$ " }, onData });
+  const offset = await p.sendKeys("text:tty >/dev/null && echo it is $((6*7)); stty size", "Enter");
+  const shown = await p.screen({ waitMs: 20_000, after: offset + 60 });
+  equal("a command with a terminal, by keys and its screen", ["it is 42", "10 40"], shown.lines.filter((line) => /^[i1]/.test(line)));
+  await p.resize({ cols: 41, rows: 11 });
+  await p.sendInput("stty size\n");
+  for (const end = Date.now() + 20_000; !got.includes("11 41"); await sleep(20)) if (Date.now() > end) equal("11 41", "seen", got);
+  const cells = await p.cells();
+  equal("cells", [41, 11, true], [cells.cols, cells.rows, cells.runs.some((r) => r.text.includes("it is 42"))]);
+  let all = "";
+  const q = await s.pty.connect(p.pid, { onData: (d) => { all += Buffer.from(d).toString("latin1"); } });
+  await q.sendKeys("text:exit 5", "Enter");
+  equal("joined, to its end", [5, 5], [(await q.wait()).exitCode, (await p.wait()).exitCode]);
+  equal("from its first byte", got, all);
+  got = "";
+  const shell = await s.pty.create({ rows: 5, cols: 20, cwd: "/tmp", envs: { Z: "dir is" }, timeoutMs: 60_000, onData });
+  await s.pty.sendInput(shell.pid, "stty -echo; echo $Z $PWD; exec sleep 60\n");
+  for (const end = Date.now() + 20_000; !got.includes("dir is /tmp"); await sleep(20)) if (Date.now() > end) equal("dir is", "seen", got);
+  equal("a shell somewhere, killed", [true, "KILL"], [await shell.kill(), (await shell.wait()).signal]);
+}
+
+async function events(s) {
+  const h = await s.commands.run("printf 'a\\303'; sleep 0.2; printf '\\274\\n'; read x; echo $x >&2; exit 3", { background: true, stdin: true, check: false });
+  const seen = [];
+  for await (const e of h.events()) {
+    seen.push(e);
+    if (e.event === "stdout" && e.output.at(-1) === 10) await h.sendStdin("in\n");
+  }
+  const out = (list, name) => Buffer.concat(list.filter((e) => e.event === name).map((e) => e.output)).toString();
+  equal("events from its start to its end", ["started", "stdout", "stderr", "exit"], [...new Set(seen.map((e) => e.event))]);
+  equal("what was printed", ["aü\n", "in\n", 3], [out(seen, "stdout"), out(seen, "stderr"), seen.at(-1).data.exit.code]);
+  const rest = [];
+  for await (const e of h.events("3-0")) rest.push(e);
+  equal("behind an id what follows", ["\n", "in\n"], [out(rest, "stdout"), out(rest, "stderr")]);
+  for await (const e of h.events(seen.at(-1).id)) equal("behind the last id", "nothing", e);
+}
+
+async function watches(s) {
+  await s.files.makeDir("w/deep");
+  const watch = await s.files.watchDir("w");
+  await s.commands.run("cd w; echo 2 >>a; chmod 600 a; mv a b; rm b; : >deep/unseen; mkdir new");
+  const seen = [];
+  for await (const e of watch) {
+    seen.push(`${e.type} ${e.name}`);
+    if (e.name === "new") break;
+  }
+  const want = ["create a", "write a", "chmod a", "rename a", "create b", "remove b", "create new"];
+  equal("what happens in a directory, and not below it", [want, false], [[...new Set(seen)].filter((w) => want.includes(w)), seen.some((w) => w.includes("unseen"))]);
+  const told = [];
+  const ended = new Promise((go) => {
+    void s.files.watchDir("w", (e) => { told.push(`${e.type} ${e.name} ${e.path}`); }, { recursive: true, onExit: (e) => { go(e ?? "its end"); } })
+      .then(() => s.commands.run("cd w; : >new/deep; rm -r ../w"));
+  });
+  equal("and the directory's end", "its end", await ended);
+  equal("a callback, below it too", true, told.includes("create new/deep w/new/deep"));
+  await raises("one that is not there", muxd.FileNotFound, () => s.files.watchDir("w"), { status: 404 });
+}
+
+async function trees(s) {
+  const f = s.files;
+  await f.write([{ path: "tree/a.txt", data: "a\n" }, { path: "tree/sub/b.bin", data: Uint8Array.of(0, 255) }]);
+  const archive = await f.readTree("tree");
+  equal("a directory, and back as another", [2, "00ff"], [(await f.writeTree("copied/tree", archive)).files, Buffer.from(await f.read("copied/tree/sub/b.bin", { format: "bytes" })).toString("hex")]);
+  await raises("a name that is taken", muxd.FileExists, () => f.writeTree("copied/tree", archive), { status: 409 });
+  await f.write("copied/tree/more", "x");
+  equal("merged", [2, true], [(await f.writeTree("copied/tree", archive, { merge: true })).files, await f.exists("copied/tree/more")]);
+  await f.writeTree("copied/tree", await f.readTree("tree", { format: "stream" }), { overwrite: true });
+  equal("replaced, as it came", false, await f.exists("copied/tree/more"));
+}
+
+async function artifacts(s, proxy) {
+  const a = s.artifacts;
+  const big = randomBytes(3 << 20);
+  const info = await a.put("big", big, { mediaType: "application/x-big" });
+  equal("an artifact", [big.length, sum(big), "application/x-big", "story"], [info.size, info.sha256, info.mediaType, info.task]);
+  async function* pieces() {
+    for (let i = 0; i < 10; i++) yield new Uint8Array(300);
+  }
+  equal("of pieces", 3000, (await a.put("pieces", pieces())).size);
+  await a.put("text", "grüß");
+  equal("text", "grüß", await a.get("text", { format: "text" }));
+  await raises("a name that is taken", muxd.Conflict, () => a.put("text", "x", { createOnly: true }), { status: 412 });
+  await s.files.write("out/report", "r");
+  await a.take("report", { path: "out/report" });
+  equal("of a file in the sandbox", "r", await a.get("report", { format: "text" }));
+  const r = await s.commands.run("echo said; echo made >made", { artifacts: { log: ":stdout", made: "made" } });
+  for (const end = Date.now() + 20_000; (await a.list({ roundId: r.roundId })).length < 2 && Date.now() < end; ) await sleep(50);
+  equal("what a command leaves", ["log", "made"], (await a.list({ roundId: r.roundId })).map((i) => i.name));
+  await a.take("again", { roundId: r.roundId });
+  equal("of its output later", "said\n", await a.get("again", { format: "text" }));
+  await raises("one that is not there", muxd.NotFound, () => a.get("nothing"), { status: 404 });
+  await proxy.cut("body=1000000", "GET", "/v1/tasks/story/artifacts/big", 2);
+  const cutOff = await Sandbox.create(agent, { socketPath: proxy.path, tokenFile });
+  const back = createHash("sha256");
+  for await (const piece of await cutOff.artifacts.get("big", { format: "stream" })) back.update(piece);
+  equal("cut twice it is whole, and the grant says whose", [sum(big), 2], [back.digest("hex"), await proxy.seen()]);
+  for (const i of await a.list()) await a.delete(i.name);
+  equal("deleted", [], await a.list());
+  cutOff.close();
+}
+
+async function cuts(proxy) {
   const s = await Sandbox.create(agent, { socketPath: proxy.path, tokenFile, taskId: "story", retryForMs: 10_000, requestTimeoutMs: 5000 });
   const rounds = `/v1/agents/${agent}/rounds`;
   for (const kind of ["before", "answer"]) {
@@ -204,6 +306,21 @@ async function cuts() {
   const want = Array.from({ length: 60000 }, (_, i) => `${i + 1}\n`).join("");
   equal("cut while it is followed, nothing twice and nothing missing", [true, true], [want === r.stdout, want === got.join("")]);
   equal("they were cut", 4, await proxy.seen());
+  await proxy.cut("body=70000", "GET", "/v1/rounds/", 3);
+  const typed = [];
+  const t = await s.pty.run("stty -onlcr; seq 40000", { onData: (d) => { typed.push(Buffer.from(d)); } });
+  equal("a command with a terminal, cut thrice", [0, 3], [(await t.wait()).exitCode, await proxy.seen()]);
+  equal("it has lost nothing", true, Buffer.concat(typed).toString() === Array.from({ length: 40000 }, (_, i) => `${i + 1}\n`).join(""));
+  await proxy.cut("body=2000", "GET", `/v1/agents/${agent}/fs/watch`, 1);
+  const kinds = [];
+  const watch = await s.files.watchDir(".");
+  await s.commands.run("for i in $(seq 200); do : >some-$i; done");
+  for await (const e of watch) {
+    kinds.push(e.type);
+    if (e.type === "overflow") await s.files.write("behind", "x");
+    if (e.name === "behind") break;
+  }
+  equal("a watch that was cut goes on, and says so", [1, true], [await proxy.seen(), kinds.includes("overflow")]);
   const h = await s.commands.run("cat", { background: true, stdin: true });
   await proxy.cut("answer", "POST", `/v1/rounds/${h.pid}/stdin`, 3);
   await h.sendStdin("a\n");
@@ -264,7 +381,10 @@ async function life() {
 
 const s = await Sandbox.create(agent, { stateDir, tokenFile, taskId: "story", envs: { Y: "two" } });
 equal("its version", process.env.VERSION, muxd.VERSION);
-for (const part of [commands, streams, background, files, terminals]) await part(s);
+const proxy = new Proxy();
+equal("the proxy", "ready", await proxy.line());
+for (const part of [commands, streams, background, files, terminals, roundsWithTerminals, events, watches, trees]) await part(s);
+await artifacts(s, proxy);
 s.close();
-await cuts();
+await cuts(proxy);
 await life();

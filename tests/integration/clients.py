@@ -3,9 +3,11 @@
 made of it as the package's own is (clients/generate.py)."""
 import asyncio
 import hashlib
+import io
 import os
 import subprocess
 import sys
+import tarfile
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -13,8 +15,9 @@ TOP = os.path.join(HERE, "..", "..")
 sys.path[:0] = [os.path.join(TOP, "clients", "python"), os.path.join(TOP, "clients")]
 import generate  # noqa: E402
 import muxd  # noqa: E402
-from muxd import (AsyncSandbox, CommandExitException, ConnectionConfig, ConnectionLost, FileType, PtySize, RequestTimeout,  # noqa: E402
-                  SandboxExecTimeout, SandboxTransferTimeout, SandboxError, errors)
+from muxd import (AsyncArtifacts, AsyncRoundEvents, AsyncSandbox, CommandExitException, ConnectionConfig, ConnectionLost,  # noqa: E402
+                  FilesystemEventType, FileType, PtySize, RequestTimeout, SandboxExecTimeout, SandboxTransferTimeout, SandboxError, errors)
+from muxd._net.aio import sleep  # noqa: E402
 
 STATE, TMP, AGENT = os.environ["MUXD_STATE"], os.environ["TMP_DIR"], os.environ["AGENT"]
 TOKEN = os.environ["TOKEN_FILE"]
@@ -220,6 +223,21 @@ async def cuts(proxy):
     want = "".join(f"{i}\n" for i in range(1, 60001))
     equal("cut while it is followed, nothing twice and nothing missing", True, want == r.stdout == "".join(got))
     equal("they were cut", 4, proxy.seen())
+    proxy.cut("body=70000", "GET", "/v1/rounds/", 3)
+    p = await s.pty.run("stty -onlcr; seq 40000")
+    got = []
+    equal("a command with a terminal, cut thrice", (0, True), ((await p.wait(got.append))["code"], b"".join(got).decode() == "".join(f"{i}\n" for i in range(1, 40001))))
+    equal("they were cut", 3, proxy.seen())
+    proxy.cut("body=2000", "GET", f"/v1/agents/{AGENT}/fs/watch", 1)
+    watch = await s.files.watch_dir(".")
+    await s.commands.run("for i in $(seq 200); do : >some-$i; done")
+    while (await watch.next(timeout=20)).type != FilesystemEventType.OVERFLOW:
+        pass
+    await s.files.write("behind", "x")
+    while (await watch.next(timeout=20)).name != "behind":
+        pass
+    equal("a watch that was cut goes on, and says so", 1, proxy.seen())
+    await watch.stop()
     h = await s.commands.run("cat", background=True, stdin=True)
     proxy.cut("answer", "POST", f"/v1/rounds/{h.pid}/stdin", 3)
     await h.send_stdin("a\n")
@@ -275,6 +293,135 @@ async def terminals(s):
     equal("which its reader is told", True, (await q.wait())["cause"] != "exit" or q.exit["signal"] != "")
 
 
+async def rounds_with_terminals(s):
+    p = await s.pty.run(["sh"], PtySize(rows=10, cols=40), envs={"PS1": "$ "})
+    offset = await p.send_keys("text:tty >/dev/null && echo it is $((6*7)); stty size", "Enter")
+    shown = await p.screen(wait=20, after=offset + 60)
+    equal("a command with a terminal, by keys and its screen", ("it is 42", "10 40"), tuple(line for line in shown.lines if line[:1] in ("i", "1")))
+    await p.resize(PtySize(rows=11, cols=41))
+    await p.send_stdin(b"stty size\n")
+    seen = b""
+    while b"11 41" not in seen:
+        seen += await p.read(timeout=20)
+    equal("its output from the beginning, and another size", True, b"it is 42" in seen)
+    cells = await p.cells()
+    equal("cells", (41, 11, True), (cells["cols"], cells["rows"], any("it is 42" in r["text"] for r in cells["runs"])))
+    try:
+        await p.read(timeout=0.1)
+        sys.exit("FAILED: output of nothing")
+    except TimeoutError:
+        equal("silence is not its end", None, p.exit)
+    q = await s.pty.connect(p.pid)
+    await q.send_keys("text:exit 5", "Enter")
+    got = bytearray()
+    equal("joined, from its first byte, to its end", (5, True), ((await q.wait(got.extend))["code"], got.startswith(seen[:20])))
+    equal("which the first one is told", (5, 5), ((await p.wait())["code"], p.exit_code))
+    data = []
+    p = await s.pty.create(PtySize(rows=5, cols=20), data.append, cwd="/tmp", envs={"Z": "dir is"}, timeout=60)
+    await p.send_stdin("stty -echo; echo $Z $PWD; exec sleep 60\n")
+    while b"dir is /tmp" not in b"".join(data):
+        data.append(await p.read(timeout=20))
+    equal("a shell somewhere, hung up", (True, "HUP"), (await s.pty.kill(p.pid), (await p.wait())["signal"]))
+    p = await s.pty.run("cat", exec_id="cat-once")
+    equal("it is started once", p.pid, (await s.pty.run("cat", exec_id="cat-once")).pid)
+    equal("and killed", (True, True), (await p.kill(), (await p.wait())["signal"] == "KILL"))
+
+
+async def events(s):
+    h = await s.commands.run(r"printf 'a\303'; sleep 0.2; printf '\274\n'; read x; echo $x >&2; exit 3", background=True, stdin=True, check=False)
+    seen = []
+    async for e in h.events():
+        seen.append(e)
+        if e.event == "stdout" and e.output.endswith(b"\n"):
+            await h.send_stdin("in\n")
+    equal("events from its start to its end", ["started", "stdout", "stderr", "exit"], list(dict.fromkeys(e.event for e in seen)))
+    equal("what was printed", ("aü\n", b"in\n"), (b"".join(e.output for e in seen if e.event == "stdout").decode(), next(e.output for e in seen if e.event == "stderr")))
+    equal("its end", (3, 1), (seen[-1].data["exit"]["code"], len([e for e in seen if e.event == "exit"])))
+    equal("behind an id what follows", b"\xbc\n", b"".join([e.output async for e in h.events("2-0") if e.event == "stdout"]))
+    equal("behind the last id nothing", [], [e async for e in h.events(seen[-1].id)])
+    await raises("of another's round", errors.NotFound, lambda: first_of(AsyncRoundEvents(s._client, "01936f0e-0000-7000-8000-000000000000")))
+
+
+async def first_of(events):
+    return await events.next()
+
+
+async def watches(s):
+    f = s.files
+    await f.make_dir("w/deep")
+    watch = await f.watch_dir("w")
+    equal("nothing yet", [], await watch.get_new_events())
+    await f.write("w/a", "1")
+    await s.commands.run("cd w; echo 2 >>a; chmod 600 a; mv a b; rm b; mkdir new; : >deep/unseen")
+    seen = []
+    while ("new", FilesystemEventType.CREATE) not in seen:
+        seen.append((lambda e: (e.name, e.type))(await watch.next(timeout=20)))
+    kinds = FilesystemEventType
+    want = [("a", kinds.CREATE), ("a", kinds.WRITE), ("a", kinds.CHMOD), ("a", kinds.RENAME), ("b", kinds.CREATE), ("b", kinds.REMOVE)]
+    equal("what happens in a directory", want, [w for w in dict.fromkeys(seen) if w in want])
+    equal("not below it", [], [w for w in seen if "unseen" in w[0]])
+    await watch.stop()
+    equal("stopped", None, await watch.next())
+    told, ended = [], []
+    watch = await f.watch_dir("w", told.append, ended.append, recursive=True)
+    await s.commands.run("cd w; : >new/deep; rm -r ../w")
+    end = time.monotonic() + 30
+    while not ended and time.monotonic() < end:
+        await sleep(0.05)
+    equal("a callback, below it too", True, ("new/deep", kinds.CREATE, "w/new/deep") in [(e.name, e.type, e.path) for e in told])
+    equal("and the directory's end", [None], ended)
+    await raises("one that is not there", errors.FileNotFound, lambda: f.watch_dir("w"), status=404)
+
+
+async def trees(s):
+    f = s.files
+    await f.write_files([{"path": "tree/a.txt", "data": "a\n"}, {"path": "tree/sub/b.bin", "data": b"\0\xff"}, {"path": "tree/.gitignore", "data": "*.bin\n"}])
+    archive = await f.read_tree("tree")
+    with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
+        equal("a directory as an archive", ["a.txt", "sub/b.bin"], sorted(m.name for m in tar if m.isfile() and m.name[:1] != "."))
+    with tarfile.open(fileobj=io.BytesIO(b"".join([p async for p in await f.read_tree("tree", format="stream", gitignore=True)]))) as tar:
+        equal("in pieces, without what is ignored", ["a.txt"], sorted(m.name for m in tar if m.isfile() and m.name[:1] != "."))
+    equal("and back as another", 3, (await f.write_tree("copied/tree", archive))["files"])
+    equal("it is the same", b"\0\xff", await f.read("copied/tree/sub/b.bin", "bytes"))
+    await raises("a name that is taken", errors.FileExists, lambda: f.write_tree("copied/tree", io.BytesIO(archive)), status=409)
+    await f.write("copied/tree/more", "x")
+    equal("merged", (3, True), ((await f.write_tree("copied/tree", io.BytesIO(archive), merge=True))["files"], await f.exists("copied/tree/more")))
+    await f.write_tree("copied/tree", (archive[i:i + 1000] for i in range(0, len(archive), 1000)), overwrite=True)
+    equal("replaced", False, await f.exists("copied/tree/more"))
+    await raises("what is no archive", errors.InvalidRequest, lambda: f.write_tree("bad", b"x" * 600))
+    equal("leaves nothing", False, await f.exists("bad"))
+
+
+async def artifacts(s, proxy):
+    a = s.artifacts
+    big = os.urandom(3 << 20)
+    info = await a.put("big", big, media_type="application/x-big")
+    equal("an artifact", (len(big), hashlib.sha256(big).hexdigest(), "application/x-big", "story"), (info.size, info.sha256, info.media_type, info.task))
+    equal("of pieces, and text", (3000, "grüß"), ((await a.put("pieces", (b"x" * 300 for _ in range(10)))).size, await a.get("text", "text") if await a.put("text", "grüß") else ""))
+    await raises("a name that is taken", errors.Conflict, lambda: a.put("text", "x", create_only=True), status=412)
+    digest = hashlib.sha256()
+    async for piece in await a.get("big", "stream"):
+        digest.update(piece)
+    equal("back in pieces", info.sha256, digest.hexdigest())
+    await s.files.write("out/report", "r")
+    equal("of a file in the sandbox", "r", await a.get("report", "text") if await a.take("report", "out/report") else "")
+    r = await s.commands.run("echo said; echo made >made", artifacts={"log": ":stdout", "made": "made"})
+    end = time.monotonic() + 20
+    while len(await a.list(round_id=r.round_id)) < 2 and time.monotonic() < end:
+        await sleep(0.05)
+    equal("what a command leaves", [("log", "said\n"), ("made", "made\n")], [(i.name, await a.get(i.name, "text")) for i in await a.list(round_id=r.round_id)])
+    equal("of its output later", "said\n", await a.get("again", "text") if await a.take("again", round_id=r.round_id) else "")
+    await raises("one that is not there", errors.NotFound, lambda: a.get("nothing"), status=404)
+    await raises("another task's", errors.NotFound, lambda: a.list(task="other"), status=404)
+    proxy.cut("body=1000000", "GET", "/v1/tasks/story/artifacts/big", 2)
+    async with await AsyncArtifacts.open(socket_path=PROXY, token_file=TOKEN) as mine:
+        equal("cut twice it is whole, and the grant says whose", hashlib.sha256(big).hexdigest(), hashlib.sha256(await mine.get("big")).hexdigest())
+        equal("they were cut", 2, proxy.seen())
+        for i in await mine.list():
+            await mine.delete(i.name)
+        equal("deleted", [], await mine.list())
+
+
 async def life():
     """Made, slept, woken, copied, ended; and who may not."""
     async with await AsyncSandbox.create(state_dir=STATE, token_file=f"{TMP}/any", task_id="story") as s:
@@ -322,11 +469,12 @@ def generate_codes():
 async def main():
     equal("its version", os.environ["VERSION"], muxd.__version__)
     async with await AsyncSandbox.create(AGENT, state_dir=STATE, token_file=TOKEN, task_id="story", envs={"Y": "two"}) as s:
-        for part in (commands, streams, background, files, terminals):
+        for part in (commands, streams, background, files, terminals, rounds_with_terminals, events, watches, trees):
             await part(s)
+        proxy = Proxy()
+        await artifacts(s, proxy)
     equal("a named agent's sandbox stays", True, await (c := await AsyncSandbox.connect(AGENT, socket_path=f"{STATE}/api.sock", token_file=TOKEN)).is_running())
     await c.aclose()
-    proxy = Proxy()
     await cuts(proxy)
     proxy.end()
     await life()

@@ -6,7 +6,11 @@
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
 
-export PYTHONDONTWRITEBYTECODE=1 TMP_DIR=$tmp URL VERSION
+chmod 0711 "$tmp"
+echo 'rounds: {pty: true}' >"$tmp/conf.yaml"
+start_daemon "$tmp/state" --config "$tmp/conf.yaml" || fail "the daemon does not start"
+trap 'stop_daemon; tidy' EXIT
+export PYTHONDONTWRITEBYTECODE=1 TMP_DIR=$tmp URL VERSION MUXD_STATE
 URL=https://$(ready https) VERSION=$(ready version)
 umask 077
 PRINCIPAL=clients

@@ -35,5 +35,5 @@ if e.k8s_status != {"code": 500, "reason": "InternalError", "message": "etcd is 
 tell(do="unrule")
 tell(do="rule", method="POST", path="/pods", times=0, status=403, body={**STATUS, "reason": "Forbidden", "message": "pods is forbidden", "code": 403})
 e = refused(errors.K8sForbidden, "k8s_forbidden", "forbidden")
-if not isinstance(e, SandboxK8sError) or e.k8s_status["reason"] != "Forbidden":
+if not isinstance(e, SandboxK8sError) or e.k8s_status != {"code": 403, "reason": "Forbidden", "message": "pods is forbidden"}:
     sys.exit(f"FAILED: {e!r} {e.k8s_status}")

@@ -34,6 +34,13 @@ export MUXD_STATE
 muxctl sandbox create later --timeout 500ms >/dev/null 2>"$tmp/err" && fail "muxctl sandbox create succeeded"
 grep -qF '[sandbox_create_timeout]' "$tmp/err" && ok "muxctl has the code" || fail "muxctl said $(cat "$tmp/err")"
 /usr/bin/python3 "$here/tests/integration/clients_cluster.py" || fail "see above"
+"$here/clients/typescript/build.sh" >"$tmp/tsc" 2>&1 || { cat "$tmp/tsc"; fail "the TypeScript package is not built"; }
+cat >"$tmp/k8s.mjs" <<'JS'
+const { Sandbox, SandboxK8sError, K8sForbidden } = await import(`${process.argv[2]}/dist/index.js`);
+const e = await Sandbox.create("forbidden", { stateDir: process.env.MUXD_STATE, tokenFile: `${process.env.TMP_DIR}/any` }).catch((e) => e);
+console.log(e instanceof SandboxK8sError, e instanceof K8sForbidden, JSON.stringify(e.k8sStatus));
+JS
+equal "typescript: SandboxK8sError" 'true true {"code":403,"reason":"Forbidden","message":"pods is forbidden"}' "$(node "$tmp/k8s.mjs" "$here/build/clients/typescript")"
 muxctl exec cli -- true 2>"$tmp/err" && fail "muxctl exec succeeded"
 grep -qF '[k8s_forbidden]' "$tmp/err" && ok "muxctl has the same code" || fail "muxctl said $(cat "$tmp/err")"
 for code in sandbox_create_timeout sandbox_k8s_error k8s_forbidden; do

@@ -5,6 +5,10 @@
 . "$(dirname "$0")/../lib/env.sh"
 
 "$here/clients/typescript/build.sh" >"$tmp/tsc" 2>&1 || fail "the package is not built: $(tail -n 3 "$tmp/tsc")"
+chmod 0711 "$tmp"
+echo 'rounds: {pty: true}' >"$tmp/conf.yaml"
+start_daemon "$tmp/state" --config "$tmp/conf.yaml" || fail "the daemon does not start"
+trap 'stop_daemon; tidy' EXIT
 PRINCIPAL=docs
 umask 077
 new_token '*' service terminal,rounds,files,observe,drive,lifecycle >"$tmp/token"

@@ -9,7 +9,7 @@ import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "clients", "python"))
-from muxd import PtySize, Sandbox, SandboxError  # noqa: E402
+from muxd import CommandHandle, PtyRound, PtySize, RoundEvents, Sandbox, SandboxError  # noqa: E402
 from muxd._sync.http import Client  # noqa: E402
 from muxd.connection import ConnectionConfig  # noqa: E402
 
@@ -22,6 +22,9 @@ ANSWERS = [
     b'HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nSec-WebSocket-Accept: x\r\n\r\n\x82\x05\x10{}  ',
     b'HTTP/1.1 100 Continue\r\n\r\n' * 40,
     b'HTTP/1.1 200 OK\r\nContent-Length: \xb2\r\n\r\n',
+    b'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4C\r\nevent: stdout\nid: 2-0\ndata: {"offset":0,"data":"a\\n","encoding":"utf-8"}\n\n:\n\n    \r\n0\r\n\r\n',
+    b'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n28\r\n{"event":"ready"}\n{"event":"created"}   \n\r\n0\r\n\r\n',
+    b'HTTP/1.1 200 OK\r\nContent-Length: 5\r\nETag: "2cf24dba"\r\n\r\nhello',
 ]
 INSERTS = [b"\r\n", b"\0", b"\xff" * 9, b"99999999999999999999", b"-1", b":", b"{" * 3000, b"Transfer-Encoding: chunked\r\n", b"\xc2\xb2", b"a" * 70000]
 chance = random.Random(SEED)
@@ -56,6 +59,14 @@ def serve(listener):
             pass  # it has left
 
 
+def watched(s):
+    watch = s.files.watch_dir()
+    try:
+        watch.next()
+    finally:
+        watch.stop()
+
+
 def main():
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(sys.argv[1])
@@ -64,7 +75,9 @@ def main():
     config = ConnectionConfig(socket_path=sys.argv[1], token="t", request_timeout=5, retry_for=0)
     s = Sandbox("a", Client(config))
     asks = [s.get_info, lambda: s.files.read("x", "bytes"), lambda: b"".join(s.files.read("x", "stream")), lambda: s.files.append("x", "y"),
-            lambda: s.pty.create(PtySize(2, 2)), lambda: s.files.write("x", b"y" * 200000), lambda: Sandbox.list(connection=config)]
+            lambda: s.pty.create(PtySize(2, 2)), lambda: s.files.write("x", b"y" * 200000), lambda: Sandbox.list(connection=config),
+            lambda: list(RoundEvents(s._client, "x")), lambda: watched(s), lambda: s.artifacts.get("x", task="t"),
+            lambda: PtyRound(s._client, CommandHandle(s._client, {"round_id": "x"})).screen()]
     refused = 0
     for n in range(ROUNDS):
         began = time.monotonic()

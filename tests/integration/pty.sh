@@ -179,3 +179,22 @@ bad "a size without rows" "invalid_request /rows" resize '{"cols":10}'
 equal "another format" invalid_request "$(api "$token" GET "/v1/rounds/$id/screen?format=png" | code)"
 equal "a size of nothing at its start" "/pty/rows" "$(round '{"argv":["true"],"pty":{"rows":0}}' | jq -r '.error.message | split(":")[0]')"
 equal "a terminal without a program" invalid_request "$(round '{"pty":{}}' | code)"
+
+# ---- the same by muxctl
+
+muxctl exec -d $agent -- true >/dev/null || fail "no round by muxctl"
+id=$(muxctl exec -dt $agent -- vim -u NONE -i NONE by-hand.txt) || fail "no round with a terminal by muxctl"
+muxctl round screen "$id" --after 1 --wait 10s | grep -q 'by-hand.txt' && ok "muxctl prints its screen" || fail "no screen"
+muxctl round resize "$id" 50x9 || fail "no size"
+offset=$(muxctl round keys "$id" i 'text:by hand' Escape) || fail "no keys"
+equal "keys, and what came of them" "by hand" "$(muxctl round screen "$id" --after "$offset" | head -n 1)"
+equal "its cells" "[50,9,0,6]" "$(muxctl round screen "$id" --cells | jq -c '[.cols, .rows, .cursor.row, .cursor.col]')"
+muxctl round keys "$id" 'text::wq' Enter >/dev/null || fail "no keys"
+equal "its events" "started stdout exit" "$(muxctl round events "$id" | cut -d' ' -f1 | uniq | paste -sd' ')"
+equal "as JSON, behind the last output" '["exit",0]' "$(muxctl round events "$id" -o json --after "$(muxctl round events "$id" -o json |
+	jq -r 'select(.event == "stdout").id' | tail -n 1)" | jq -c '[.event, .data.exit.code]')"
+told() { equal "muxctl round $1" "$2" "$(muxctl round "${@:3}" 2>&1 >/dev/null | grep -o '\[[a-z_]*\]')"; }
+told "keys behind its end" '[already_ended]' keys "$id" x
+told "resize to nothing" '[invalid_request]' resize "$id" 0x9
+told "screen of no round" '[invalid_request]' screen nonsense
+told "events of one that never was" '[not_found]' events 01936f0e-0000-7000-8000-000000000000

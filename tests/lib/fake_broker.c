@@ -682,10 +682,10 @@ int hub_work_metrics(struct hub *h, struct buf *out)
 }
 
 /* Every id is an agent's name here. */
-void broker_locate(struct hub *h, const struct request *rq, const char *id, const char *space, broker_name_done *done,
-		   void *arg)
+void broker_locate(struct hub *h, const struct request *rq, uint32_t scope, const char *id, const char *space,
+		   broker_name_done *done, void *arg)
 {
-	(void)h, (void)rq, (void)space;
+	(void)h, (void)rq, (void)scope, (void)space;
 	done(arg, 0, NULL, id);
 }
 

@@ -5,6 +5,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -89,12 +90,12 @@ static void heads_are_judged(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		int rc = api_head_read(cases[i].text, strlen(cases[i].text), 0, &head, &e);
+		int rc = api_head_read(cases[i].text, strlen(cases[i].text), 0, NULL, &head, &e);
 
 		if (cases[i].status ? rc >= 0 || head.status != cases[i].status : rc != 1 || head.routed)
 			fail_msg("%s: %d, status %d", cases[i].text, rc, head.status);
 	}
-	assert_int_equal(api_head_read("GET / HTTP/1.1\r\n" H "X: a\0b\r\n\r\n", 35, 0, &head, &e), ERR_INVAL);
+	assert_int_equal(api_head_read("GET / HTTP/1.1\r\n" H "X: a\0b\r\n\r\n", 35, 0, NULL, &head, &e), ERR_INVAL);
 }
 
 /* In pieces: what is fine is fine to its end, and what is not is never said to be. */
@@ -109,7 +110,7 @@ static void pieces_change_nothing(void **state)
 		for (size_t n = 1; n <= whole && rc == 0 && !unfit; n++) {
 			struct api_head head;
 
-			rc = api_head_read(cases[i].text, n, seen, &head, NULL);
+			rc = api_head_read(cases[i].text, n, seen, NULL, &head, NULL);
 			unfit = head.unfit;
 			seen = n;
 			if (rc == 1 && memcmp(cases[i].text + whole - 4, "\r\n\r\n", 4) == 0 && n < whole)
@@ -130,25 +131,71 @@ static void bounds_hold(void **state)
 
 	(void)state;
 	memset(text + n, 'a', API_HEAD_MAX);
-	assert_int_equal(api_head_read(text, n + API_HEAD_MAX, 0, &head, NULL), 0);
+	assert_int_equal(api_head_read(text, n + API_HEAD_MAX, 0, NULL, &head, NULL), 0);
 	assert_true(head.unfit); /* to be collected, since the router takes longer ones */
 	memcpy(text + n, "X: ", 3);
 	memcpy(text + n + API_HEAD_MAX, "\r\n\r\n", 4);
-	assert_int_equal(api_head_read(text, n + API_HEAD_MAX + 4, 0, &head, NULL), ERR_TOO_LARGE);
+	assert_int_equal(api_head_read(text, n + API_HEAD_MAX + 4, 0, NULL, &head, NULL), ERR_TOO_LARGE);
 	assert_int_equal(head.status, 431);
 	for (int i = 0; i < API_FIELDS_MAX; i++)
 		at += (size_t)sprintf(text + at, "A: %d\r\n", i);
 	memcpy(text + at, "\r\n", 2);
-	assert_int_equal(api_head_read(text, at + 2, 0, &head, NULL), ERR_TOO_LARGE);
+	assert_int_equal(api_head_read(text, at + 2, 0, NULL, &head, NULL), ERR_TOO_LARGE);
 	assert_int_equal(head.status, 431);
 	memcpy(text + at, "X-Sandbox-ID: demo\r\n\r\n", 22);
-	assert_int_equal(api_head_read(text, at + 22, 0, &head, NULL), 1);
+	assert_int_equal(api_head_read(text, at + 22, 0, NULL, &head, NULL), 1);
 	assert_true(head.routed);
+}
+
+static void one_port_may_be_served_here(void **state)
+{
+	static const struct {
+		const char *target, *fields;
+		int rc;
+		bool served, routed;
+	} asked[] = {
+	    {"/list/a", "X-Sandbox-ID: a\r\n", 1, true, false},
+	    {"/list/a", "X-Sandbox-ID: a\r\nX-Sandbox-Port: 8888\r\n", 1, true, false},
+	    {"/list/a", "X-Sandbox-ID: a\r\nX-Sandbox-Port: 8889\r\n", 1, false, true},
+	    {"/list/a", "X-Sandbox-ID: a\r\nX-Sandbox-Port: 8888\r\nX-Sandbox-Port: 80\r\n", 1, false, true},
+	    {"/list/a", "X-Sandbox-Port: 8888\r\n", 1, false, false},
+	    {"http://h/list/a", "X-Sandbox-ID: a\r\n", ERR_INVAL, false, false},
+	    {"/list/a..%2F..b/...", "X-Sandbox-ID: a\r\n", 1, true, false},
+	    {"/list/x?y=/../", "X-Sandbox-ID: a\r\n", 1, true, false},
+	    {"/list/..", "X-Sandbox-ID: a\r\n", ERR_PATH_OUTSIDE, false, false},
+	    {"/list/%2e%2E/x", "X-Sandbox-ID: a\r\n", ERR_PATH_OUTSIDE, false, false},
+	    {"/list%2f.%2e%2Fx", "X-Sandbox-ID: a\r\n", ERR_PATH_OUTSIDE, false, false},
+	    {"/list/..?x", "X-Sandbox-ID: a\r\n", ERR_PATH_OUTSIDE, false, false},
+	    {"/list/..", "X-Sandbox-ID: a\r\nX-Sandbox-Port: 80\r\n", 1, false, true},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(asked) / sizeof(asked[0]); i++) {
+		struct api_head head;
+		struct err e = {0};
+		char text[512];
+		int n = snprintf(text, sizeof(text), "GET %s HTTP/1.1\r\nHost: h\r\n%s\r\n", asked[i].target,
+				 asked[i].fields);
+
+		assert_int_equal(api_head_read(text, (size_t)n, 0, "8888", &head, &e), asked[i].rc);
+		if (asked[i].rc == 1) {
+			assert_int_equal(head.served, asked[i].served);
+			assert_int_equal(head.routed, asked[i].routed);
+		}
+		/* switched off all of them are routed */
+		if (strstr(asked[i].fields, "X-Sandbox-ID") &&
+		    api_head_read(text, (size_t)n, 0, NULL, &head, NULL) == 1)
+			assert_true(head.routed && !head.served);
+		/* a part of it is nobody's yet */
+		assert_int_equal(api_head_read(text, (size_t)n - 2, 0, "8888", &head, NULL), 0);
+		assert_false(head.routed);
+	}
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(one_port_may_be_served_here),
 	    cmocka_unit_test(heads_are_judged),
 	    cmocka_unit_test(pieces_change_nothing),
 	    cmocka_unit_test(bounds_hold),

@@ -146,6 +146,29 @@ static void utf8_takes_well_formed_characters_only_and_gives_them_back(void **st
 	}
 }
 
+static void an_error_again_keeps_what_kubernetes_said(void **state)
+{
+	struct err why = {0}, e = {0};
+
+	(void)state;
+	err_set(&why, ERR_K8S_FORBIDDEN, "post pods: 403 Forbidden: no");
+	why.kube = (struct err_kube){.code = 403, .at = 26, .reason = "Forbidden"};
+	assert_string_equal(why.message + why.kube.at, "no");
+	assert_int_equal(err_again(&e, ERR_SANDBOX_CREATE, &why, NULL), ERR_SANDBOX_CREATE);
+	assert_int_equal(e.code, ERR_SANDBOX_CREATE);
+	assert_string_equal(e.message + e.kube.at, "no");
+	assert_int_equal(err_again(&e, ERR_K8S, &why, "agent \"a\""), ERR_K8S);
+	assert_string_equal(e.message, "agent \"a\": post pods: 403 Forbidden: no");
+	assert_string_equal(e.message + e.kube.at, "no");
+	assert_string_equal(e.kube.reason, "Forbidden");
+	err_again(&e, ERR_TIMEOUT, NULL, NULL);
+	assert_string_equal(e.message, "timeout");
+	assert_int_equal(e.kube.code, 0);
+	err_set(&why, ERR_INVAL, "another");
+	assert_int_equal(why.kube.code, 0);
+	assert_int_equal(err_again(NULL, ERR_INVAL, &why, NULL), ERR_INVAL);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -156,6 +179,7 @@ int main(void)
 	    cmocka_unit_test(a_cut_inside_a_message_leaves_whole_characters),
 	    cmocka_unit_test(a_long_message_is_cut_at_a_character),
 	    cmocka_unit_test(system_errors_keep_their_meaning),
+	    cmocka_unit_test(an_error_again_keeps_what_kubernetes_said),
 	    cmocka_unit_test(utf8_takes_well_formed_characters_only_and_gives_them_back),
 	};
 	return cmocka_run_group_tests_name("err", tests, NULL, NULL);

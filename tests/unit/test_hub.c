@@ -815,7 +815,7 @@ static void nobody_lists_all_sandboxes_for_an_id_that_is_unknown(void **state)
 	for (int i = 0; i < 100; i++) {
 		assert_int_equal(id_new(&id), 0);
 		id_format(&id, text);
-		broker_locate(r->hub, &all, text, "", on_name, &a);
+		broker_locate(r->hub, &all, SCOPE_PORTS, text, "", on_name, &a);
 		assert_int_equal(a.rc, ERR_NOT_FOUND);
 	}
 	assert_int_equal(a.n, 100);
@@ -844,11 +844,11 @@ static void the_id_of_a_sandbox_that_ended_is_unknown(void **state)
 	a = c.s->agent;
 	was = a->linked;
 	id_format(&was, text);
-	broker_locate(r->hub, &all, text, "", on_name, &got);
+	broker_locate(r->hub, &all, SCOPE_PORTS, text, "", on_name, &got);
 	assert_int_equal(got.rc, 0);
 	agent_gone(r->hub, a->name, &was, "idle");
 	assert_true(hub_until(r, c.ends));
-	broker_locate(r->hub, &all, text, "", on_name, &got);
+	broker_locate(r->hub, &all, SCOPE_PORTS, text, "", on_name, &got);
 	assert_int_equal(got.n, 2);
 	assert_int_equal(got.rc, ERR_NOT_FOUND);
 	client_leaves(&c);

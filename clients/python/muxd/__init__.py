@@ -8,22 +8,31 @@ muxd: sandboxes for agents, with every byte recorded. The client, of Python's st
 
 AsyncSandbox is the same for asyncio.
 """
+from ._async.artifacts import AsyncArtifacts
 from ._async.commands import AsyncCommandHandle
-from ._async.pty import AsyncPtyHandle
+from ._async.events import AsyncRoundEvents
+from ._async.pty import AsyncPtyHandle, AsyncPtyRound
 from ._async.sandbox import AsyncSandbox
+from ._async.watch import AsyncWatchHandle
+from ._sync.artifacts import Artifacts
 from ._sync.commands import CommandHandle
-from ._sync.pty import PtyHandle
+from ._sync.events import RoundEvents
+from ._sync.pty import PtyHandle, PtyRound
 from ._sync.sandbox import Sandbox
+from ._sync.watch import WatchHandle
 from .api import VERSION as __version__
 from .connection import ConnectionConfig
 from .errors import (CommandExitException, ConnectionLost, RequestTimeout, SandboxCreateTimeout, SandboxError, SandboxExecTimeout, SandboxK8sError,
                      SandboxTransferTimeout)
 from .execution import CodeContext, Execution, ExecutionError, Logs, OutputMessage, Result
-from .types import (CommandResult, EntryInfo, FileType, ProcessInfo, PtySize, SandboxInfo, SearchMatch, SnapshotInfo, WriteEntry, WriteInfo)
+from .types import (ArtifactInfo, CommandResult, EntryInfo, FilesystemEvent, FilesystemEventType, FileType, ProcessInfo, PtyScreen, PtySize, RoundEvent,
+                    SandboxInfo, SearchMatch, SnapshotInfo, WriteEntry, WriteInfo)
 
 __all__ = [
-    "AsyncCommandHandle", "AsyncPtyHandle", "AsyncSandbox", "CodeContext", "CommandExitException", "CommandHandle", "CommandResult",
-    "ConnectionConfig", "ConnectionLost", "EntryInfo", "Execution", "ExecutionError", "FileType", "Logs", "OutputMessage", "ProcessInfo",
-    "PtyHandle", "PtySize", "RequestTimeout", "Result", "Sandbox", "SandboxCreateTimeout", "SandboxError", "SandboxExecTimeout", "SandboxInfo",
-    "SandboxK8sError", "SandboxTransferTimeout", "SearchMatch", "SnapshotInfo", "WriteEntry", "WriteInfo", "__version__",
+    "ArtifactInfo", "Artifacts", "AsyncArtifacts", "AsyncCommandHandle", "AsyncPtyHandle", "AsyncPtyRound", "AsyncRoundEvents",
+    "AsyncSandbox", "AsyncWatchHandle", "CodeContext", "CommandExitException", "CommandHandle", "CommandResult", "ConnectionConfig",
+    "ConnectionLost", "EntryInfo", "Execution", "ExecutionError", "FileType", "FilesystemEvent", "FilesystemEventType", "Logs",
+    "OutputMessage", "ProcessInfo", "PtyHandle", "PtyRound", "PtyScreen", "PtySize", "RequestTimeout", "Result", "RoundEvent",
+    "RoundEvents", "Sandbox", "SandboxCreateTimeout", "SandboxError", "SandboxExecTimeout", "SandboxInfo", "SandboxK8sError",
+    "SandboxTransferTimeout", "SearchMatch", "SnapshotInfo", "WatchHandle", "WriteEntry", "WriteInfo", "__version__",
 ]

@@ -229,6 +229,20 @@ class Stream(_Stream, total=False):
     next_offset: int
 
 
+class _ArtifactTaken(TypedDict):
+    name: str
+    state: Literal["pending", "kept", "failed"]
+
+
+class ArtifactTaken(_ArtifactTaken, total=False):
+    task_id: str
+    size: int
+    sha256: str
+    step: int
+    roundId: str
+    error: Dict[str, Any]
+
+
 class _Round(TypedDict):
     round_id: Id
     exec_id: Optional[str]
@@ -250,7 +264,7 @@ class Round(_Round, total=False):
     cwd: Optional[str]
     program: Optional[str]
     snapshot_id: Id
-    artifacts: List[Any]
+    artifacts: List[ArtifactTaken]
 
 
 class _Output(TypedDict):
@@ -436,6 +450,35 @@ class FsFound(_FsFound, total=False):
     unreadable: int
 
 
+class _FsTree(TypedDict):
+    op: Literal["tree_put"]
+    agent: str
+    session: Id
+    path: FilePath
+    entries: int
+    files: int
+    bytes: int
+
+
+class FsTree(_FsTree, total=False):
+    duration_ms: int
+    replaced: bool
+    merged: bool
+    left_behind: str
+    changes: List[Dict[str, Any]]
+    changes_left_out: int
+
+
+class _FsEvent(TypedDict):
+    event: Literal["ready", "created", "modified", "written", "attributes", "deleted", "moved_from", "moved_to", "overflow", "unwatched", "gone"]
+
+
+class FsEvent(_FsEvent, total=False):
+    path: FilePath
+    directory: bool
+    cookie: int
+
+
 class RoundRequest(TypedDict, total=False):
     task_id: Name
     exec_id: Name
@@ -453,6 +496,39 @@ class RoundRequest(TypedDict, total=False):
     pty: Dict[str, Any]
     artifacts: Any
     limits: Dict[str, Any]
+
+
+class _Artifact(TypedDict):
+    task: str
+    name: str
+    size: int
+    sha256: str
+    media_type: Optional[str]
+    base: Optional[str]
+    agent: Optional[str]
+    round_id: Optional[str]
+    run_id: Optional[str]
+    principal: str
+    created_at: str
+    expires_at: Optional[str]
+
+
+class Artifact(_Artifact, total=False):
+    replaced: bool
+
+
+class Screen(TypedDict):
+    round_id: Id
+    cols: int
+    rows: int
+    offset: int
+    exact: bool
+    cursor: Dict[str, Any]
+    title: str
+    alternate: bool
+    application_cursor_keys: bool
+    bracketed_paste: bool
+    runs: List[Dict[str, Any]]
 
 
 class _Session(TypedDict):

@@ -1,5 +1,4 @@
 """The root of all errors, and those that carry more than code, message, hint and request id."""
-import re
 from typing import Any, Dict, Optional
 
 
@@ -30,12 +29,11 @@ class SandboxK8sError(SandboxError):
     """Kubernetes refused. `k8s_status` is what the API server's Status said, where it sent one: code, reason, message."""
 
     code = "sandbox_k8s_error"
-    _SAID = re.compile(r": (?P<code>[1-5]\d\d) (?:(?P<reason>[A-Z][A-Za-z]+): )?(?P<message>.*)", re.S)
 
     @property
     def k8s_status(self) -> Optional[Dict[str, Any]]:
-        said = self._SAID.search(self.message)
-        return {"code": int(said["code"]), "reason": said["reason"] or "", "message": said["message"]} if said else None
+        said = self.details.get("kubernetes")
+        return said if isinstance(said, dict) else None
 
 
 class ConnectionLost(SandboxError, ConnectionError):

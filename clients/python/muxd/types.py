@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
-from typing import Any, Dict, List, Optional, Union
+from typing import Any, Dict, List, Mapping, Optional, Union
 
 from .api import FilePath, FsName
 
@@ -127,6 +127,76 @@ class PtySize:
     cols: int
 
 
+@dataclass
+class PtyScreen:
+    """What a terminal shows: a line for each row, without blanks at its end."""
+
+    text: str
+    size: PtySize
+    row: int  # of the cursor, from 0
+    col: int
+    offset: int  # of the output, up to where it is drawn
+    exact: bool  # False where a part of the output was missing to it
+
+    @property
+    def lines(self) -> List[str]:
+        return self.text.split("\n")[:self.size.rows]
+
+
+@dataclass
+class RoundEvent:
+    """What happened to a round: started, stdout, stderr, missing, signal, notice, exit."""
+
+    event: str
+    id: Optional[str]  # what to go on behind; of output and exit alone
+    data: Dict[str, Any]
+
+    @property
+    def output(self) -> bytes:
+        """Of stdout and stderr."""
+        return data_out(self.data["data"], self.data["encoding"]) if self.event in ("stdout", "stderr") else b""
+
+
+class FilesystemEventType(str, Enum):
+    CREATE = "create"
+    WRITE = "write"
+    REMOVE = "remove"
+    RENAME = "rename"
+    CHMOD = "chmod"
+    OVERFLOW = "overflow"  # events were lost: look anew
+    UNWATCHED = "unwatched"  # there are no more watches: what is in this directory is not told
+
+
+# The API's own words: `written` is a close behind writing, `modified` comes while a file is open.
+_EVENT_TYPES = {"created": FilesystemEventType.CREATE, "moved_to": FilesystemEventType.CREATE, "modified": FilesystemEventType.WRITE,
+                "written": FilesystemEventType.WRITE, "deleted": FilesystemEventType.REMOVE, "moved_from": FilesystemEventType.RENAME,
+                "attributes": FilesystemEventType.CHMOD, "overflow": FilesystemEventType.OVERFLOW, "unwatched": FilesystemEventType.UNWATCHED}
+
+
+@dataclass
+class FilesystemEvent:
+    """`name` begins in the directory that is watched, `path` in the workspace."""
+
+    name: str
+    type: FilesystemEventType
+    path: str
+    raw: Dict[str, Any] = field(repr=False)
+
+
+@dataclass
+class ArtifactInfo:
+    """A file of a task, which outlives its sandbox."""
+
+    name: str
+    task: str
+    size: int
+    sha256: str
+    media_type: Optional[str]
+    created_at: Optional[datetime]
+    expires_at: Optional[datetime]  # None: it is kept until it is deleted
+    raw: Dict[str, Any] = field(repr=False)
+
+
 def moment(text: Optional[str]) -> Optional[datetime]:
     return datetime.fromisoformat(text.replace("Z", "+00:00")) if text else None
 
@@ -183,6 +253,26 @@ def sandbox_info(raw: Dict[str, Any]) -> SandboxInfo:
 def snapshot_info(raw: Dict[str, Any]) -> SnapshotInfo:
     return SnapshotInfo(snapshot_id=raw["id"], status=raw["status"], created_at=moment(raw["created_at"]), size=raw.get("size"),
                         current=bool(raw.get("current")), raw=raw)
+
+
+def filesystem_event(raw: Dict[str, Any], below: str) -> Optional[FilesystemEvent]:
+    """None for a kind that this version does not know."""
+    kind = _EVENT_TYPES.get(str(raw.get("event")))
+    path = path_out(raw["path"]) if "path" in raw else below
+    return FilesystemEvent(name=os.path.relpath(path, below), type=kind, path=path, raw=raw) if kind else None
+
+
+def artifact(raw: Dict[str, Any]) -> ArtifactInfo:
+    return ArtifactInfo(name=raw["name"], task=raw["task"], size=raw["size"], sha256=raw["sha256"], media_type=raw["media_type"],
+                        created_at=moment(raw["created_at"]), expires_at=moment(raw["expires_at"]), raw=raw)
+
+
+def screen_of(text: str, fields: Mapping[str, str]) -> PtyScreen:
+    """Of the answer's text and its head."""
+    cols, _, rows = fields["muxd-size"].partition("x")
+    row, _, col = fields["muxd-cursor"].partition(",")
+    return PtyScreen(text=text, size=PtySize(rows=int(rows), cols=int(cols)), row=int(row), col=int(col), offset=int(fields["muxd-offset"]),
+                     exact=fields.get("muxd-exact") != "false")
 
 
 def milliseconds(seconds: Optional[float]) -> Optional[int]:

@@ -215,6 +215,20 @@ export interface Stream {
   sha256: string | null;
 }
 
+export interface ArtifactTaken {
+  name: string;
+  state: "pending" | "kept" | "failed";
+  task_id?: string;
+  size?: number;
+  sha256?: string;
+  step?: number;
+  roundId?: string;
+  error?: {
+    code: ErrorCode;
+    message: string;
+  };
+}
+
 export interface Round {
   round_id: Id;
   exec_id: string | null;
@@ -236,7 +250,7 @@ export interface Round {
   cwd?: string | null;
   program?: string | null;
   snapshot_id?: Id;
-  artifacts?: unknown[];
+  artifacts?: ArtifactTaken[];
 }
 
 export interface Output {
@@ -423,6 +437,29 @@ export interface FsFound {
   unreadable?: number;
 }
 
+export interface FsTree {
+  op: "tree_put";
+  agent: string;
+  session: Id;
+  duration_ms?: number;
+  path: FilePath;
+  entries: number;
+  files: number;
+  bytes: number;
+  replaced?: boolean;
+  merged?: boolean;
+  left_behind?: string;
+  changes?: Record<string, unknown>[];
+  changes_left_out?: number;
+}
+
+export interface FsEvent {
+  event: "ready" | "created" | "modified" | "written" | "attributes" | "deleted" | "moved_from" | "moved_to" | "overflow" | "unwatched" | "gone";
+  path?: FilePath;
+  directory?: boolean;
+  cookie?: number;
+}
+
 export type Duration = string;
 
 export type Name = string;
@@ -459,6 +496,48 @@ export interface RoundRequest {
     head_bytes?: number;
     tail_bytes?: number;
   };
+}
+
+export interface Artifact {
+  task: string;
+  name: string;
+  size: number;
+  sha256: string;
+  media_type: string | null;
+  base: string | null;
+  agent: string | null;
+  round_id: string | null;
+  run_id: string | null;
+  principal: string;
+  created_at: string;
+  expires_at: string | null;
+  replaced?: boolean;
+}
+
+export interface Screen {
+  round_id: Id;
+  cols: number;
+  rows: number;
+  offset: number;
+  exact: boolean;
+  cursor: {
+    row: number;
+    col: number;
+    visible: boolean;
+  };
+  title: string;
+  alternate: boolean;
+  application_cursor_keys: boolean;
+  bracketed_paste: boolean;
+  runs: ({
+    row: number;
+    col: number;
+    cells: number;
+    text: string;
+    fg?: number | string | null;
+    bg?: number | string | null;
+    attrs?: ("bold" | "faint" | "italic" | "blink" | "reverse" | "hidden" | "struck" | "overlined" | "underlined")[];
+  })[];
 }
 
 export type SessionKind = "terminal" | "exec" | "round" | "file" | "port";
@@ -513,7 +592,13 @@ export interface Error {
     message: string;
     hint: string;
     request_id: Id;
-    details?: Record<string, unknown>;
+    details?: {
+      kubernetes?: {
+        code: number;
+        reason: string;
+        message: string;
+      };
+    };
   };
 }
 

@@ -1,6 +1,7 @@
 /** Commands: rounds of the API, started once whatever happens to the connection. */
 import type { Exit, Round, Session, StdinResult, Stream } from "./api.js";
 import { AlreadyEnded, CommandExitError, ConnectionLost, Corrupt, NotFound, SandboxExecTimeout } from "./errors.js";
+import { RoundEvents } from "./events.js";
 import { sleep, type Client } from "./http.js";
 import { Broken, joined, type Answer } from "./transport.js";
 import { dataIn, dataOut, encoder, loose, type CommandResult, type ProcessInfo } from "./types.js";
@@ -24,6 +25,10 @@ export interface CommandOptions {
   check?: boolean;
   /** Bytes of each stream that the result holds; 64 MiB. */
   maxOutput?: number;
+  /** What is kept behind its end (scope files): names, each with a path in the sandbox, ":stdout" or ":stderr". */
+  artifacts?: Record<string, string>;
+  /** How pty.run() gives it a terminal. */
+  pty?: { cols: number; rows: number; term?: string };
 }
 
 type Options = CommandOptions;
@@ -246,6 +251,11 @@ export class CommandHandle {
     await this.#client.json("writeRoundStdin", { id: this.pid }, { json: { eof: true }, again: true });
   }
 
+  /** What happens to it, as it happens, to its end: from the beginning, or behind an event's id. */
+  events(lastEventId?: string): RoundEvents {
+    return new RoundEvents(this.#client, this.pid, lastEventId);
+  }
+
   /** Nothing to be done: the command goes on, and callbacks hold nothing up. */
   disconnect(): Promise<void> {
     return Promise.resolve();
@@ -296,6 +306,10 @@ function checked(result: CommandResult, check: boolean): CommandResult {
   return result;
 }
 
+function wishOf([name, what]: [string, string]): Record<string, string> {
+  return what === ":stdout" || what === ":stderr" ? { name, stream: what.slice(1) } : { name, path: what };
+}
+
 /** `sandbox.commands`: what E2B's users know, and Daytona's as `process`. */
 export class Commands {
   readonly #client: Client;
@@ -321,11 +335,13 @@ export class Commands {
       ...(options.cwd === undefined ? {} : { cwd: options.cwd }),
       ...(options.timeoutMs ? { timeout_ms: Math.max(1, Math.trunc(options.timeoutMs)) } : {}),
       ...(typeof options.stdin === "string" || options.stdin instanceof Uint8Array ? { stdin: dataIn(options.stdin) } : { stdin_open: options.stdin ?? false }),
+      ...(options.artifacts ? { artifacts: Object.entries(options.artifacts).map(wishOf) } : {}),
+      ...(options.pty ? { pty: options.pty } : {}),
       exec_id: options.execId ?? `ts-${this.#client.transport.uuid()}`,
       wait_ms: options.background || streams ? 0 : WAIT,
     };
     const raw = await this.#client.json<Round>("startRound", { agent: this.#agent }, { json, again: true, timeoutMs: WAIT + this.#client.requestTimeoutMs });
-    const handle = new CommandHandle(this.#client, raw, options, options.execId === undefined);
+    const handle = new CommandHandle(this.#client, raw, options, options.execId === undefined && !options.pty);
     return options.background ? handle : handle.wait();
   }
 

@@ -45,8 +45,7 @@ export class SandboxK8sError extends SandboxError {
   static override readonly code: string = "sandbox_k8s_error";
 
   get k8sStatus(): { code: number; reason: string; message: string } | undefined {
-    const said = /: ([1-5]\d\d) (?:([A-Z][A-Za-z]+): )?([^]*)/.exec(this.message);
-    return said ? { code: Number(said[1]), reason: said[2] ?? "", message: said[3] ?? "" } : undefined;
+    return this.details.kubernetes as { code: number; reason: string; message: string } | undefined;
   }
 }
 

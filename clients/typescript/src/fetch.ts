@@ -1,5 +1,5 @@
 /** A browser's way to muxd, from a page of muxd's own address: its cookie (POST /v1/web/session) is the credential. */
-import { Broken, type Answer, type Ask, type Socket, type SocketEvents, type Transport } from "./transport.js";
+import { Broken, joined, type Answer, type Ask, type Digest, type Socket, type SocketEvents, type Transport } from "./transport.js";
 
 export interface BrowserOptions {
   /** A bearer token instead of the page's cookie. Terminals need the cookie: a browser sends no field with a WebSocket. */
@@ -72,6 +72,12 @@ export class FetchTransport implements Transport {
     return Array.from(digest, (b) => b.toString(16).padStart(2, "0")).join("");
   }
 
+  /** A browser digests what is there as a whole, so all of it is held. */
+  digest(): Digest {
+    const all: Uint8Array[] = [];
+    return { update: (piece) => void all.push(piece), hex: () => this.sha256(joined(all)) };
+  }
+
   uuid(): string {
     return crypto.randomUUID();
   }
@@ -91,7 +97,7 @@ async function all(pieces: AsyncIterable<Uint8Array>): Promise<BlobPart[]> {
 class FetchAnswer implements Answer {
   readonly #response: Response;
   readonly #stop: AbortController;
-  readonly #timeoutMs: number;
+  #timeoutMs: number;
 
   constructor(response: Response, stop: AbortController, timeoutMs: number) {
     this.#response = response;
@@ -121,6 +127,10 @@ class FetchAnswer implements Answer {
         clearTimeout(late);
       }
     }
+  }
+
+  within(ms: number): void {
+    this.#timeoutMs = ms;
   }
 
   close(): void {

@@ -1,10 +1,11 @@
 /** Files: whole ones stream in and out, and the operations of the API on what is in the workspace. */
-import type { File as PutFile, FsEntry, FsFound, FsList, FsPatched, FsRead, FsWritten } from "./api.js";
+import type { File as PutFile, FsEntry, FsFound, FsList, FsPatched, FsRead, FsTree, FsWritten } from "./api.js";
 import type { OperationName } from "./api.js";
 import { ConnectionLost, FileNotFound } from "./errors.js";
 import type { Client } from "./http.js";
 import { Broken, type Answer, type Body } from "./transport.js";
-import { dataIn, dataOut, encoder, entryOf, pathIn, pathOut, pathQuery, writtenOf, type EntryInfo, type PathLike, type SearchMatch, type WriteInfo } from "./types.js";
+import { dataIn, dataOut, encoder, entryOf, pathIn, pathOut, pathQuery, writtenOf, type EntryInfo, type FilesystemEvent, type PathLike, type SearchMatch, type WriteInfo } from "./types.js";
+import { WatchHandle, type WatchOptions } from "./watch.js";
 
 const READ_MAX = 1 << 20;
 
@@ -16,6 +17,17 @@ export interface TransferOptions {
 
 export interface WriteOptions extends TransferOptions {
   mode?: number;
+  /** Make missing directories; true. */
+  parents?: boolean;
+  /** Of a stream, where it is known; without it 100 MiB at the most. */
+  size?: number;
+}
+
+export interface TreeOptions extends TransferOptions {
+  /** What has the name is replaced, in one step. */
+  overwrite?: boolean;
+  /** What is in it goes into the directory that is there. */
+  merge?: boolean;
   /** Make missing directories; true. */
   parents?: boolean;
   /** Of a stream, where it is known; without it 100 MiB at the most. */
@@ -70,7 +82,7 @@ export class Files {
   /** The content: text (TypeError where it is no UTF-8), bytes, a Blob, or a stream that holds little of it. */
   async read(path: PathLike, options: TransferOptions & { format?: "text" | "bytes" | "blob" | "stream" } = {}): Promise<unknown> {
     const call = { query: { ...pathQuery(path), timeout_ms: options.timeoutMs }, accept: "*/*", again: true, ...this.#patience(options) };
-    if (options.format === "stream") return streamOf(await this.#client.open("getFile", { agent: this.#agent }, call));
+    if (options.format === "stream") return streamOfAnswer(await this.#client.open("getFile", { agent: this.#agent }, call));
     const { bytes } = await this.#client.bytes("getFile", { agent: this.#agent }, call);
     if (options.format === "bytes") return bytes;
     return options.format === "blob" ? new Blob([bytes]) : new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
@@ -98,6 +110,49 @@ export class Files {
 
   writeFiles(files: { path: PathLike; data: Content }[], options?: WriteOptions): Promise<WriteInfo[]> {
     return this.write(files, options);
+  }
+
+  // --- directories with all that is in them
+
+  readTree(path?: PathLike, options?: TransferOptions & { format?: "bytes"; gitignore?: boolean }): Promise<Uint8Array>;
+  readTree(path: PathLike, options: TransferOptions & { format: "stream"; gitignore?: boolean }): Promise<ReadableStream<Uint8Array>>;
+  /** A tar archive (pax) of it; names in it begin below `path`. */
+  async readTree(path: PathLike = ".", options: TransferOptions & { format?: "bytes" | "stream"; gitignore?: boolean } = {}): Promise<unknown> {
+    const query = { ...pathQuery(path), gitignore: options.gitignore ?? false, timeout_ms: options.timeoutMs };
+    const call = { query, accept: "application/x-tar", again: true, ...this.#patience(options) };
+    if (options.format === "stream") return streamOfAnswer(await this.#client.open("getTree", { agent: this.#agent }, call));
+    return (await this.#client.bytes("getTree", { agent: this.#agent }, call)).bytes;
+  }
+
+  /**
+   * A tar archive becomes that directory, whole or not at all. The name has to be free, unless `overwrite` replaces what has it, or
+   * `merge` adds to what is in it.
+   */
+  async writeTree(path: PathLike, archive: Exclude<Content, string>, options: TreeOptions = {}): Promise<FsTree> {
+    const { overwrite = false, merge = false, parents = true } = options;
+    return this.#client.json<FsTree>("putTree", { agent: this.#agent }, {
+      query: { ...pathQuery(path), overwrite, merge, parents, timeout_ms: options.timeoutMs },
+      body: await bodyOf(archive),
+      ...(options.size === undefined ? {} : { size: options.size }),
+      again: overwrite || merge,
+      ...this.#patience(options),
+    });
+  }
+
+  watchDir(path: PathLike, onEvent: (event: FilesystemEvent) => void | Promise<void>, options?: WatchOptions): Promise<WatchHandle>;
+  watchDir(path: PathLike, options?: { recursive?: boolean }): Promise<WatchHandle>;
+  /** What happens in a directory from now on: to a callback, or from the handle, which is an iterator. */
+  async watchDir(path: PathLike, first?: ((event: FilesystemEvent) => void | Promise<void>) | WatchOptions, second: WatchOptions = {}): Promise<WatchHandle> {
+    const options = typeof first === "function" ? second : (first ?? {});
+    const handle = new WatchHandle(this.#client, this.#agent, { ...pathQuery(path), recursive: options.recursive ?? false });
+    try {
+      await handle.open();
+    } catch (e) {
+      await handle.stop();
+      throw e instanceof Broken ? new ConnectionLost(`the watch was cut off at once: ${e.message}.`, { cause: e }) : e;
+    }
+    if (typeof first === "function") void handle.tell(first, options.onExit);
+    return handle;
   }
 
   // --- what a name is
@@ -220,7 +275,8 @@ function modeOf(mode: number | undefined): More {
   return mode === undefined ? {} : { mode: mode.toString(8) };
 }
 
-async function bodyOf(data: Content): Promise<Body> {
+/** @internal */
+export async function bodyOf(data: Content): Promise<Body> {
   if (typeof data === "string") return encoder.encode(data);
   if (data instanceof Uint8Array) return data;
   if (data instanceof ArrayBuffer) return new Uint8Array(data);
@@ -233,8 +289,15 @@ async function* piecesOf(stream: ReadableStream<Uint8Array>): AsyncIterable<Uint
   for (let step = await reader.read(); !step.done; step = await reader.read()) yield step.value;
 }
 
-function streamOf(answer: Answer): ReadableStream<Uint8Array> {
-  const pieces = answer.pieces()[Symbol.asyncIterator]();
+function streamOfAnswer(answer: Answer): ReadableStream<Uint8Array> {
+  return streamOf(answer.pieces(), () => {
+    answer.close();
+  });
+}
+
+/** @internal */
+export function streamOf(source: AsyncIterable<Uint8Array>, cancel: () => void): ReadableStream<Uint8Array> {
+  const pieces = source[Symbol.asyncIterator]();
   return new ReadableStream<Uint8Array>({
     async pull(to) {
       try {
@@ -245,8 +308,6 @@ function streamOf(answer: Answer): ReadableStream<Uint8Array> {
         to.error(e instanceof Broken ? new ConnectionLost(`the content broke off: ${e.message}.`, { cause: e }) : e);
       }
     },
-    cancel() {
-      answer.close();
-    },
+    cancel,
   });
 }

@@ -18,6 +18,8 @@ export interface Call {
   body?: Body;
   size?: number;
   accept?: string;
+  /** More of the request's head. */
+  headers?: Record<string, string>;
   /** Saying it twice does no harm. */
   again?: boolean;
   timeoutMs?: number;
@@ -88,7 +90,7 @@ export class Client {
     const about = OPERATIONS[operation];
     const id = this.transport.uuid();
     const token = await this.transport.token();
-    const headers: Record<string, string> = { Accept: call.accept ?? "application/json", "X-Request-Id": id };
+    const headers: Record<string, string> = { Accept: call.accept ?? "application/json", "X-Request-Id": id, ...call.headers };
     if (token !== undefined) headers.Authorization = `Bearer ${token}`;
     const ask: Ask = {
       method: about.method,

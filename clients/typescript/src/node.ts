@@ -7,7 +7,7 @@ import * as https from "node:https";
 import { join } from "node:path";
 import { Duplex } from "node:stream";
 import { ConnectionLost, InvalidRequest, Unauthenticated } from "./errors.js";
-import { Broken, Refused, type Answer, type Ask, type Socket, type SocketEvents, type Transport } from "./transport.js";
+import { Broken, Refused, type Answer, type Ask, type Digest, type Socket, type SocketEvents, type Transport } from "./transport.js";
 
 export interface NodeOptions {
   /** https://HOST[:PORT] */
@@ -149,6 +149,12 @@ export class NodeTransport implements Transport {
     return Promise.resolve(createHash("sha256").update(bytes).digest("hex"));
   }
 
+  digest(): Digest {
+    const hash = createHash("sha256");
+    let hex: string | undefined;
+    return { update: (piece) => void hash.update(piece), hex: () => Promise.resolve((hex ??= hash.digest("hex"))) };
+  }
+
   uuid(): string {
     return randomUUID();
   }
@@ -225,7 +231,8 @@ function room(request: http.ClientRequest): Promise<void> {
 
 class NodeAnswer implements Answer {
   readonly #response: http.IncomingMessage;
-  readonly #timeoutMs: number;
+  #timeoutMs: number;
+  #late: NodeJS.Timeout | undefined;
 
   constructor(response: http.IncomingMessage, timeoutMs: number) {
     this.#response = response;
@@ -242,15 +249,29 @@ class NodeAnswer implements Answer {
     return Array.isArray(value) ? value.join(", ") : value;
   }
 
+  #arm(): void {
+    if (!this.#timeoutMs) return;
+    this.#late = setTimeout(() => this.#response.destroy(new Broken(`nothing came for ${this.#timeoutMs / 1000} s`, { late: true })), this.#timeoutMs);
+  }
+
   async *pieces(): AsyncIterable<Uint8Array> {
-    const quiet = () => this.#response.destroy(new Broken(`nothing came for ${this.#timeoutMs / 1000} s`, { late: true }));
-    if (this.#timeoutMs) this.#response.setTimeout(this.#timeoutMs, quiet);
     try {
-      for await (const piece of this.#response) yield piece as Buffer;
+      this.#arm();
+      for await (const piece of this.#response) {
+        clearTimeout(this.#late);
+        yield piece as Buffer;
+        this.#arm();
+      }
     } catch (e) {
       throw e instanceof Broken ? e : new Broken(`the answer broke off: ${words(e)}`);
+    } finally {
+      clearTimeout(this.#late);
     }
     if (!this.#response.complete) throw new Broken("the answer broke off");
+  }
+
+  within(ms: number): void {
+    this.#timeoutMs = ms;
   }
 
   close(): void {

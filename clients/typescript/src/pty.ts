@@ -1,8 +1,11 @@
 /** Terminals: `sandbox.pty`. One is a session of muxd, which outlives connections: a cut one is joined again where it was. */
 import { AlreadyEnded, ConnectionLost, NotFound, SandboxError } from "./errors.js";
-import { errorFrom, errorOf, sleep, target, type Client, type ErrorBody } from "./http.js";
+import type { Exit, Screen } from "./api.js";
+import type { CommandHandle, Commands } from "./commands.js";
+import type { RoundEvents } from "./events.js";
+import { errorFrom, errorOf, sleep, target, type Call, type Client, type ErrorBody } from "./http.js";
 import { Broken, Refused, type Socket } from "./transport.js";
-import { encoder } from "./types.js";
+import { encoder, screenOf, type PtyScreen } from "./types.js";
 
 export interface PtySize {
   cols: number;
@@ -117,9 +120,9 @@ export class PtyHandle {
         this.#move();
         break;
       case EXIT: {
-        const { exit } = json<{ exit: { cause: string; code: number | null; signal: string | null } }>(rest);
+        const { exit } = json<{ exit: Exit }>(rest);
         this.#over = true;
-        this.#settle.resolve({ cause: exit.cause, exitCode: exit.code ?? -1, signal: exit.signal ?? "" });
+        this.#settle.resolve(endOf(exit));
         this.#socket?.close();
         break;
       }
@@ -232,6 +235,104 @@ export class PtyHandle {
   }
 }
 
+/**
+ * A command with a terminal: a round, started once, with keys by name and a screen. When a connection is cut, output goes on where it
+ * was; input is not said twice. The command goes on whether or not anybody reads.
+ */
+export class PtyRound extends PtyHandle {
+  readonly #client: Client;
+  readonly #handle: CommandHandle;
+  readonly #events: RoundEvents;
+  readonly #end: Promise<PtyEnd>;
+
+  constructor(client: Client, handle: CommandHandle, onData: OnData | undefined) {
+    super(client, "", onData);
+    this.#client = client;
+    this.#handle = handle;
+    this.#events = handle.events();
+    this.#end = this.#read(onData);
+    this.#end.catch(() => undefined); // wait() tells
+  }
+
+  async #read(onData: OnData | undefined): Promise<PtyEnd> {
+    for await (const event of this.#events) {
+      if (event.output) await onData?.(event.output);
+      if (event.event === "exit") return endOf(event.data.exit as Exit);
+    }
+    throw new ConnectionLost(`the terminal ${this.pid} was disconnected.`);
+  }
+
+  /** The round's id. */
+  override get pid(): string {
+    return this.#handle.pid;
+  }
+
+  override wait(): Promise<PtyEnd> {
+    return this.#end;
+  }
+
+  override sendInput(data: string | Uint8Array): Promise<void> {
+    return this.#handle.sendStdin(data);
+  }
+
+  /**
+   * Keys by name (Enter, Up, C-c, F1; docs/api.md), one character, or `text:` and anything; all are typed, or none. What came of them is
+   * on screen({ waitMs, after }) with the number that this resolves to.
+   */
+  async sendKeys(...keys: string[]): Promise<number> {
+    return (await this.#client.json<{ offset: number }>("sendRoundKeys", { id: this.pid }, { json: { keys } })).offset;
+  }
+
+  /** What it shows; with waitMs once output has come behind `after` and then paused. */
+  async screen(options: { waitMs?: number; after?: number } = {}): Promise<PtyScreen> {
+    const { bytes, answer } = await this.#client.bytes("getRoundScreen", { id: this.pid }, this.#look("text", "text/plain", options));
+    return screenOf(new TextDecoder().decode(bytes), (name) => answer.header(name));
+  }
+
+  /** The same with colours and looks, in runs of cells, the cursor and the title. */
+  cells(options: { waitMs?: number; after?: number } = {}): Promise<Screen> {
+    return this.#client.json<Screen>("getRoundScreen", { id: this.pid }, this.#look("cells", "application/json", options));
+  }
+
+  #look(format: string, accept: string, { waitMs = 0, after = 0 }: { waitMs?: number; after?: number }): Call {
+    return { query: { format, wait_ms: waitMs, after }, accept, again: true, timeoutMs: waitMs + this.#client.requestTimeoutMs };
+  }
+
+  override async resize(size: PtySize): Promise<void> {
+    await this.#client.json("resizeRound", { id: this.pid }, { json: { cols: size.cols, rows: size.rows }, again: true });
+  }
+
+  /** To all that it started. */
+  override async sendSignal(signal: number): Promise<void> {
+    await this.#handle.sendSignal(signal);
+  }
+
+  override kill(): Promise<boolean> {
+    return this.#handle.kill();
+  }
+
+  override disconnect(): Promise<void> {
+    this.#events.stop();
+    return Promise.resolve();
+  }
+}
+
+function endOf(exit: Exit): PtyEnd {
+  return { cause: exit.cause, exitCode: exit.code ?? -1, signal: exit.signal ?? "" };
+}
+
+export interface PtyOptions extends Partial<PtySize> {
+  onData?: OnData;
+  cwd?: string;
+  envs?: Record<string, string>;
+  timeoutMs?: number;
+}
+
+export interface PtyRunOptions extends PtyOptions {
+  execId?: string;
+  term?: string;
+}
+
 function json<T>(bytes: Uint8Array): T {
   return JSON.parse(new TextDecoder().decode(bytes)) as T;
 }
@@ -249,21 +350,43 @@ async function endSession(client: Client, id: string, reason: string): Promise<b
 export class Pty {
   readonly #client: Client;
   readonly #agent: string;
+  readonly #commands: Commands;
   readonly #known = new Map<string, PtyHandle>();
 
-  constructor(client: Client, agent: string) {
+  constructor(client: Client, agent: string, commands: Commands) {
     this.#client = client;
     this.#agent = agent;
+    this.#commands = commands;
   }
 
-  /** A terminal with a login shell (scope `terminal`). */
-  create(options: Partial<PtySize> & { onData?: OnData } = {}): Promise<PtyHandle> {
+  /**
+   * A terminal with a login shell (scope `terminal`). With cwd, envs or a timeout it is a round, as run() makes one.
+   */
+  create(options: PtyOptions = {}): Promise<PtyHandle> {
+    if (options.cwd || options.envs || options.timeoutMs) return this.run(["bash", "-l"], options);
     const query = { cols: options.cols ?? 80, rows: options.rows ?? 24, task: this.#client.taskId };
     return this.#join(target("/v1/agents/{agent}/terminal", { agent: this.#agent }, query), options.onData);
   }
 
-  /** One that runs, from what is at hand of its output. */
-  connect(pid: string, options: { onData?: OnData } = {}): Promise<PtyHandle> {
+  /** A command with a terminal (scopes `terminal` and `rounds`; rounds.pty has to be on), which has keys and a screen. */
+  async run(cmd: string | string[], options: PtyRunOptions = {}): Promise<PtyRound> {
+    const { onData, cols = 80, rows = 24, term, ...more } = options;
+    const handle = await this.#commands.run(cmd, { ...more, background: true, pty: { cols, rows, ...(term === undefined ? {} : { term }) } });
+    return this.#knows(new PtyRound(this.#client, handle, onData));
+  }
+
+  #knows<H extends PtyHandle>(handle: H): H {
+    this.#known.set(handle.pid, handle);
+    return handle;
+  }
+
+  /** One that runs, from what is at hand of its output; of run() from its beginning. */
+  async connect(pid: string, options: { onData?: OnData } = {}): Promise<PtyHandle> {
+    try {
+      return this.#knows(new PtyRound(this.#client, await this.#commands.connect(pid), options.onData));
+    } catch (e) {
+      if (!(e instanceof NotFound)) throw e; // it is no round
+    }
     return this.#join(target("/v1/sessions/{id}/attach", { id: pid }, { role: "driver", screen: false }), options.onData);
   }
 
@@ -274,8 +397,7 @@ export class Pty {
     } catch (e) {
       throw e instanceof Broken ? new ConnectionLost(`the terminal was cut off at once: ${e.message}.`, { cause: e }) : e;
     }
-    this.#known.set(handle.pid, handle);
-    return handle;
+    return this.#knows(handle);
   }
 
   sendInput(pid: string, data: string | Uint8Array): Promise<void> {

@@ -1,6 +1,7 @@
 /** The sandbox of an agent: made or found, slept and woken, forked and ended. */
 import type { Agent, Snapshot } from "./api.js";
 import type { OperationName } from "./api.js";
+import { Artifacts } from "./artifacts.js";
 import { Commands } from "./commands.js";
 import { Code } from "./contexts.js";
 import { NotFound } from "./errors.js";
@@ -33,6 +34,7 @@ export class BaseSandbox extends Code {
   readonly commands: Commands;
   readonly files: Files;
   readonly pty: Pty;
+  readonly artifacts: Artifacts;
   readonly #client: Client;
   /** Its name was made up by create(): nobody else has it. */
   readonly #own: boolean;
@@ -44,7 +46,8 @@ export class BaseSandbox extends Code {
     this.#own = own;
     this.commands = new Commands(client, agent, envs);
     this.files = new Files(client, agent);
-    this.pty = new Pty(client, agent);
+    this.pty = new Pty(client, agent, this.commands);
+    this.artifacts = new Artifacts(client, agent);
   }
 
   // --- made and found

@@ -37,7 +37,15 @@ export interface Answer {
   header(name: string): string | undefined;
   /** Throws Broken where the answer breaks off. */
   pieces(): AsyncIterable<Uint8Array>;
+  /** How long it may say nothing from here on, in milliseconds; 0: for ever. */
+  within(ms: number): void;
   close(): void;
+}
+
+/** SHA-256 of what comes in pieces. */
+export interface Digest {
+  update(piece: Uint8Array): void;
+  hex(): Promise<string>;
 }
 
 export interface Socket {
@@ -71,6 +79,7 @@ export interface Transport {
   request(ask: Ask): Promise<Answer>;
   socket(target: string, events: SocketEvents): Promise<Socket>;
   sha256(bytes: Uint8Array): Promise<string>;
+  digest(): Digest;
   uuid(): string;
   close(): void;
 }

@@ -1,5 +1,5 @@
 /** What calls take and return, in the shapes that people know; `raw` is always the API's own answer. */
-import type { Agent, FilePath, FileType as ApiFileType, FsName, Round, Session, Snapshot } from "./api.js";
+import type { Agent, Artifact, FilePath, FileType as ApiFileType, FsEvent, FsName, Round, Session, Snapshot } from "./api.js";
 
 /** How a command ended, and all that it printed: as text, with U+FFFD for what is no UTF-8, and in bytes. */
 export interface CommandResult {
@@ -84,6 +84,61 @@ export interface SnapshotInfo {
   size?: number;
   current: boolean;
   raw: Snapshot;
+}
+
+/** What a terminal shows: a line for each row, without blanks at its end. */
+export interface PtyScreen {
+  text: string;
+  lines: string[];
+  cols: number;
+  rows: number;
+  /** Of the cursor, from 0. */
+  row: number;
+  col: number;
+  /** Of the output, up to where it is drawn. */
+  offset: number;
+  /** false where a part of the output was missing to it. */
+  exact: boolean;
+}
+
+/** What happened to a round: started, stdout, stderr, missing, signal, notice, exit. */
+export interface RoundEvent {
+  event: string;
+  /** What to go on behind; of output and exit alone. */
+  id?: string;
+  data: Record<string, unknown>;
+  /** Of stdout and stderr. */
+  output?: Uint8Array;
+}
+
+export const FilesystemEventType = {
+  CREATE: "create", WRITE: "write", REMOVE: "remove", RENAME: "rename", CHMOD: "chmod",
+  /** Events were lost: look anew. */
+  OVERFLOW: "overflow",
+  /** There are no more watches: what is in this directory is not told. */
+  UNWATCHED: "unwatched",
+} as const;
+export type FilesystemEventType = (typeof FilesystemEventType)[keyof typeof FilesystemEventType];
+
+/** `name` begins in the directory that is watched, `path` in the workspace. */
+export interface FilesystemEvent {
+  name: string;
+  type: FilesystemEventType;
+  path: string;
+  raw: FsEvent;
+}
+
+/** A file of a task, which outlives its sandbox. */
+export interface ArtifactInfo {
+  name: string;
+  task: string;
+  size: number;
+  sha256: string;
+  mediaType?: string;
+  createdAt: Date;
+  /** Without one it is kept until it is deleted. */
+  expiresAt?: Date;
+  raw: Artifact;
 }
 
 /** A path as text, or as bytes where it is not UTF-8. */
@@ -187,4 +242,34 @@ export function snapshotInfo(raw: Snapshot): SnapshotInfo {
     current: raw.current ?? false,
     raw,
   };
+}
+
+// The API's own words: `written` is a close behind writing, `modified` comes while a file is open.
+const EVENT_TYPES: Partial<Record<FsEvent["event"], FilesystemEventType>> = {
+  created: "create", moved_to: "create", modified: "write", written: "write", deleted: "remove", moved_from: "rename", attributes: "chmod", overflow: "overflow",
+  unwatched: "unwatched",
+};
+
+/** undefined for a kind that this version does not know. */
+export function filesystemEvent(raw: FsEvent, below: string): FilesystemEvent | undefined {
+  const type = EVENT_TYPES[raw.event];
+  const path = raw.path === undefined ? below : pathOut(raw.path);
+  const name = path === below ? "." : below === "." ? path : path.slice(below.length + 1);
+  return type && { name, type, path, raw };
+}
+
+export function artifactOf(raw: Artifact): ArtifactInfo {
+  return {
+    name: raw.name, task: raw.task, size: raw.size, sha256: raw.sha256, createdAt: new Date(raw.created_at),
+    ...(raw.media_type === null ? {} : { mediaType: raw.media_type }),
+    ...moment("expiresAt", raw.expires_at),
+    raw,
+  };
+}
+
+/** Of the answer's text and its head. */
+export function screenOf(text: string, header: (name: string) => string | undefined): PtyScreen {
+  const [cols = 0, rows = 0] = (header("muxd-size") ?? "").split("x").map(Number);
+  const [row = 0, col = 0] = (header("muxd-cursor") ?? "").split(",").map(Number);
+  return { text, lines: text.split("\n").slice(0, rows), cols, rows, row, col, offset: Number(header("muxd-offset")), exact: header("muxd-exact") !== "false" };
 }

@@ -191,9 +191,13 @@ static void name_expiry(const struct kube_call *c, struct err *e)
 	const struct kube_endpoint *ep = kube_creds_endpoint(c->kube->creds);
 	char when[64];
 
-	if (ep->cert_pem && !ep->token && kube_material_expired(ep->cert_pem, when, sizeof(when)))
+	if (ep->cert_pem && !ep->token && kube_material_expired(ep->cert_pem, when, sizeof(when))) {
+		const struct err_kube said = e->kube;
+
 		err_set(e, e->code, "%s; the client certificate of %s expired on %s", e->message,
 			kube_creds_config(c->kube->creds)->name, when);
+		e->kube = said;
+	}
 }
 
 static int refusal(const struct kube_call *c, const struct kube_reply *r, struct err *e)

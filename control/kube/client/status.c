@@ -3,6 +3,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/text.h"
 
 #include <string.h>
 
@@ -79,13 +80,22 @@ int kube_status_error_json(int http_status, const json_t *status, const char *wh
 	int code = code_of(http_status);
 	const char *reason = json_get_text(status, "reason"), *message = json_get_text(status, "message");
 	struct buf words;
+	unsigned at;
 
 	/* What does not fit is cut off: the beginning says most. */
 	buf_init(&words, WORDS_MAX);
-	(void)buf_printf(&words, "%s%s%.600s", reason, *reason && *message ? ": " : "", message);
+	(void)buf_printf(&words, "%.600s", message);
 	put_causes(&words, status);
 	const char *text = buf_cstr(&words);
-	err_set(e, code, "%s: %d %s", what, http_status, text && *text ? text : "without a word why");
+	if (!text || !*text)
+		text = *reason ? "" : "without a word why";
+	err_set(e, code, "%s: %d %s%s", what, http_status, reason, *reason && *text ? ": " : "");
+	at = e ? (unsigned)strlen(e->message) : 0;
+	err_set(e, code, "%s: %d %s%s%s", what, http_status, reason, *reason && *text ? ": " : "", text);
+	if (e) {
+		e->kube = (struct err_kube){.code = http_status, .at = at};
+		text_put(e->kube.reason, sizeof(e->kube.reason), reason);
+	}
 	buf_finish(&words);
 	return code;
 }

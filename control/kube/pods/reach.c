@@ -82,7 +82,7 @@ static void drop_exec(struct reach *r)
 	r->rc = NULL;
 }
 
-static void reach_fail(struct reach *r, int rc, const char *text)
+static void reach_fail_as(struct reach *r, int rc, const struct err *why)
 {
 	struct err e = {0};
 
@@ -93,14 +93,24 @@ static void reach_fail(struct reach *r, int rc, const char *text)
 	kube_ask_cancel(&r->ask);
 	uv_timer_stop(&r->timer);
 	reach_set_state(r, REACH_OVER);
-	err_set(&e, rc, "%s: %s", r->agent, text);
+	err_again(&e, rc, why, r->agent);
 	r->ops->done(r->arg, rc, &e, NULL, -1);
+}
+
+static void reach_fail(struct reach *r, int rc, const char *text)
+{
+	struct err why = {0};
+
+	err_set(&why, rc, "%s", text);
+	reach_fail_as(r, rc, &why);
 }
 
 static void fail_as(struct reach *r, const struct rc_exit *x)
 {
-	reach_fail(r, x->err.code ? x->err.code : ERR_K8S,
-		   x->err.message[0] ? x->err.message : rc_cause_name(x->cause));
+	if (x->err.message[0])
+		reach_fail_as(r, x->err.code ? x->err.code : ERR_K8S, &x->err);
+	else
+		reach_fail(r, x->err.code ? x->err.code : ERR_K8S, rc_cause_name(x->cause));
 }
 
 /* Of a way that is left: whoever ends up without any is told each. Once for each way. */

@@ -3,7 +3,9 @@
 #include "base/err.h"
 #include "muxd/doors/https/router/router_head.h"
 
+#include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 static int api_head_refuse(struct api_head *out, int status, int rc)
 {
@@ -206,18 +208,52 @@ static int check_api(const struct http1_head *h, size_t n, struct api_head *out,
 }
 
 /* A head whose end is still to come; nfields: that are whole. */
-static int check_begun(const char *p, size_t n, size_t nfields, struct api_head *out, struct err *e)
+static int check_begun(const char *p, size_t n, size_t nfields, const char *serves, struct api_head *out, struct err *e)
 {
 	const char *nl = memrchr(p, '\n', n), *last = nl ? nl + 1 : p, *first = memchr(p, '\r', n);
 
 	if (!http1_line_begins(last, n - (size_t)(last - p)))
 		return err_set(e, ERR_INVAL, "the head of the request is malformed (RFC 9112)");
-	out->routed = router_asked(p, n);
+	out->routed = !serves && router_asked(p, n);
 	out->unfit = n > API_HEAD_MAX || nfields > API_FIELDS_MAX || !is_fit_line(p, first ? (size_t)(first - p) : n);
 	return 0;
 }
 
-int api_head_read(const void *p, size_t n, size_t seen, struct api_head *out, struct err *e)
+/* One port at most is named, and it is that one: their router's default is the runtime's, too. */
+static bool is_served(const struct http1_head *h, const char *serves)
+{
+	const struct http1_field *port = http1_find(h, "X-Sandbox-Port", NULL);
+
+	return serves && (!port || (http1_is(port->value, serves) && !http1_find(h, "X-Sandbox-Port", port)));
+}
+
+/* The bytes at p that are c, as it is or encoded; 0: it is something else. */
+static size_t spells(const char *p, const char *end, char c)
+{
+	char code[4];
+
+	snprintf(code, sizeof(code), "%%%02X", (unsigned)c);
+	return p < end && *p == c ? 1 : end - p >= 3 && strncasecmp(p, code, 3) == 0 ? 3 : 0;
+}
+
+/* libwebsockets takes /a/../b for /b, encoded or not: a file's path would become another call. */
+static bool climbs(struct http1_text target)
+{
+	const char *end = memchr(target.p, '?', target.n);
+
+	end = end ? end : target.p + target.n;
+	for (const char *p = target.p; p < end; p++) {
+		size_t slash = spells(p, end, '/'), first = slash ? spells(p + slash, end, '.') : 0;
+		size_t second = first ? spells(p + slash + first, end, '.') : 0;
+		const char *behind = p + slash + first + second;
+
+		if (second && (behind == end || spells(behind, end, '/')))
+			return true;
+	}
+	return false;
+}
+
+int api_head_read(const void *p, size_t n, size_t seen, const char *serves, struct api_head *out, struct err *e)
 {
 	struct http1_head h;
 	int rc = 0;
@@ -229,13 +265,17 @@ int api_head_read(const void *p, size_t n, size_t seen, struct api_head *out, st
 	if (rc == ERR_TOO_LARGE)
 		return api_head_refuse(out, 431, rc);
 	if (rc == 0)
-		return check_begun(p, n, h.nfields, out, e);
+		return check_begun(p, n, h.nfields, serves, out, e);
 	if (rc == 1)
 		rc = http1_request_check(&h, e);
 	if (rc < 0)
 		return rc;
 	out->len = h.len;
 	out->routed = http1_find(&h, "X-Sandbox-ID", NULL) != NULL;
+	out->served = out->routed && is_served(&h, serves);
+	out->routed = out->routed && !out->served;
+	if (out->served && climbs(h.target))
+		return api_head_refuse(out, 403, err_set(e, ERR_PATH_OUTSIDE, "the path leads out of the workspace"));
 	rc = http1_request_body(&h, &out->body, e);
 	if (rc == 0 && !out->routed)
 		rc = check_api(&h, n, out, e);

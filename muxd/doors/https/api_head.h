@@ -22,6 +22,7 @@ struct err;
 
 struct api_head {
 	bool routed;            /* for the router */
+	bool served;            /* for the runtime: X-Sandbox-ID, and the port that is answered here */
 	bool unfit;             /* not whole, and libwebsockets would answer what is there: collect it without */
 	size_t len;             /* with the empty line */
 	struct http1_body body; /* where it ends */
@@ -29,10 +30,11 @@ struct api_head {
 };
 
 /*
- * The n bytes that came of a head and what is behind it, of which the first `seen` were looked at before.
+ * The n bytes that came of a head and what is behind it, of which the first `seen` were looked at before. serves: the
+ * port whose requests the runtime answers (runtime.h), as text; NULL: none, all are routed.
  * 1: *out is whole and may go on, 0: more is needed, ERR_INVAL, ERR_TOO_LARGE, ERR_UNSUPPORTED: answer out->status,
  * and nothing that comes behind it.
  */
-int api_head_read(const void *p, size_t n, size_t seen, struct api_head *out, struct err *e);
+int api_head_read(const void *p, size_t n, size_t seen, const char *serves, struct api_head *out, struct err *e);
 
 #endif

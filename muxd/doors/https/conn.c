@@ -301,7 +301,7 @@ void conn_log(const struct conn *c, int status)
 	if (x->routed)
 		rest_metrics_routed(&c->door->metrics, status);
 	else
-		rest_metrics_count(&c->door->metrics, x->route, status, took);
+		rest_metrics_count(&c->door->metrics, x->dialect ? NULL : x->route, status, took);
 	log_info(&ids, "%s%s %s %d%s%s %llu ms", x->routed ? "routed " : "", http_method_name(x->method), x->path,
 		 status, x->error ? " " : "", x->error ? err_name(x->error) : "",
 		 (unsigned long long)(took / NS_PER_MS));

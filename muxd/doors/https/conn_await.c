@@ -19,6 +19,7 @@
 #include "muxd/doors/https/api_head.h"
 #include "muxd/doors/https/conn_http.h"
 #include "muxd/doors/https/router/router.h"
+#include "muxd/doors/https/runtime.h"
 #include "muxd/doors/https/ws.h"
 #include "muxd/hub/hub.h"
 
@@ -62,6 +63,11 @@ static void hand_over(struct conn *c)
 		ws_await_frames(c->ws);
 }
 
+static const char *runtime_serves(const struct conn *c)
+{
+	return hub_conf(c->door->hub)->router_runtime ? RUNTIME_PORT : NULL;
+}
+
 /* How many heads libwebsockets may answer of the n bytes, which begin with one that is `head`. */
 static void count_heads(struct conn *c, const uint8_t *p, size_t n, struct api_head *head)
 {
@@ -76,7 +82,7 @@ static void count_heads(struct conn *c, const uint8_t *p, size_t n, struct api_h
 		c->beyond = body < 0 || (size_t)body < n;
 		return;
 	}
-	while (n && api_head_read(p, n, 0, head, NULL) == 1 && !head->routed && head->body.done) {
+	while (n && api_head_read(p, n, 0, runtime_serves(c), head, NULL) == 1 && !head->routed && head->body.done) {
 		c->checked++;
 		p += head->len;
 		n -= head->len;
@@ -98,7 +104,7 @@ static void conn_await_look(struct conn *c, const uint8_t *p, size_t len, int n,
 {
 	struct api_head head;
 	struct err e = {0};
-	int rc = api_head_read(p, len, len - (size_t)n, &head, &e);
+	int rc = api_head_read(p, len, len - (size_t)n, runtime_serves(c), &head, &e);
 
 	if (rc == 0 && first)
 		hurry(c);
@@ -155,7 +161,7 @@ static void conn_await_on_local(struct conn *c, int events)
 	(void)events;
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
-	rc = n > 0 ? api_head_read(c->door->piece, (size_t)n, 0, &head, &e) : 0;
+	rc = n > 0 ? api_head_read(c->door->piece, (size_t)n, 0, runtime_serves(c), &head, &e) : 0;
 	if (n <= 0) {
 		conn_kill(c);
 		return;

@@ -1,9 +1,11 @@
 /* The head of a request as libwebsockets tells it, up to what can be refused before the body; and its exchange. */
 #include "base/clock.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "muxd/doors/https/conn_http.h"
 #include "muxd/doors/https/origin.h"
 #include "muxd/doors/https/route.h"
+#include "muxd/doors/https/runtime.h"
 #include "muxd/hub/hub.h"
 
 #include <stdio.h>
@@ -113,6 +115,30 @@ static bool wants_keep_alive(struct conn *c)
 	return keep;
 }
 
+/* RFC 7617: the grant is the password, whoever the user is. text is freed. */
+static int take_basic(char *text, size_t n, char **out, struct err *e)
+{
+	const char *p = text + 6 + strspn(text + 6, " ");
+	uint8_t *pair = NULL;
+	size_t len = 0;
+	int rc = base64_decode(p, strlen(p), false, &pair, &len);
+	const char *colon = rc == 0 ? memchr(pair, ':', len) : NULL;
+	size_t before = colon ? (size_t)(colon + 1 - (const char *)pair) : 0;
+
+	if (colon)
+		*out = strndup(colon + 1, len - before);
+	if (!colon)
+		rc = err_set(e, ERR_TOKEN_MALFORMED, "Authorization must be: Basic, of USER:TOKEN in base64");
+	else if (!*out)
+		rc = err_set(e, ERR_NOMEM, "out of memory");
+	if (pair)
+		explicit_bzero(pair, len);
+	free(pair);
+	explicit_bzero(text, n);
+	free(text);
+	return rc;
+}
+
 int conn_bearer(struct conn *c, char **out, struct err *e)
 {
 	int n = lws_hdr_total_length(c->wsi, WSI_TOKEN_HTTP_AUTHORIZATION);
@@ -127,6 +153,8 @@ int conn_bearer(struct conn *c, char **out, struct err *e)
 	if (!text)
 		return err_set(e, ERR_NOMEM, "out of memory");
 	n = lws_hdr_copy(c->wsi, text, n + 1, WSI_TOKEN_HTTP_AUTHORIZATION);
+	if (c->x && c->x->route && c->x->route->auth == ROUTE_BASIC && n > 6 && strncasecmp(text, "Basic ", 6) == 0)
+		return take_basic(text, (size_t)n, out, e);
 	if (n < 8 || strncasecmp(text, "Bearer ", 7) != 0) {
 		explicit_bzero(text, n > 0 ? (size_t)n : 0);
 		free(text);
@@ -385,6 +413,29 @@ static void conn_head_on_answered(void *arg, struct http_exchange *x)
 	conn_queue(c);
 }
 
+static void read_custom(struct conn *c, const char *name, char *out, size_t size)
+{
+	out[0] = '\0';
+	if (lws_hdr_custom_length(c->wsi, name, (int)strlen(name)) > 0 &&
+	    lws_hdr_custom_copy(c->wsi, out, (int)size, name, (int)strlen(name)) < 0)
+		snprintf(out, size, "?"); /* too long for what may stand there */
+}
+
+/* A request for the runtime: with X-Sandbox-ID, where the router did not take it. */
+static int adopt_runtime(struct conn *c)
+{
+	static const char id[] = "x-sandbox-id:";
+	struct runtime_fields f;
+
+	if (!hub_conf(c->door->hub)->router_runtime || lws_hdr_custom_length(c->wsi, id, (int)sizeof(id) - 1) < 0)
+		return 0;
+	read_custom(c, id, f.id, sizeof(f.id));
+	read_custom(c, "x-sandbox-namespace:", f.space, sizeof(f.space));
+	read_custom(c, "x-sandbox-timeout:", f.timeout, sizeof(f.timeout));
+	read_header(c, WSI_TOKEN_HTTP_CONTENT_TYPE, f.type, sizeof(f.type));
+	return runtime_adopt(c->x, &f);
+}
+
 int conn_head(struct conn *c, const char *path, size_t len)
 {
 	struct err e = {0};
@@ -394,7 +445,7 @@ int conn_head(struct conn *c, const char *path, size_t len)
 	if (!conn_take_checked(c) || c->x)
 		return -1;
 	lws_set_timeout(c->wsi, NO_PENDING_TIMEOUT, 0);
-	if (conn_exchange(c, path))
+	if (conn_exchange(c, path) || adopt_runtime(c))
 		return -1;
 	c->x->done = conn_head_on_answered;
 	c->x->wake = conn_wake;

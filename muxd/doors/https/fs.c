@@ -138,15 +138,15 @@ static void fs_on_open(void *arg, int rc, const struct err *e, struct session *s
 	fs_feed(o);
 }
 
-static int fs_begin(struct http_exchange *x, struct operating **out, struct err *e)
+/* p, n: a JSON object as the operation takes it. */
+static int fs_begin(struct http_exchange *x, const void *p, size_t n, struct operating **out, struct err *e)
 {
 	struct operating *o = calloc(1, sizeof(*o));
 	enum file_op op = FILE_STAT;
 	int rc = o ? file_op_parse(x->route->call, &op) : ERR_NOMEM;
 
 	if (rc == 0)
-		rc = fs_body_parse(op, buf_ptr(&x->body), buf_len(&x->body), hub_conf(x->hub)->api_max_body, &o->body,
-				   e);
+		rc = fs_body_parse(op, p, n, hub_conf(x->hub)->api_max_body, &o->body, e);
 	if (rc) {
 		free(o);
 		return rc;
@@ -156,20 +156,50 @@ static int fs_begin(struct http_exchange *x, struct operating **out, struct err 
 	return 0;
 }
 
-void rest_fs(struct http_exchange *x)
+static void fs_run(struct http_exchange *x, struct operating *o)
 {
 	struct exec_spec spec = {.kind = SESSION_FILE, .agent = x->params[0], .head = UINT64_MAX, .tail = UINT64_MAX};
-	struct operating *o = NULL;
-	struct err e = {0};
-	int rc = fs_begin(x, &o, &e);
 
-	if (rc) {
-		http_reply_error(x, rc, &e);
-		return;
-	}
 	spec.file = &o->body.file;
 	spec.task = o->body.task;
 	spec.timeout_ns = o->body.timeout_ns;
 	spec.stdin_open = file_op_row(o->body.file.op)->takes;
 	broker_open(x->hub, &x->rq, &spec, &ops, o, fs_on_open, o);
+}
+
+void rest_fs(struct http_exchange *x)
+{
+	struct operating *o = NULL;
+	struct err e = {0};
+	int rc = fs_begin(x, buf_ptr(&x->body), buf_len(&x->body), &o, &e);
+
+	if (rc)
+		http_reply_error(x, rc, &e);
+	else
+		fs_run(x, o);
+}
+
+void rest_fs_write(struct http_exchange *x, const char *path, const void *p, size_t n)
+{
+	json_t *request = json_pack("{s:o,s:b,s:s}", "path", json_text_or_base64(path), "parents", 1, "data", "");
+	struct operating *o = NULL;
+	struct err e = {0};
+	struct buf text;
+	int rc;
+
+	buf_init(&text, hub_conf(x->hub)->api_max_body);
+	rc = request ? json_append(&text, request) : ERR_NOMEM;
+	if (rc == 0)
+		rc = fs_begin(x, buf_ptr(&text), buf_len(&text), &o, &e);
+	if (rc == 0) {
+		o->body.content = p;
+		o->body.content_len = n;
+		o->body.file.size = n;
+	}
+	buf_finish(&text);
+	json_decref(request);
+	if (rc)
+		http_reply_error(x, rc, &e);
+	else
+		fs_run(x, o);
 }

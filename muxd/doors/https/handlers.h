@@ -29,6 +29,8 @@ void rest_artifact_put(struct http_exchange *x); /* entered before its body */
 void rest_artifact_delete(struct http_exchange *x);
 /* fs.c */
 void rest_fs(struct http_exchange *x);
+/* write of n bytes, which stay where they are until the answer; directories are made. The route's call is "write". */
+void rest_fs_write(struct http_exchange *x, const char *path, const void *p, size_t n);
 /* rounds.c */
 void rest_round_start(struct http_exchange *x);
 void rest_round_show(struct http_exchange *x);

@@ -38,6 +38,8 @@ void http_exchange_destroy(struct http_exchange *x)
 		return;
 	if (x->flow)
 		x->flow->drop(x);
+	if (x->dialect)
+		x->dialect->drop(x);
 	free(x->file_path);
 	buf_finish_secret(&x->body);
 	buf_finish(&x->out);
@@ -214,6 +216,14 @@ static void http_answer(struct http_exchange *x, int status, const char *content
 
 void http_reply_json(struct http_exchange *x, int status, const json_t *result)
 {
+	if (x->dialect)
+		x->dialect->result(x, status, result);
+	else
+		http_reply_json_as(x, status, result);
+}
+
+void http_reply_json_as(struct http_exchange *x, int status, const json_t *result)
+{
 	int rc = json_append(&x->out, result);
 
 	if (rc == 0)
@@ -291,11 +301,23 @@ static void error_minimal(struct http_exchange *x, int rc)
 			 err_name(rc), x->id_text);
 }
 
+/* The Status of Kubernetes, for programs; NULL: it is no refusal of Kubernetes. */
+static json_t *kube_details(const struct err *e)
+{
+	if (!e || !e->kube.code)
+		return NULL;
+	return json_pack("{s:{s:i,s:s,s:s}}", "kubernetes", "code", e->kube.code, "reason", e->kube.reason, "message",
+			 e->message + e->kube.at);
+}
+
 static void reply_error(struct http_exchange *x, int status, int rc, const struct err *e, json_t *details)
 {
 	const char *message = e && e->code && e->message[0] ? e->message : err_name(rc);
-	json_t *o = json_pack("{s:{s:s,s:s,s:s,s:s,s:O*}}", "error", "code", err_name(rc), "message", message, "hint",
-			      err_hint(rc), "request_id", x->id_text, "details", details);
+	json_t *kube = kube_details(e);
+	json_t *o =
+	    x->dialect ? x->dialect->error(x, rc, message, &status)
+		       : json_pack("{s:{s:s,s:s,s:s,s:s,s:O*}}", "error", "code", err_name(rc), "message", message,
+				   "hint", err_hint(rc), "request_id", x->id_text, "details", details ? details : kube);
 
 	x->error = rc;
 	if (status == 401)
@@ -307,6 +329,7 @@ static void reply_error(struct http_exchange *x, int status, int rc, const struc
 	x->cache = NULL;
 	if (!o || json_append(&x->out, o) || buf_append_str(&x->out, "\n"))
 		error_minimal(x, rc);
+	json_decref(kube);
 	json_decref(o);
 	http_answer(x, status, "application/json");
 }

@@ -56,6 +56,13 @@ struct http_query {
 	char value[HTTP_QUERY_VALUE_MAX];
 };
 
+/* How the clients of another API are answered (runtime.h). */
+struct http_dialect {
+	void (*result)(struct http_exchange *x, int status, const json_t *ours); /* http_reply_json() calls it */
+	json_t *(*error)(struct http_exchange *x, int rc, const char *message, int *status); /* an error's body */
+	void (*drop)(struct http_exchange *x);                                               /* the exchange is over */
+};
+
 struct http_exchange {
 	struct hub *hub;
 	struct rest_metrics *metrics;
@@ -89,6 +96,8 @@ struct http_exchange {
 	char *file_path;   /* query parameter path, or path_base64: any bytes but NUL, up to HTTP_FILE_PATH_MAX */
 	const struct http_flow *flow;
 	void *flow_arg;
+	const struct http_dialect *dialect; /* NULL: ours */
+	void *dialect_arg;
 	void (*wake)(void *arg, struct http_exchange *x); /* set by the connection; done_arg is its arg */
 	uint64_t started_ns;
 	uint64_t wait_ns; /* rounds: how long the answer may take */
@@ -139,6 +148,7 @@ struct origin http_origin(struct http_exchange *x, const char *door);
 
 /* Exactly one of these, once. result is borrowed. */
 void http_reply_json(struct http_exchange *x, int status, const json_t *result);
+void http_reply_json_as(struct http_exchange *x, int status, const json_t *result); /* in a dialect: as it is */
 /* The head now, n bytes through x->flow as the client takes them. */
 void http_reply_stream(struct http_exchange *x, int status, const char *content_type, uint64_t n);
 /* The same of a length that nobody knows yet, in chunks; it ends once x->stream_over is set and give() has no more. */

@@ -28,7 +28,7 @@ struct rest_metrics {
 	uint64_t bytes_received, bytes_sent;
 };
 
-/* r: a row of m->routes; NULL: none matched. */
+/* r: a row of m->routes; NULL: none matched, or it is of another table. */
 void rest_metrics_count(struct rest_metrics *m, const struct route *r, int status, uint64_t duration_ns);
 void rest_metrics_routed(struct rest_metrics *m, int status);
 

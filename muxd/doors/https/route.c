@@ -1,6 +1,7 @@
 #include "muxd/doors/https/route.h"
 #include "base/text.h"
 #include "muxd/doors/https/handlers.h"
+#include "muxd/doors/https/runtime.h"
 #include "muxd/doors/https/scraper.h"
 #include "muxd/hub/hub.h"
 
@@ -283,6 +284,8 @@ int route_find(struct http_exchange *x, struct err *e)
 {
 	enum http_method want = x->method == HTTP_HEAD ? HTTP_GET : x->method;
 
+	if (x->dialect)
+		return runtime_route(x, e);
 	x->route = NULL;
 	x->allow[0] = '\0';
 	for (size_t i = 0; i < sizeof(routes) / sizeof(routes[0]); i++) {

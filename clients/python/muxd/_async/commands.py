@@ -12,10 +12,12 @@ from typing import Literal
 from .._net.aio import call, merge, sleep
 from ..errors import AlreadyEnded, CommandExitException, ConnectionLost, Corrupt, NotFound, SandboxExecTimeout
 from ..types import CommandResult, ProcessInfo, Text, data_in, data_out, milliseconds
+from .events import AsyncRoundEvents
 from .http import AsyncAnswer, AsyncClient
 
 Command = Union[str, Sequence[str]]
 Output = Optional[Callable[[str], Any]]
+Artifacts = Optional[Mapping[str, str]]
 
 WAIT = 20.0  # seconds that one question for the end may take
 MAX_OUTPUT = 64 << 20  # bytes of each stream that a result holds
@@ -184,6 +186,10 @@ class AsyncCommandHandle:
         """The end of its input."""
         await self._client.json("writeRoundStdin", {"id": self.pid}, body={"eof": True}, again=True)
 
+    def events(self, last_event_id: Optional[str] = None) -> AsyncRoundEvents:
+        """What happens to it, as it happens, to its end: from the beginning, or behind an event's id."""
+        return AsyncRoundEvents(self._client, self.pid, last_event_id)
+
     def disconnect(self) -> None:
         """Nothing to be done: a handle holds no connection, and the command goes on."""
 
@@ -231,28 +237,36 @@ class AsyncCommands:
     @overload
     async def run(self, cmd: Command, background: Literal[False] = False, envs: Optional[Mapping[str, str]] = ..., cwd: Optional[str] = ...,
                   on_stdout: Output = ..., on_stderr: Output = ..., stdin: Union[bool, str, bytes] = ..., timeout: Optional[float] = ...,
-                  exec_id: Optional[str] = ..., check: bool = ..., max_output: int = ...) -> CommandResult: ...
+                  exec_id: Optional[str] = ..., check: bool = ..., max_output: int = ..., artifacts: Artifacts = ...) -> CommandResult: ...
 
     @overload
     async def run(self, cmd: Command, background: Literal[True], envs: Optional[Mapping[str, str]] = ..., cwd: Optional[str] = ...,
                   on_stdout: Output = ..., on_stderr: Output = ..., stdin: Union[bool, str, bytes] = ..., timeout: Optional[float] = ...,
-                  exec_id: Optional[str] = ..., check: bool = ..., max_output: int = ...) -> AsyncCommandHandle: ...
+                  exec_id: Optional[str] = ..., check: bool = ..., max_output: int = ..., artifacts: Artifacts = ...,
+                  pty: Optional[Mapping[str, Any]] = ...) -> AsyncCommandHandle: ...
 
     async def run(self, cmd: Command, background: bool = False, envs: Optional[Mapping[str, str]] = None, cwd: Optional[str] = None,
                   on_stdout: Output = None, on_stderr: Output = None, stdin: Union[bool, str, bytes] = False, timeout: Optional[float] = None,
-                  exec_id: Optional[str] = None, check: bool = True, max_output: int = MAX_OUTPUT) -> Union[CommandResult, AsyncCommandHandle]:
+                  exec_id: Optional[str] = None, check: bool = True, max_output: int = MAX_OUTPUT,
+                  artifacts: Artifacts = None, pty: Optional[Mapping[str, Any]] = None) -> Union[CommandResult, AsyncCommandHandle]:
         """
         Runs a line for the shell, or a list of a program and its arguments, and returns its result; with `background` a handle.
 
         `timeout` is in seconds, the daemon's default without it; past it the whole process tree is ended and SandboxExecTimeout raised.
         Another end than 0 raises CommandExitException unless `check` is False. `stdin` is input, or True where send_stdin() follows.
         `exec_id` names the start, which is done once however often it is asked for; one is made up where none is given.
+        `artifacts` are kept behind its end (scope files): names, each with a path in the sandbox, ":stdout" or ":stderr".
+        `pty` is how pty.run() gives it a terminal.
         """
         body: Dict[str, Any] = {"command": cmd} if isinstance(cmd, str) else {"argv": list(cmd)}
         env = {**self._envs, **(envs or {})}
         streams = bool(on_stdout or on_stderr)
         body.update({k: v for k, v in (("env", env), ("cwd", cwd), ("timeout_ms", milliseconds(timeout))) if v})
         body["exec_id"] = exec_id or f"py-{uuid.uuid4()}"
+        if pty:
+            body["pty"] = dict(pty)
+        if artifacts:
+            body["artifacts"] = [{"name": n, **({"stream": w[1:]} if w in (":stdout", ":stderr") else {"path": w})} for n, w in artifacts.items()]
         body["wait_ms"] = 0 if background or streams else int(WAIT * 1000)
         if isinstance(stdin, bool):
             body["stdin_open"] = stdin
@@ -261,7 +275,7 @@ class AsyncCommands:
         raw = await self._client.json("startRound", {"agent": self._agent}, body=body, again=True,
                                       timeout=WAIT + self._client.config.request_timeout)
         handle = AsyncCommandHandle(self._client, raw, on_stdout=on_stdout, on_stderr=on_stderr, check=check, max_output=max_output,
-                                    known=exec_id is None)
+                                    known=exec_id is None and not pty)
         return handle if background else await handle.wait()
 
     async def connect(self, pid: str, on_stdout: Output = None, on_stderr: Output = None, check: bool = True) -> AsyncCommandHandle:

@@ -4,15 +4,19 @@ from __future__ import annotations
 import json
 import struct
 import time
-from typing import Any, Callable, Dict, Optional
+from typing import Any, Callable, Dict, Mapping, Optional, TypeVar, cast
 from urllib.parse import quote
 
 from .._net.aio import call, sleep
-from ..errors import ConnectionLost, NotFound, AlreadyEnded, SandboxError, error_class
-from ..types import PtySize, Text
-from .http import AsyncClient
+from ..api import Screen
+from ..errors import AlreadyEnded, ConnectionLost, NotFound, ProtocolError, SandboxError, error_class
+from ..types import PtyScreen, PtySize, Text, screen_of
+from .commands import AsyncCommandHandle, AsyncCommands, Command
+from .http import AsyncAnswer, AsyncClient, as_object
 from .websocket import AsyncWebSocket, WebSocketClosed
 
+OnData = Optional[Callable[[bytes], Any]]
+H = TypeVar("H", bound="AsyncPtyHandle")
 WINDOW = 1 << 20
 INPUT_MAX = 60 << 10
 # Messages of docs/protocol.md.
@@ -28,6 +32,7 @@ class AsyncPtyHandle:
         self._socket: Optional[AsyncWebSocket] = None
         self._offset = self._granted = 0
         self._opened: Dict[str, Any] = {}
+        self._on_data: OnData = None
         self.exit: Optional[Dict[str, Any]] = None  # once it has ended: cause, code, signal
 
     @property
@@ -128,14 +133,14 @@ class AsyncPtyHandle:
             raise ConnectionLost(f"the terminal {self.pid} was disconnected; join it by pty.connect()")
         return self._socket
 
-    async def wait(self, on_pty: Optional[Callable[[bytes], Any]] = None) -> Dict[str, Any]:
-        """Its end: cause, code, signal. Output goes to `on_pty`."""
+    async def wait(self, on_pty: OnData = None) -> Dict[str, Any]:
+        """Its end: cause, code, signal. Output goes to `on_pty`, else to the on_data that it was made with."""
         while True:
             data = await self.read()
             if not data:
                 assert self.exit is not None
                 return self.exit
-            await call(on_pty, data)
+            await call(on_pty or self._on_data, data)
 
     async def send_stdin(self, data: Text) -> None:
         raw = data.encode() if isinstance(data, str) else bytes(data)
@@ -166,23 +171,113 @@ class AsyncPtyHandle:
             await socket.close()
 
 
+class AsyncPtyRound(AsyncPtyHandle):
+    """
+    A command with a terminal: a round, started once, with keys by name and a screen. When a connection is cut, output goes on where it
+    was; input is not said twice. The command goes on whether or not anybody reads.
+    """
+
+    def __init__(self, client: AsyncClient, handle: AsyncCommandHandle) -> None:
+        super().__init__(client, "")
+        self._handle, self._events = handle, handle.events()
+
+    @property
+    def pid(self) -> str:
+        """The round's id."""
+        return self._handle.pid
+
+    async def read(self, timeout: Optional[float] = None) -> bytes:
+        while self.exit is None:
+            event = await self._events.next(timeout)
+            if event is None:
+                raise ConnectionLost(f"the terminal {self.pid} was disconnected; join it by pty.connect()")
+            if event.event == "exit":
+                self.exit = event.data["exit"]
+            elif event.output:
+                return event.output
+        return b""
+
+    async def send_stdin(self, data: Text) -> None:
+        await self._handle.send_stdin(data)
+
+    async def send_keys(self, *keys: str) -> int:
+        """Keys by name (Enter, Up, C-c, F1; docs/api.md), one character, or `text:` and anything; all are typed, or none. What came of
+        them is on screen(wait=..., after=...) with the number that is returned."""
+        return int((await self._client.json("sendRoundKeys", {"id": self.pid}, body={"keys": list(keys)}))["offset"])
+
+    async def screen(self, wait: float = 0, after: int = 0) -> PtyScreen:
+        """What it shows; with `wait` (seconds) once output has come behind `after` and then paused."""
+        answer = await self._screen("text", "text/plain", wait, after)
+        try:
+            return screen_of((await answer.read()).decode("utf-8"), answer.fields)
+        except (KeyError, ValueError) as e:
+            raise ProtocolError(f"a screen without its size, cursor or text: {e}") from e
+
+    async def cells(self, wait: float = 0, after: int = 0) -> Screen:
+        """The same with colours and looks, in runs of cells, the cursor and the title."""
+        answer = await self._screen("cells", "application/json", wait, after)
+        return cast(Screen, as_object(await answer.read(), answer.status))
+
+    async def _screen(self, format: str, accept: str, wait: float, after: int) -> AsyncAnswer:
+        query = {"format": format, "wait_ms": int(wait * 1000), "after": after}
+        return await self._client.open("getRoundScreen", {"id": self.pid}, query=query, accept=accept, again=True, whole=True,
+                                       timeout=wait + self._client.config.request_timeout)
+
+    async def resize(self, size: PtySize) -> None:
+        await self._client.json("resizeRound", {"id": self.pid}, body={"cols": size.cols, "rows": size.rows}, again=True)
+
+    async def send_signal(self, signal: int) -> None:
+        """To all that it started."""
+        await self._handle.send_signal(signal)
+
+    async def kill(self, reason: str = "killed by its client") -> bool:
+        return await self._handle.kill()
+
+    async def disconnect(self) -> None:
+        await self._events.aclose()
+
+
 class AsyncPty:
-    def __init__(self, client: AsyncClient, agent: str) -> None:
-        self._client, self._agent = client, agent
+    def __init__(self, client: AsyncClient, agent: str, commands: AsyncCommands) -> None:
+        self._client, self._agent, self._commands = client, agent, commands
         self._known: Dict[str, AsyncPtyHandle] = {}
 
-    async def create(self, size: Optional[PtySize] = None) -> AsyncPtyHandle:
-        """A terminal with a login shell (scope `terminal`)."""
+    async def create(self, size: Optional[PtySize] = None, on_data: OnData = None, cwd: Optional[str] = None,
+                     envs: Optional[Mapping[str, str]] = None, timeout: Optional[float] = None) -> AsyncPtyHandle:
+        """
+        A terminal with a login shell (scope `terminal`), whose output goes to `on_data` in wait(). With cwd, envs or a timeout it is a
+        round, as run() makes one.
+        """
+        if cwd or envs or timeout:
+            return await self.run(["bash", "-l"], size, on_data, cwd=cwd, envs=envs, timeout=timeout)
         size = size or PtySize(rows=24, cols=80)
         task = self._client.config.task_id
         query = f"?cols={size.cols}&rows={size.rows}" + (f"&task={quote(task, safe='')}" if task else "")
-        return await self._join(AsyncPtyHandle(self._client, f"/v1/agents/{quote(self._agent, safe='')}/terminal{query}"))
+        return await self._join(AsyncPtyHandle(self._client, f"/v1/agents/{quote(self._agent, safe='')}/terminal{query}"), on_data)
 
-    async def connect(self, pid: str) -> AsyncPtyHandle:
-        """One that runs, from what is at hand of its output."""
-        return await self._join(AsyncPtyHandle(self._client, f"/v1/sessions/{quote(pid, safe='')}/attach?role=driver&screen=false"))
+    async def run(self, cmd: Command, size: Optional[PtySize] = None, on_data: OnData = None, *, cwd: Optional[str] = None,
+                  envs: Optional[Mapping[str, str]] = None, timeout: Optional[float] = None, exec_id: Optional[str] = None,
+                  term: Optional[str] = None) -> AsyncPtyRound:
+        """A command with a terminal (scopes `terminal` and `rounds`; rounds.pty has to be on), which has keys and a screen."""
+        size = size or PtySize(rows=24, cols=80)
+        pty: Dict[str, Any] = {"cols": size.cols, "rows": size.rows, **({"term": term} if term else {})}
+        handle = await self._commands.run(cmd, background=True, envs=envs, cwd=cwd, timeout=timeout, exec_id=exec_id, pty=pty)
+        return self._knows(AsyncPtyRound(self._client, handle), on_data)
 
-    async def _join(self, handle: AsyncPtyHandle) -> AsyncPtyHandle:
+    async def connect(self, pid: str, on_data: OnData = None) -> AsyncPtyHandle:
+        """One that runs, from what is at hand of its output; of run() from its beginning."""
+        try:
+            return self._knows(AsyncPtyRound(self._client, await self._commands.connect(pid)), on_data)
+        except NotFound:  # it is no round
+            handle = AsyncPtyHandle(self._client, f"/v1/sessions/{quote(pid, safe='')}/attach?role=driver&screen=false")
+            return await self._join(handle, on_data)
+
+    def _knows(self, handle: H, on_data: OnData) -> H:
+        handle._on_data = on_data
+        self._known[handle.pid] = handle
+        return handle
+
+    async def _join(self, handle: AsyncPtyHandle, on_data: OnData) -> AsyncPtyHandle:
         try:
             await handle._join()
         except WebSocketClosed as e:
@@ -191,8 +286,7 @@ class AsyncPty:
             if isinstance(e, SandboxError):
                 raise
             raise ConnectionLost(f"the terminal was cut off at once: {e}") from e
-        self._known[handle.pid] = handle
-        return handle
+        return self._knows(handle, on_data)
 
     async def send_stdin(self, pid: str, data: Text) -> None:
         await self._handle(pid).send_stdin(data)
@@ -201,6 +295,7 @@ class AsyncPty:
         await self._handle(pid).resize(size)
 
     async def kill(self, pid: str) -> bool:
+        """Of either kind."""
         return await _end(self._client, pid, "killed by its client")
 
     def _handle(self, pid: str) -> AsyncPtyHandle:

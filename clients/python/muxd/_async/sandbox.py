@@ -8,6 +8,7 @@ from types import TracebackType
 from ..connection import ConnectionConfig, config_of
 from ..errors import NotFound
 from ..types import SandboxInfo, SnapshotInfo, duration, milliseconds, sandbox_info, snapshot_info
+from .artifacts import AsyncArtifacts
 from .commands import AsyncCommands
 from .contexts import AsyncCode
 from .files import AsyncFiles
@@ -29,7 +30,8 @@ class AsyncSandbox(AsyncCode):
         self.sandbox_id = agent
         self.commands = AsyncCommands(client, agent, envs)
         self.files = AsyncFiles(client, agent)
-        self.pty = AsyncPty(client, agent)
+        self.pty = AsyncPty(client, agent, self.commands)
+        self.artifacts = AsyncArtifacts(client, agent)
 
     # --- made and found
 

@@ -70,6 +70,13 @@ async def call(function: Optional[Callable[..., Any]], *args: Any) -> None:
             await result
 
 
+class Background:
+    """A function that runs beside its caller."""
+
+    def __init__(self, function: Callable[[], Awaitable[None]]) -> None:
+        self._task = asyncio.ensure_future(function())
+
+
 async def iterate(pieces: Any) -> AsyncIterator[bytes]:
     """Bytes from a file or an iterable, of either kind."""
     read = getattr(pieces, "read", None)

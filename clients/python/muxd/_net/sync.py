@@ -99,6 +99,14 @@ def call(function: Optional[Callable[..., Any]], *args: Any) -> None:
         function(*args)
 
 
+class Background:
+    """A function that runs beside its caller."""
+
+    def __init__(self, function: Callable[[], None]) -> None:
+        self._thread = threading.Thread(target=function, daemon=True)
+        self._thread.start()
+
+
 def iterate(pieces: Any) -> Iterator[bytes]:
     """Bytes from a file or an iterable."""
     read = getattr(pieces, "read", None)

@@ -5,13 +5,14 @@ Made by clients/generate.py; a change belongs there, or into _async/.
 from __future__ import annotations
 
 import os
-from typing import Any, Iterator, Dict, Iterable, List, Literal, Mapping, Optional, Sequence, Union, cast, overload
+from typing import Any, Iterator, Callable, Dict, Iterable, List, Literal, Mapping, Optional, Sequence, Union, cast, overload
 
-from ..api import FsFound, FsPatched, FsRead
-from ..errors import ConnectionLost, FileNotFound
-from ..types import (EntryInfo, FileType, PathLike, SearchMatch, Text, WriteEntry, WriteInfo, data_in, data_out, entry, milliseconds, path_in, path_out,
-                     path_query)
+from ..api import FsFound, FsPatched, FsRead, FsTree
+from ..errors import ConnectionLost, FileNotFound, SandboxError
+from ..types import (EntryInfo, FilesystemEvent, FileType, PathLike, SearchMatch, Text, WriteEntry, WriteInfo, data_in, data_out, entry, milliseconds, path_in,
+                     path_out, path_query)
 from .http import Answer, Client, as_object
+from .watch import WatchHandle
 
 READ_MAX = 1 << 20
 
@@ -71,6 +72,53 @@ class Files:
             path, data = (f.path, f.data) if isinstance(f, WriteEntry) else (f["path"], f["data"])
             done.append(self.write(path, data))
         return done
+
+    # --- directories with all that is in them
+
+    @overload
+    def read_tree(self, path: PathLike = ".", format: Literal["bytes"] = "bytes", gitignore: bool = ..., timeout: Optional[float] = ...) -> bytes: ...
+
+    @overload
+    def read_tree(self, path: PathLike = ".", *, format: Literal["stream"], gitignore: bool = ...,
+                        timeout: Optional[float] = ...) -> Iterator[bytes]: ...
+
+    def read_tree(self, path: PathLike = ".", format: str = "bytes", gitignore: bool = False,
+                        timeout: Optional[float] = None) -> Union[bytes, Iterator[bytes]]:
+        """A tar archive (pax) of it; names in it begin below `path`. As a stream, ConnectionLost where it is not whole."""
+        if format not in ("bytes", "stream"):
+            raise ValueError(f"format {format!r} is neither bytes nor stream")
+        query = {**path_query(path), "gitignore": gitignore, "timeout_ms": milliseconds(timeout)}
+        answer = self._client.open("getTree", {"agent": self._agent}, query=query, accept="application/x-tar", again=True,
+                                         timeout=_patience(self._client, timeout), whole=format == "bytes")
+        return answer.read() if format == "bytes" else _pieces(answer)
+
+    def write_tree(self, path: PathLike, archive: Any, overwrite: bool = False, merge: bool = False, parents: bool = True,
+                         size: Optional[int] = None, timeout: Optional[float] = None) -> FsTree:
+        """
+        A tar archive (bytes, a file opened for bytes, or an iterable of bytes) becomes that directory, whole or not at all. The name has
+        to be free, unless `overwrite` replaces what has it, or `merge` adds to what is in it. Without `size` an iterable goes in chunks,
+        100 MiB at the most.
+        """
+        content = bytes(archive) if isinstance(archive, (bytes, bytearray, memoryview)) else archive
+        query = {**path_query(path), "overwrite": overwrite, "merge": merge, "parents": parents, "timeout_ms": milliseconds(timeout)}
+        answer = self._client.open("putTree", {"agent": self._agent}, query=query, content=content, size=_size(content) if size is None else size,
+                                         again=overwrite or merge, timeout=_patience(self._client, timeout), whole=True)
+        return cast(FsTree, as_object(answer.read(), answer.status))
+
+    def watch_dir(self, path: PathLike = ".", on_event: Optional[Callable[[FilesystemEvent], Any]] = None,
+                        on_exit: Optional[Callable[[Optional[Exception]], Any]] = None, recursive: bool = False) -> WatchHandle:
+        """What happens in a directory from now on: to a callback, or from the handle, which is an iterator and has get_new_events()."""
+        handle = WatchHandle(self._client, self._agent, {**path_query(path), "recursive": recursive})
+        try:
+            handle._open()
+        except BaseException as e:
+            handle.stop()
+            if isinstance(e, OSError) and not isinstance(e, SandboxError):
+                raise ConnectionLost(f"the watch was cut off at once: {e}.") from e
+            raise
+        if on_event:
+            handle.tell(on_event, on_exit)
+        return handle
 
     # --- what a name is
 

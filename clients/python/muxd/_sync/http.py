@@ -4,6 +4,7 @@ Made by clients/generate.py; a change belongs there, or into _async/.
 """
 from __future__ import annotations
 
+import hashlib
 import json
 import ssl
 import time
@@ -30,8 +31,10 @@ class Answer:
         self._client, self._stream, self._rest, self._timeout = client, stream, bytearray(rest), timeout
         self._left = length  # -1: between chunks; None: to the end of the connection
         self._chunk = 0
+        self._closing = False  # the line end behind a chunk has yet to come
         self._open = True
         self.body: Optional[bytes] = None  # once it was read whole
+        self.sent_sha256 = ""  # of the request's content, where that was asked for
 
     def _more(self) -> bool:
         data = self._stream.read(self._timeout)
@@ -56,6 +59,9 @@ class Answer:
         return piece
 
     def _some_chunk(self) -> bytes:
+        if self._closing and self._line():
+            raise _head.BadAnswer("a chunk is longer than it says")
+        self._closing = False
         if self._chunk == 0:
             self._chunk = _head.chunk_length(self._line())
             if self._chunk == 0:
@@ -64,8 +70,7 @@ class Answer:
                 return b""
         piece = self._some(self._chunk)
         self._chunk -= len(piece)
-        if self._chunk == 0 and self._line():
-            raise _head.BadAnswer("a chunk is longer than it says")
+        self._closing = self._chunk == 0
         return piece
 
     def read_some(self) -> bytes:
@@ -74,6 +79,19 @@ class Answer:
             return b""
         try:
             return self._next()
+        except BaseException:
+            self.close()
+            raise
+
+    def read_within(self, timeout: Optional[float]) -> bytes:
+        """The same; where nothing comes within `timeout` seconds that is TimeoutError, and no byte is lost by it."""
+        if not self._open:
+            return b""
+        self._timeout = timeout
+        try:
+            return self._next()
+        except TimeoutError:
+            raise
         except BaseException:
             self.close()
             raise
@@ -148,12 +166,18 @@ class Client:
 
     def open(self, operation: str, values: Optional[Mapping[str, str]] = None, *, query: Optional[Mapping[str, Any]] = None,
                    body: Optional[Mapping[str, Any]] = None, content: Any = None, size: Optional[int] = None,
-                   accept: str = "application/json", again: bool = False, timeout: Optional[float] = None, whole: bool = False) -> Answer:
-        """An answer of 2xx, else its error is raised. `whole`: its body has been read already, so a cut in it counts as one before."""
+                   accept: str = "application/json", fields: Optional[Mapping[str, str]] = None, again: bool = False,
+                   timeout: Optional[float] = None, whole: bool = False, digest: bool = False) -> Answer:
+        """
+        An answer of 2xx, else its error is raised. `whole`: its body has been read already, so a cut in it counts as one before.
+        `digest`: the answer's sent_sha256 is that of the content. `fields` are more of the request's head.
+        """
         about = OPERATIONS[operation]
         query = self._with_task(query or {}, about.query)
         target = _head.target(about.path, values or {}, query)
         request = _Request(about.method, target, accept, str(uuid.uuid4()), content, size)
+        request.more = dict(fields or {})
+        request.digest = hashlib.sha256() if digest else None
         if body is not None:
             request.content = json.dumps(self._with_task(body, about.body)).encode()
             request.kind = "application/json"
@@ -170,6 +194,7 @@ class Client:
                 sleep(max(after, pause))
                 pause = min(pause * 2, PAUSE_MAX)
         self._reached = True
+        answer.sent_sha256 = request.digest.hexdigest() if request.digest else ""
         return answer
 
     def _with_task(self, words: Mapping[str, Any], takes: Tuple[str, ...]) -> Dict[str, Any]:
@@ -232,9 +257,12 @@ class _Request:
         self.content, self.size, self.kind = content, size, "application/octet-stream"
         self.start = content.tell() if hasattr(content, "seek") else None
         self.sent = False
+        self.more: Dict[str, str] = {}
+        self.digest: Optional["hashlib._Hash"] = None
 
     def head(self, config: ConnectionConfig) -> bytes:
         fields = [("Host", config.address.host_field), ("Authorization", "Bearer " + config.token), ("Accept", self.accept), ("X-Request-Id", self.id)]
+        fields += self.more.items()
         if self.content is None:
             fields += [("Content-Length", "0")] if self.method in ("POST", "PUT") else []
         else:
@@ -245,7 +273,9 @@ class _Request:
     def pieces(self) -> Iterator[bytes]:
         if self.content is None:
             return
+        self.digest = hashlib.sha256() if self.digest else None
         if isinstance(self.content, bytes):
+            self._count(self.content)
             yield self.content
             return
         if self.sent and self.start is not None:
@@ -254,6 +284,7 @@ class _Request:
         sent = 0
         for piece in iterate(self.content):
             sent += len(piece)
+            self._count(piece)
             if self.size is not None and sent > self.size:
                 raise ValueError(f"the content is longer than the {self.size} bytes that were announced")
             if piece:
@@ -262,6 +293,10 @@ class _Request:
             raise ValueError(f"the content has {sent} bytes, and {self.size} were announced")
         if self.size is None:
             yield b"0\r\n\r\n"
+
+    def _count(self, piece: bytes) -> None:
+        if self.digest:
+            self.digest.update(piece)
 
     def may_again(self, error: SandboxError, again: bool) -> Optional[float]:
         """Seconds until it may be tried again; None: not."""

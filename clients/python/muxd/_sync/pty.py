@@ -7,15 +7,19 @@ from __future__ import annotations
 import json
 import struct
 import time
-from typing import Any, Callable, Dict, Optional
+from typing import Any, Callable, Dict, Mapping, Optional, TypeVar, cast
 from urllib.parse import quote
 
 from .._net.sync import call, sleep
-from ..errors import ConnectionLost, NotFound, AlreadyEnded, SandboxError, error_class
-from ..types import PtySize, Text
-from .http import Client
+from ..api import Screen
+from ..errors import AlreadyEnded, ConnectionLost, NotFound, ProtocolError, SandboxError, error_class
+from ..types import PtyScreen, PtySize, Text, screen_of
+from .commands import CommandHandle, Commands, Command
+from .http import Answer, Client, as_object
 from .websocket import WebSocket, WebSocketClosed
 
+OnData = Optional[Callable[[bytes], Any]]
+H = TypeVar("H", bound="PtyHandle")
 WINDOW = 1 << 20
 INPUT_MAX = 60 << 10
 # Messages of docs/protocol.md.
@@ -31,6 +35,7 @@ class PtyHandle:
         self._socket: Optional[WebSocket] = None
         self._offset = self._granted = 0
         self._opened: Dict[str, Any] = {}
+        self._on_data: OnData = None
         self.exit: Optional[Dict[str, Any]] = None  # once it has ended: cause, code, signal
 
     @property
@@ -131,14 +136,14 @@ class PtyHandle:
             raise ConnectionLost(f"the terminal {self.pid} was disconnected; join it by pty.connect()")
         return self._socket
 
-    def wait(self, on_pty: Optional[Callable[[bytes], Any]] = None) -> Dict[str, Any]:
-        """Its end: cause, code, signal. Output goes to `on_pty`."""
+    def wait(self, on_pty: OnData = None) -> Dict[str, Any]:
+        """Its end: cause, code, signal. Output goes to `on_pty`, else to the on_data that it was made with."""
         while True:
             data = self.read()
             if not data:
                 assert self.exit is not None
                 return self.exit
-            call(on_pty, data)
+            call(on_pty or self._on_data, data)
 
     def send_stdin(self, data: Text) -> None:
         raw = data.encode() if isinstance(data, str) else bytes(data)
@@ -169,23 +174,113 @@ class PtyHandle:
             socket.close()
 
 
+class PtyRound(PtyHandle):
+    """
+    A command with a terminal: a round, started once, with keys by name and a screen. When a connection is cut, output goes on where it
+    was; input is not said twice. The command goes on whether or not anybody reads.
+    """
+
+    def __init__(self, client: Client, handle: CommandHandle) -> None:
+        super().__init__(client, "")
+        self._handle, self._events = handle, handle.events()
+
+    @property
+    def pid(self) -> str:
+        """The round's id."""
+        return self._handle.pid
+
+    def read(self, timeout: Optional[float] = None) -> bytes:
+        while self.exit is None:
+            event = self._events.next(timeout)
+            if event is None:
+                raise ConnectionLost(f"the terminal {self.pid} was disconnected; join it by pty.connect()")
+            if event.event == "exit":
+                self.exit = event.data["exit"]
+            elif event.output:
+                return event.output
+        return b""
+
+    def send_stdin(self, data: Text) -> None:
+        self._handle.send_stdin(data)
+
+    def send_keys(self, *keys: str) -> int:
+        """Keys by name (Enter, Up, C-c, F1; docs/api.md), one character, or `text:` and anything; all are typed, or none. What came of
+        them is on screen(wait=..., after=...) with the number that is returned."""
+        return int((self._client.json("sendRoundKeys", {"id": self.pid}, body={"keys": list(keys)}))["offset"])
+
+    def screen(self, wait: float = 0, after: int = 0) -> PtyScreen:
+        """What it shows; with `wait` (seconds) once output has come behind `after` and then paused."""
+        answer = self._screen("text", "text/plain", wait, after)
+        try:
+            return screen_of((answer.read()).decode("utf-8"), answer.fields)
+        except (KeyError, ValueError) as e:
+            raise ProtocolError(f"a screen without its size, cursor or text: {e}") from e
+
+    def cells(self, wait: float = 0, after: int = 0) -> Screen:
+        """The same with colours and looks, in runs of cells, the cursor and the title."""
+        answer = self._screen("cells", "application/json", wait, after)
+        return cast(Screen, as_object(answer.read(), answer.status))
+
+    def _screen(self, format: str, accept: str, wait: float, after: int) -> Answer:
+        query = {"format": format, "wait_ms": int(wait * 1000), "after": after}
+        return self._client.open("getRoundScreen", {"id": self.pid}, query=query, accept=accept, again=True, whole=True,
+                                       timeout=wait + self._client.config.request_timeout)
+
+    def resize(self, size: PtySize) -> None:
+        self._client.json("resizeRound", {"id": self.pid}, body={"cols": size.cols, "rows": size.rows}, again=True)
+
+    def send_signal(self, signal: int) -> None:
+        """To all that it started."""
+        self._handle.send_signal(signal)
+
+    def kill(self, reason: str = "killed by its client") -> bool:
+        return self._handle.kill()
+
+    def disconnect(self) -> None:
+        self._events.close()
+
+
 class Pty:
-    def __init__(self, client: Client, agent: str) -> None:
-        self._client, self._agent = client, agent
+    def __init__(self, client: Client, agent: str, commands: Commands) -> None:
+        self._client, self._agent, self._commands = client, agent, commands
         self._known: Dict[str, PtyHandle] = {}
 
-    def create(self, size: Optional[PtySize] = None) -> PtyHandle:
-        """A terminal with a login shell (scope `terminal`)."""
+    def create(self, size: Optional[PtySize] = None, on_data: OnData = None, cwd: Optional[str] = None,
+                     envs: Optional[Mapping[str, str]] = None, timeout: Optional[float] = None) -> PtyHandle:
+        """
+        A terminal with a login shell (scope `terminal`), whose output goes to `on_data` in wait(). With cwd, envs or a timeout it is a
+        round, as run() makes one.
+        """
+        if cwd or envs or timeout:
+            return self.run(["bash", "-l"], size, on_data, cwd=cwd, envs=envs, timeout=timeout)
         size = size or PtySize(rows=24, cols=80)
         task = self._client.config.task_id
         query = f"?cols={size.cols}&rows={size.rows}" + (f"&task={quote(task, safe='')}" if task else "")
-        return self._join(PtyHandle(self._client, f"/v1/agents/{quote(self._agent, safe='')}/terminal{query}"))
+        return self._join(PtyHandle(self._client, f"/v1/agents/{quote(self._agent, safe='')}/terminal{query}"), on_data)
 
-    def connect(self, pid: str) -> PtyHandle:
-        """One that runs, from what is at hand of its output."""
-        return self._join(PtyHandle(self._client, f"/v1/sessions/{quote(pid, safe='')}/attach?role=driver&screen=false"))
+    def run(self, cmd: Command, size: Optional[PtySize] = None, on_data: OnData = None, *, cwd: Optional[str] = None,
+                  envs: Optional[Mapping[str, str]] = None, timeout: Optional[float] = None, exec_id: Optional[str] = None,
+                  term: Optional[str] = None) -> PtyRound:
+        """A command with a terminal (scopes `terminal` and `rounds`; rounds.pty has to be on), which has keys and a screen."""
+        size = size or PtySize(rows=24, cols=80)
+        pty: Dict[str, Any] = {"cols": size.cols, "rows": size.rows, **({"term": term} if term else {})}
+        handle = self._commands.run(cmd, background=True, envs=envs, cwd=cwd, timeout=timeout, exec_id=exec_id, pty=pty)
+        return self._knows(PtyRound(self._client, handle), on_data)
 
-    def _join(self, handle: PtyHandle) -> PtyHandle:
+    def connect(self, pid: str, on_data: OnData = None) -> PtyHandle:
+        """One that runs, from what is at hand of its output; of run() from its beginning."""
+        try:
+            return self._knows(PtyRound(self._client, self._commands.connect(pid)), on_data)
+        except NotFound:  # it is no round
+            handle = PtyHandle(self._client, f"/v1/sessions/{quote(pid, safe='')}/attach?role=driver&screen=false")
+            return self._join(handle, on_data)
+
+    def _knows(self, handle: H, on_data: OnData) -> H:
+        handle._on_data = on_data
+        self._known[handle.pid] = handle
+        return handle
+
+    def _join(self, handle: PtyHandle, on_data: OnData) -> PtyHandle:
         try:
             handle._join()
         except WebSocketClosed as e:
@@ -194,8 +289,7 @@ class Pty:
             if isinstance(e, SandboxError):
                 raise
             raise ConnectionLost(f"the terminal was cut off at once: {e}") from e
-        self._known[handle.pid] = handle
-        return handle
+        return self._knows(handle, on_data)
 
     def send_stdin(self, pid: str, data: Text) -> None:
         self._handle(pid).send_stdin(data)
@@ -204,6 +298,7 @@ class Pty:
         self._handle(pid).resize(size)
 
     def kill(self, pid: str) -> bool:
+        """Of either kind."""
         return _end(self._client, pid, "killed by its client")
 
     def _handle(self, pid: str) -> PtyHandle:

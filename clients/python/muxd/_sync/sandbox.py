@@ -11,6 +11,7 @@ from types import TracebackType
 from ..connection import ConnectionConfig, config_of
 from ..errors import NotFound
 from ..types import SandboxInfo, SnapshotInfo, duration, milliseconds, sandbox_info, snapshot_info
+from .artifacts import Artifacts
 from .commands import Commands
 from .contexts import Code
 from .files import Files
@@ -32,7 +33,8 @@ class Sandbox(Code):
         self.sandbox_id = agent
         self.commands = Commands(client, agent, envs)
         self.files = Files(client, agent)
-        self.pty = Pty(client, agent)
+        self.pty = Pty(client, agent, self.commands)
+        self.artifacts = Artifacts(client, agent)
 
     # --- made and found
 

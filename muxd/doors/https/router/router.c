@@ -10,6 +10,7 @@
 #include "muxd/doors/https/route.h"
 #include "muxd/doors/https/router/router_fields.h"
 #include "muxd/doors/https/router/router_state.h"
+#include "muxd/doors/https/runtime.h"
 
 #include <openssl/err.h>
 #include <stdio.h>
@@ -299,6 +300,9 @@ static int accept_head(struct router *r, const struct http1_head *h, struct err 
 	}
 	r->c->x->method = method_of(h->method);
 	r->up = r->ask.body;
+	if (rc == 0 && hub_conf(r->c->door->hub)->router_runtime && r->ask.port == RUNTIME_PORT_NUMBER)
+		rc = err_set(e, ERR_TOO_LARGE, "a head for port " RUNTIME_PORT " has at most %d bytes and %d fields",
+			     API_HEAD_MAX, API_FIELDS_MAX);
 	if (rc == 0)
 		rc = check_page(r, h, e);
 	if (rc == 0)
@@ -324,14 +328,14 @@ static void open_port(struct router *r)
 	r->c->deadline_ns = 0;
 	r->busy = true;
 	(void)watch_set(r->c, UV_DISCONNECT, router_on_socket); /* without, a client that leaves is noticed later */
-	broker_locate(r->c->door->hub, &r->c->x->rq, r->ask.id, r->ask.space, router_on_located, r);
+	broker_locate(r->c->door->hub, &r->c->x->rq, SCOPE_PORTS, r->ask.id, r->ask.space, router_on_located, r);
 }
 
 /* The head was collected here since libwebsockets could not, and is not for the router: say what the API says of it. */
 static int not_routed(const struct router *r, int *out_status, struct err *e)
 {
 	struct api_head head;
-	int rc = api_head_read(buf_ptr(&r->in), buf_len(&r->in), 0, &head, e);
+	int rc = api_head_read(buf_ptr(&r->in), buf_len(&r->in), 0, NULL, &head, e);
 
 	*out_status = head.status;
 	return rc < 0 ? rc : err_set(e, ERR_INVAL, "send the head of the request in one piece");
