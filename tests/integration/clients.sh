@@ -26,12 +26,14 @@ for how in sync async; do
 	told $how
 done
 /usr/bin/python3 "$here/tests/integration/clients_hostile.py" "$tmp/hostile.sock" || fail "see above"
+/usr/bin/python3 -W error "$here/tests/integration/clients_canned.py" "$tmp/canned.sock" || fail "see above"
 /usr/bin/python3 "$here/clients/generate.py" --check || fail "see above"
 "$here/clients/typescript/build.sh" >"$tmp/tsc" 2>&1 || { cat "$tmp/tsc"; fail "the TypeScript package is not built"; }
 new_token "clients-typescript-$$" agent terminal,rounds,files,lifecycle >"$tmp/token-typescript"
 package=$here/build/clients/typescript
 AGENT=clients-typescript-$$ TOKEN_FILE=$tmp/token-typescript node "$here/tests/integration/clients.mjs" "$package" >"$tmp/typescript.log" 2>&1 &
 told typescript
+node "$here/tests/integration/clients_canned.mjs" "$package" "$tmp/canned-ts.sock" || fail "see above"
 for n in 1 2; do
 	/usr/bin/python3 "$here/clients/python/backend.py" wheel "$tmp/dist$n" >/dev/null && SOURCE_DATE_EPOCH=1 \
 		/usr/bin/python3 "$here/clients/python/backend.py" sdist "$tmp/dist$n" >/dev/null || fail "the package is not built"

@@ -1,8 +1,10 @@
 """HTTP/1.1 as far as muxd speaks it (RFC 9112): heads in and out, and what is left of a body."""
 from __future__ import annotations
 
-from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Tuple
+from typing import Any, Dict, List, Mapping, NamedTuple, Tuple
 from urllib.parse import quote
+
+from .errors import InvalidRequest
 
 HEAD_MAX = 64 << 10
 LINE_MAX = 4 << 10
@@ -19,6 +21,8 @@ class Head(NamedTuple):
 
 def target(path: str, values: Mapping[str, str], query: Mapping[str, Any]) -> str:
     for name, value in values.items():
+        if any(step in ("", ".", "..") for step in value.split("/")):  # a URL with one is another URL, though it be percent-encoded
+            raise InvalidRequest(f"the {name} {value!r} is no name", hint="It is part of a URL: neither it nor a step of it is empty, . or ..")
         path = path.replace("{%s}" % name, quote(value, safe=""))
     pairs = [f"{k}={quote(_word(v), safe='')}" for k, v in query.items() if v is not None]
     return path + ("?" + "&".join(pairs) if pairs else "")
@@ -53,18 +57,21 @@ def parse(head: bytes) -> Head:
         name, colon, value = line.partition(":")
         if not colon or not name or name != name.strip():
             raise BadAnswer(f"the answer has a line {line[:80]!r}")
-        fields[name.lower()] = value.strip()
+        name, value = name.lower(), value.strip()
+        if name in ("content-length", "transfer-encoding") and fields.get(name, value) != value:
+            raise BadAnswer(f"the answer has two {name}")
+        fields[name] = value
     return Head(int(words[1]), fields)
 
 
-def body_length(method: str, head: Head) -> Optional[int]:
-    """Bytes of the body; -1 in chunks, None until the connection ends."""
+def body_length(method: str, head: Head) -> int:
+    """Bytes of the body; -1 in chunks. One that ends with its connection looks the same when it is cut: muxd sends none."""
     if method == "HEAD" or head.status < 200 or head.status in (204, 304):
         return 0
     if "chunked" in head.fields.get("transfer-encoding", "").lower():
         return -1
     if "content-length" not in head.fields:
-        return None
+        raise BadAnswer("the answer does not say how long it is")
     length = head.fields["content-length"]
     if not number(length) or len(length) > 15:
         raise BadAnswer(f"Content-Length is {length[:40]!r}")

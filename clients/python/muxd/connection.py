@@ -53,7 +53,9 @@ class ConnectionConfig:
         try:
             with open(str(self._token_file), encoding="ascii") as f:
                 return f.read().strip()
-        except (OSError, UnicodeDecodeError) as e:
+        except UnicodeDecodeError:  # it says, and holds, what the file does
+            raise Unauthenticated(f"there is no token in {self._token_file}", hint="Ask for a grant: muxctl grant create.") from None
+        except OSError as e:
             raise Unauthenticated(f"the token cannot be read from {self._token_file}: {e}", hint="Ask for a grant: muxctl grant create.") from e
 
     def __repr__(self) -> str:  # no token in it

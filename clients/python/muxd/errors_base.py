@@ -42,10 +42,15 @@ class ConnectionLost(SandboxError, ConnectionError):
     code = "connection_lost"
 
     def __init__(self, message: str, *, maybe_done: bool = False) -> None:
-        hint = "It may have been done; look before you do it again." if maybe_done else "Nothing was done; try again."
-        super().__init__(message, hint=hint)
-        self.maybe_done = maybe_done
+        super().__init__(message, hint="Nothing was done; try again.")
+        self.maybe_done = False
         self.may_come_back = False  # whether it is tried again by itself
+        if maybe_done:
+            self.was_sent()
+
+    def was_sent(self) -> None:
+        """Now, or when it was tried before."""
+        self.maybe_done, self.hint = True, "It may have been done; look before you do it again."
 
 
 class RequestTimeout(ConnectionLost):

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import base64
+import inspect
 import os
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -234,6 +235,17 @@ def data_in(data: Text) -> Dict[str, Any]:
 
 def data_out(data: str, encoding: str) -> bytes:
     return base64.b64decode(data) if encoding == "base64" else data.encode("utf-8", "surrogatepass")
+
+
+def position(content: Any) -> Optional[int]:
+    """Of a file that can be read from there again; None of a pipe, of one whose calls are coroutines, and of what is no file."""
+    tell = getattr(content, "tell", None)
+    if tell is None or not hasattr(content, "seek") or inspect.iscoroutinefunction(tell):
+        return None
+    try:
+        return int(tell())
+    except (OSError, TypeError, ValueError):
+        return None
 
 
 def entry(raw: FsName) -> EntryInfo:

@@ -1,6 +1,6 @@
 /** Commands: rounds of the API, started once whatever happens to the connection. */
 import type { Exit, Round, Session, StdinResult, Stream } from "./api.js";
-import { AlreadyEnded, CommandExitError, ConnectionLost, Corrupt, NotFound, SandboxExecTimeout } from "./errors.js";
+import { AlreadyEnded, CommandExitError, ConnectionLost, Corrupt, NotFound, ProtocolError, SandboxExecTimeout } from "./errors.js";
 import { RoundEvents } from "./events.js";
 import { sleep, type Client } from "./http.js";
 import { Broken, joined, type Answer } from "./transport.js";
@@ -48,6 +48,8 @@ export class Follower {
   readonly #stream: StreamName;
   #answer: Answer | undefined;
   #stopped = false;
+  /** What the body leaves out: the first byte, and the one behind the last. */
+  #holes: [number, number][] = [];
   offset = 0;
   missing = false;
 
@@ -63,9 +65,25 @@ export class Follower {
       { id: this.#round },
       { query: { stream: this.#stream, follow: true, offset: this.offset }, accept: "application/octet-stream", again: true, patient: true },
     );
-    const begins = answer.header("muxd-offset");
-    if ((begins !== undefined && Number(begins) !== this.offset) || answer.header("muxd-missing") !== undefined) this.missing = true;
+    const begins = Number(answer.header("muxd-offset") ?? this.offset);
+    this.#holes = Array.from((answer.header("muxd-missing") ?? "").matchAll(/(\d+)-(\d+)/g), (m) => [Number(m[1]), Number(m[2]) + 1]);
+    if (!(begins >= this.offset)) {
+      answer.close();
+      throw new ProtocolError(`the output of round ${this.#round} was asked for from byte ${this.offset}, and begins at ${begins}`);
+    }
+    this.missing ||= begins !== this.offset || this.#holes.length > 0;
+    this.offset = begins;
     return answer;
+  }
+
+  /** To the byte behind n more. */
+  #move(n: number): void {
+    for (const [first, behind] of this.#holes) {
+      if (this.offset > first || this.offset + n < first) continue;
+      n -= first - this.offset;
+      this.offset = behind;
+    }
+    this.offset += n;
   }
 
   /** Silence is no fault here: a program may say nothing for hours. A connection that ends early is made anew. */
@@ -78,7 +96,7 @@ export class Follower {
       try {
         for await (const piece of this.#answer.pieces()) {
           failures = 0;
-          this.offset += piece.length;
+          this.#move(piece.length);
           yield piece;
         }
         return;

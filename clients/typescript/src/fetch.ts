@@ -19,11 +19,11 @@ export class FetchTransport implements Transport {
   }
 
   async request(ask: Ask): Promise<Answer> {
+    const body = ask.body === undefined || ask.body instanceof Uint8Array ? ask.body : new Blob(await all(ask.body));
     const stop = new AbortController();
     const late = setTimeout(() => {
       stop.abort();
     }, ask.timeoutMs);
-    const body = ask.body === undefined || ask.body instanceof Uint8Array ? ask.body : new Blob(await all(ask.body));
     try {
       const response = await fetch(ask.target, {
         method: ask.method,
@@ -116,16 +116,21 @@ class FetchAnswer implements Answer {
   async *pieces(): AsyncIterable<Uint8Array> {
     const reader = this.#response.body?.getReader();
     while (reader) {
-      const late = this.#timeoutMs ? setTimeout(() => { this.#stop.abort(); }, this.#timeoutMs) : undefined;
-      try {
-        const { done, value } = await reader.read();
-        if (done) return;
-        yield value;
-      } catch (e) {
-        throw new Broken(`the answer broke off: ${String(e)}`, { late: this.#stop.signal.aborted });
-      } finally {
-        clearTimeout(late);
-      }
+      const value = await this.#read(reader);
+      if (!value) return;
+      yield value;
+    }
+  }
+
+  /** The time that its reader takes between two pieces does not count. */
+  async #read(reader: ReadableStreamDefaultReader<Uint8Array>): Promise<Uint8Array | undefined> {
+    const late = this.#timeoutMs ? setTimeout(() => { this.#stop.abort(); }, this.#timeoutMs) : undefined;
+    try {
+      return (await reader.read()).value;
+    } catch (e) {
+      throw new Broken(`the answer broke off: ${String(e)}`, { late: this.#stop.signal.aborted });
+    } finally {
+      clearTimeout(late);
     }
   }
 

@@ -286,7 +286,11 @@ export async function bodyOf(data: Content): Promise<Body> {
 
 async function* piecesOf(stream: ReadableStream<Uint8Array>): AsyncIterable<Uint8Array> {
   const reader = stream.getReader();
-  for (let step = await reader.read(); !step.done; step = await reader.read()) yield step.value;
+  try {
+    for (let step = await reader.read(); !step.done; step = await reader.read()) yield step.value;
+  } finally {
+    reader.cancel().catch(() => undefined); // what failed there was thrown already
+  }
 }
 
 function streamOfAnswer(answer: Answer): ReadableStream<Uint8Array> {

@@ -1,6 +1,6 @@
 /** Requests to muxd: sent again where that is safe, and only there. */
 import { OPERATIONS, type OperationName } from "./api.js";
-import { BY_CODE, ConnectionLost, ProtocolError, RequestTimeout, SandboxError } from "./errors.js";
+import { BY_CODE, ConnectionLost, InvalidRequest, ProtocolError, RequestTimeout, SandboxError } from "./errors.js";
 import { Broken, whole, type Answer, type Ask, type Body, type Transport } from "./transport.js";
 
 export interface ClientOptions {
@@ -51,11 +51,14 @@ export class Client {
   /** An answer of JSON. */
   async json<T>(operation: OperationName, values: Record<string, string>, call: Call = {}): Promise<T> {
     const { bytes, answer } = await this.bytes(operation, values, call);
+    let value: unknown;
     try {
-      return JSON.parse(new TextDecoder().decode(bytes)) as T;
+      value = JSON.parse(new TextDecoder().decode(bytes));
     } catch (e) {
       throw new ProtocolError(`the answer ${answer.status} is no JSON`, { status: answer.status, cause: e });
     }
+    if (typeof value !== "object" || value === null || Array.isArray(value)) throw new ProtocolError(`the answer ${answer.status} is no object`, { status: answer.status });
+    return value as T;
   }
 
   /** A whole answer: a cut in its body counts as one before. */
@@ -71,10 +74,11 @@ export class Client {
   async #again<T>(operation: OperationName, values: Record<string, string>, call: Call, take: (answer: Answer) => Promise<T>): Promise<T> {
     const end = Date.now() + this.retryForMs;
     const once = call.body !== undefined && !(call.body instanceof Uint8Array);
+    const attempts: Attempts = { requestId: this.transport.uuid(), method: OPERATIONS[operation].method, maybeDone: false };
     for (let pause = PAUSE; ; pause = Math.min(pause * 2, PAUSE_MAX)) {
       try {
-        const answer = await this.#try(operation, values, call);
-        const taken = await this.#guarded(call, () => take(answer));
+        const answer = await this.#try(operation, values, call, attempts);
+        const taken = await this.#guarded(call, attempts, () => take(answer));
         this.#reached = true;
         return taken;
       } catch (e) {
@@ -86,11 +90,10 @@ export class Client {
     }
   }
 
-  async #try(operation: OperationName, values: Record<string, string>, call: Call): Promise<Answer> {
+  async #try(operation: OperationName, values: Record<string, string>, call: Call, attempts: Attempts): Promise<Answer> {
     const about = OPERATIONS[operation];
-    const id = this.transport.uuid();
     const token = await this.transport.token();
-    const headers: Record<string, string> = { Accept: call.accept ?? "application/json", "X-Request-Id": id, ...call.headers };
+    const headers: Record<string, string> = { Accept: call.accept ?? "application/json", "X-Request-Id": attempts.requestId, ...call.headers };
     if (token !== undefined) headers.Authorization = `Bearer ${token}`;
     const ask: Ask = {
       method: about.method,
@@ -106,21 +109,23 @@ export class Client {
       ask.body = new TextEncoder().encode(JSON.stringify(this.#withTask(call.json, about.body)));
     } else if (call.body) {
       headers["Content-Type"] = "application/octet-stream";
-      ask.body = call.body;
+      ask.body = call.body instanceof Uint8Array || call.size === undefined ? call.body : counted(call.body, call.size);
     }
-    return this.#guarded(call, async () => {
+    return this.#guarded(call, attempts, async () => {
       const answer = await this.transport.request(ask);
       if (answer.status >= 300) throw errorOf(answer.status, await whole(answer), answer.header("retry-after"));
       return answer;
-    }, id, about.method);
+    });
   }
 
-  async #guarded<T>(call: Call, work: () => Promise<T>, requestId = "", method = "GET"): Promise<T> {
+  async #guarded<T>(call: Call, attempts: Attempts, work: () => Promise<T>): Promise<T> {
     try {
       return await work();
     } catch (e) {
       if (!(e instanceof Broken)) throw e;
-      const about = { requestId, maybeDone: !e.unsent && method !== "GET", mayComeBack: (e.unsent ? this.#reached : (call.again ?? false)) && !e.late && !e.final, cause: e };
+      attempts.maybeDone ||= !e.unsent && attempts.method !== "GET";
+      const { requestId, maybeDone } = attempts;
+      const about = { requestId, maybeDone, mayComeBack: (e.unsent ? this.#reached : (call.again ?? false)) && !e.late && !e.final, cause: e };
       if (e.unsent) throw new ConnectionLost(`muxd cannot be reached at ${this.transport.address}: ${e.message}.`, about);
       throw new (e.late ? RequestTimeout : ConnectionLost)(`the connection to ${this.transport.address}: ${e.message}.`, about);
     }
@@ -131,12 +136,39 @@ export class Client {
   }
 }
 
+/** Of one call, which may be said several times. */
+interface Attempts {
+  readonly requestId: string;
+  readonly method: string;
+  /** One of them may have been carried out. */
+  maybeDone: boolean;
+}
+
+/** As many bytes as were announced: what is behind them would be read as the next request. */
+async function* counted(body: AsyncIterable<Uint8Array>, size: number): AsyncIterable<Uint8Array> {
+  let sent = 0;
+  for await (const piece of body as AsyncIterable<Uint8Array | string>) {
+    const bytes = typeof piece === "string" ? new TextEncoder().encode(piece) : piece; // who has no types gives text, too
+    sent += bytes.length;
+    if (sent > size) throw new RangeError(`the content is longer than the ${size} bytes that were announced`);
+    yield bytes;
+  }
+  if (sent < size) throw new RangeError(`the content has ${sent} bytes, and ${size} were announced`);
+}
+
 export function sleep(ms: number): Promise<void> {
   return new Promise((go) => setTimeout(go, ms));
 }
 
 export function target(path: string, values: Record<string, string>, query: NonNullable<Call["query"]>): string {
-  const filled = path.replace(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(values[name] ?? ""));
+  const filled = path.replace(/\{(\w+)\}/g, (_, name: string) => {
+    const value = String(values[name] ?? "");
+    // A URL with one of these is another URL, though it be percent-encoded.
+    if (!value.split("/").every((step) => !["", ".", ".."].includes(step))) {
+      throw new InvalidRequest(`the ${name} ${JSON.stringify(value)} is no name`, { hint: "It is part of a URL: neither it nor a step of it is empty, . or .." });
+    }
+    return encodeURIComponent(value);
+  });
   const pairs = Object.entries(query).flatMap(([k, v]) => (v === undefined ? [] : [`${k}=${encodeURIComponent(String(v))}`]));
   return pairs.length ? `${filled}?${pairs.join("&")}` : filled;
 }

@@ -25,6 +25,7 @@ export interface NodeOptions {
 const MAGIC = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 const MESSAGE_MAX = 1 << 20;
 const CONNECT_TIMEOUT = 60_000;
+const PIECE = 256 << 10;
 
 export class NodeTransport implements Transport {
   readonly address: string;
@@ -71,7 +72,10 @@ export class NodeTransport implements Transport {
 
   #open(ask: Pick<Ask, "method" | "target" | "headers">, agent: http.Agent | false): http.ClientRequest {
     const how = { ...this.#options, method: ask.method, path: ask.target, headers: { ...this.#options.headers, ...ask.headers }, agent };
-    return this.#tls ? https.request(how) : http.request(how);
+    const request = this.#tls ? https.request(how) : http.request(how);
+    request.setNoDelay(true);
+    request.setSocketKeepAlive(true, 30_000);
+    return request;
   }
 
   request(ask: Ask): Promise<Answer> {
@@ -82,10 +86,13 @@ export class NodeTransport implements Transport {
       else if (ask.body) headers["Transfer-Encoding"] = "chunked";
       else if (ask.method !== "GET") headers["Content-Length"] = "0";
       const request = this.#open({ ...ask, headers }, ask.reuse ? this.#agent : false);
-      let connected = false;
-      const late = setTimeout(() => {
-        request.destroy(new Broken(`no answer within ${ask.timeoutMs / 1000} s`, { late: true }));
-      }, ask.timeoutMs);
+      let connected = false, answered = false, late: NodeJS.Timeout | undefined;
+      // The other side is waited for: to take what was written, or to answer.
+      const waits = (on: boolean) => {
+        clearTimeout(late);
+        if (on) late = setTimeout(() => request.destroy(new Broken(`no answer within ${ask.timeoutMs / 1000} s`, { late: true })), ask.timeoutMs);
+      };
+      waits(true);
       request.on("socket", (socket) => {
         connected = !socket.connecting;
         if (socket.connecting) {
@@ -93,18 +100,25 @@ export class NodeTransport implements Transport {
             connected = true;
           });
         }
-        socket.setKeepAlive(true, 30_000);
-        socket.setNoDelay(true);
       });
       request.on("error", (e) => {
-        clearTimeout(late);
+        waits(false);
         reject(e instanceof Broken ? e : new Broken(words(e), { unsent: !connected, final: certificate(e) }));
       });
       request.on("response", (response) => {
-        clearTimeout(late);
+        waits(false);
+        answered = true;
+        response.once("end", () => {
+          if (!request.writableEnded) request.destroy(); // a refusal, ahead of all that was to be sent
+        });
         resolve(new NodeAnswer(response, ask.patient ? 0 : ask.timeoutMs));
       });
-      send(request, ask.body).catch((e: unknown) => request.destroy(e as Error));
+      send(request, ask.body, waits).catch((e: unknown) => {
+        if (answered) return; // a refusal, which is read
+        waits(false);
+        reject(e as Error); // the caller's content failed, and no connection
+        request.destroy();
+      });
     });
   }
 
@@ -201,20 +215,29 @@ function tlsOptions(url: string, caFile: string | undefined): https.RequestOptio
   }
 }
 
-async function send(request: http.ClientRequest, body: Ask["body"]): Promise<void> {
+async function send(request: http.ClientRequest, body: Ask["body"], waits: (on: boolean) => void): Promise<void> {
   let answered = false;
   request.once("response", () => {
     answered = true;
   });
-  if (body && !(body instanceof Uint8Array)) {
-    for await (const piece of body) {
+  if (body && !(body instanceof Uint8Array && body.length <= PIECE)) {
+    waits(false);
+    for await (const piece of body instanceof Uint8Array ? slices(body) : body) {
       if (answered || request.destroyed) break; // a refusal came before all was sent
+      waits(true);
       if (!request.write(piece)) await room(request);
+      waits(false);
     }
-    if (!answered && !request.destroyed) request.end();
+    if (answered || request.destroyed) return;
+    waits(true);
+    request.end();
   } else {
     request.end(body);
   }
+}
+
+function* slices(bytes: Uint8Array): Iterable<Uint8Array> {
+  for (let at = 0; at < bytes.length; at += PIECE) yield bytes.subarray(at, at + PIECE);
 }
 
 const ROOM = ["drain", "close", "response"];
@@ -267,7 +290,10 @@ class NodeAnswer implements Answer {
     } finally {
       clearTimeout(this.#late);
     }
-    if (!this.#response.complete) throw new Broken("the answer broke off");
+    const { complete, headers, statusCode } = this.#response;
+    if (!complete) throw new Broken("the answer broke off");
+    // One that ends with its connection looks the same when it is cut: muxd sends none.
+    if (statusCode !== 204 && headers["content-length"] === undefined && headers["transfer-encoding"] === undefined) throw new Broken("the answer does not say how long it is");
   }
 
   within(ms: number): void {

@@ -3,14 +3,16 @@ from __future__ import annotations
 
 import codecs
 import hashlib
+import re
 import signal as signals
 import time
 import uuid
 from typing import Any, AsyncIterator, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union, overload
 from typing import Literal
 
+from .._head import number
 from .._net.aio import call, merge, sleep
-from ..errors import AlreadyEnded, CommandExitException, ConnectionLost, Corrupt, NotFound, SandboxExecTimeout
+from ..errors import AlreadyEnded, CommandExitException, ConnectionLost, Corrupt, NotFound, ProtocolError, SandboxExecTimeout
 from ..types import CommandResult, ProcessInfo, Text, data_in, data_out, milliseconds
 from .events import AsyncRoundEvents
 from .http import AsyncAnswer, AsyncClient
@@ -34,15 +36,29 @@ class AsyncFollower:
         self._stopped = False
         self.offset = 0
         self.missing = False
+        self._holes: List[Tuple[int, int]] = []  # what the body leaves out: the first byte, and the one behind the last
 
     async def _open(self) -> AsyncAnswer:
         query = {"stream": self._stream, "follow": True, "offset": self.offset}
         answer = await self._client.open("getRoundOutput", {"id": self._round}, query=query, accept="application/octet-stream", again=True,
                                          timeout=None)
-        begins = answer.fields.get("muxd-offset", "")
-        if begins.isascii() and begins.isdigit() and int(begins) != self.offset or "muxd-missing" in answer.fields:
-            self.missing = True
+        word = answer.fields.get("muxd-offset", "")
+        begins = int(word) if number(word) else self.offset
+        self._holes = [(int(a), int(b) + 1) for a, b in re.findall(r"(\d{1,18})-(\d{1,18})", answer.fields.get("muxd-missing", ""))]
+        if begins < self.offset:
+            await answer.close()
+            raise ProtocolError(f"the output of round {self._round} was asked for from byte {self.offset}, and begins at {begins}")
+        self.missing = self.missing or begins != self.offset or bool(self._holes)
+        self.offset = begins
         return answer
+
+    def _move(self, n: int) -> None:
+        """To the byte behind n more."""
+        for first, behind in self._holes:
+            if self.offset <= first <= self.offset + n:
+                n -= first - self.offset
+                self.offset = behind
+        self.offset += n
 
     async def read(self) -> AsyncIterator[bytes]:
         """Silence is no fault here: a program may say nothing for hours. A connection that ends early is made anew."""
@@ -60,7 +76,7 @@ class AsyncFollower:
                     if not piece:
                         return
                     failures = 0
-                    self.offset += len(piece)
+                    self._move(len(piece))
                     yield piece
             except OSError as e:
                 failures = failures + 1 if time.monotonic() - began < BRIEF else 0

@@ -13,6 +13,7 @@ from .._net.aio import Stream, iterate, sleep
 from ..api import OPERATIONS
 from ..connection import ConnectionConfig
 from ..errors import ConnectionLost, ProtocolError, RequestTimeout, SandboxError, error_class
+from ..types import position
 
 IDLE_MAX = 4  # connections that are kept
 IDLE_AGE = 10.0  # seconds; muxd's api.idle_timeout is longer
@@ -23,10 +24,10 @@ PAUSE, PAUSE_MAX = 0.05, 2.0
 class AsyncAnswer:
     """An answer whose body has yet to be read, or closed."""
 
-    def __init__(self, client: "AsyncClient", stream: Stream, head: _head.Head, length: Optional[int], rest: bytes, timeout: Optional[float]) -> None:
+    def __init__(self, client: "AsyncClient", stream: Stream, head: _head.Head, length: int, rest: bytes, timeout: Optional[float]) -> None:
         self.status, self.fields = head.status, head.fields
         self._client, self._stream, self._rest, self._timeout = client, stream, bytearray(rest), timeout
-        self._left = length  # -1: between chunks; None: to the end of the connection
+        self._left = length  # -1: in chunks
         self._chunk = 0
         self._closing = False  # the line end behind a chunk has yet to come
         self._open = True
@@ -39,17 +40,15 @@ class AsyncAnswer:
         return bool(data)
 
     async def _line(self) -> bytes:
-        while b"\r\n" not in self._rest:
+        while (end := self._rest.find(b"\r\n", 0, _head.LINE_MAX)) < 0:
             if len(self._rest) > _head.LINE_MAX or not await self._more():
                 raise _head.BadAnswer("the answer broke off")
-        line, _, rest = bytes(self._rest).partition(b"\r\n")
-        self._rest = bytearray(rest)
+        line = bytes(self._rest[:end])
+        del self._rest[:end + 2]
         return line
 
-    async def _some(self, most: Optional[int]) -> bytes:
+    async def _some(self, most: int) -> bytes:
         if not self._rest and not await self._more():
-            if most is None:
-                return b""
             raise _head.BadAnswer("the answer broke off")
         piece = bytes(self._rest[:most])
         del self._rest[:len(piece)]
@@ -100,14 +99,14 @@ class AsyncAnswer:
             piece = b""
         else:
             piece = await self._some(self._left)
-            self._left = None if self._left is None else self._left - len(piece)
+            self._left -= len(piece)
         if not piece:
             await self._done()
         return piece
 
     async def _done(self) -> None:
         self._open = False
-        if self._left is None or self._rest or self.fields.get("connection", "").lower() == "close":
+        if self._rest or self.fields.get("connection", "").lower() == "close":
             await self._stream.close()
         else:
             await self._client.keep(self._stream)
@@ -135,21 +134,29 @@ class AsyncClient:
     def __init__(self, config: ConnectionConfig) -> None:
         self.config = config
         self._idle: List[Tuple[float, Stream]] = []
+        self._closed = False
         self._reached = False  # muxd has answered before: who does not listen now is restarting
 
     async def aclose(self) -> None:
+        self._closed = True
         idle, self._idle = self._idle, []
         for _, stream in idle:
             await stream.close()
 
     async def keep(self, stream: Stream) -> None:
+        if self._closed:
+            await stream.close()
+            return
         self._idle.append((time.monotonic(), stream))
         if len(self._idle) > IDLE_MAX:
             await self._idle.pop(0)[1].close()
 
     async def _take(self) -> Optional[Stream]:
         while self._idle:
-            since, stream = self._idle.pop()
+            try:
+                since, stream = self._idle.pop()
+            except IndexError:  # another thread was faster
+                break
             if time.monotonic() - since < IDLE_AGE:
                 return stream
             await stream.close()
@@ -185,6 +192,9 @@ class AsyncClient:
                 answer = await self._try(request, again, wait, whole)
                 break
             except (ConnectionLost, SandboxError) as e:
+                request.maybe_done = request.maybe_done or isinstance(e, ConnectionLost) and e.maybe_done
+                if request.maybe_done and isinstance(e, ConnectionLost):
+                    e.was_sent()
                 after = request.may_again(e, again)
                 if after is None or time.monotonic() + max(after, pause) > end:
                     raise
@@ -208,6 +218,8 @@ class AsyncClient:
                 if whole or answer.status >= 300:
                     await answer.read()
             except (OSError, _head.BadAnswer) as e:
+                if e is request.unread:
+                    raise
                 raise _lost(e, self.config, request, timeout, again) from e
         except BaseException:
             if stream is not None:
@@ -231,7 +243,9 @@ class AsyncClient:
             await stream.write(request.head(self.config), timeout)
             async for piece in request.pieces():
                 await stream.write(piece, timeout)
-        except (BrokenPipeError, ConnectionResetError):
+        except (BrokenPipeError, ConnectionResetError) as e:
+            if e is request.unread:
+                raise
             pass  # a refusal may have come before all was sent: it is read now
         rest = bytearray()
         for _ in range(INTERIM_MAX):
@@ -252,8 +266,9 @@ class _Request:
     def __init__(self, method: str, target: str, accept: str, request_id: str, content: Any, size: Optional[int]) -> None:
         self.method, self.target, self.accept, self.id = method, target, accept, request_id
         self.content, self.size, self.kind = content, size, "application/octet-stream"
-        self.start = content.tell() if hasattr(content, "seek") else None
-        self.sent = False
+        self.start = position(content)
+        self.sent = self.maybe_done = False
+        self.unread: Optional[OSError] = None  # why its content cannot be read: the caller's own, and no fault of the connection
         self.more: Dict[str, str] = {}
         self.digest: Optional["hashlib._Hash"] = None
 
@@ -279,13 +294,17 @@ class _Request:
             self.content.seek(self.start)
         self.sent = True
         sent = 0
-        async for piece in iterate(self.content):
-            sent += len(piece)
-            self._count(piece)
-            if self.size is not None and sent > self.size:
-                raise ValueError(f"the content is longer than the {self.size} bytes that were announced")
-            if piece:
-                yield piece if self.size is not None else b"%x\r\n%s\r\n" % (len(piece), piece)
+        try:
+            async for piece in iterate(self.content):
+                sent += len(piece)
+                self._count(piece)
+                if self.size is not None and sent > self.size:
+                    raise ValueError(f"the content is longer than the {self.size} bytes that were announced")
+                if piece:
+                    yield piece if self.size is not None else b"%x\r\n%s\r\n" % (len(piece), piece)
+        except OSError as e:
+            self.unread = e
+            raise
         if self.size is not None and sent < self.size:
             raise ValueError(f"the content has {sent} bytes, and {self.size} were announced")
         if self.size is None:

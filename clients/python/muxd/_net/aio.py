@@ -33,7 +33,11 @@ class Stream:
             name = address.host if address.context else None
             opening = asyncio.open_connection(address.host, address.port, ssl=address.context, server_hostname=name, limit=PIECE)
         reader, writer = await _within(opening, timeout)
-        tend(writer.get_extra_info("socket"))
+        try:
+            tend(writer.get_extra_info("socket"))
+        except BaseException:
+            writer.transport.abort()
+            raise
         return cls(reader, writer)
 
     async def read(self, timeout: Optional[float]) -> bytes:
@@ -53,6 +57,9 @@ class Stream:
             self._writer.transport.abort()
         except OSError:
             pass  # it was broken, and is closed by that
+        except BaseException:  # cancelled
+            self._writer.transport.abort()
+            raise
 
 
 class Lock(asyncio.Lock):
@@ -61,6 +68,21 @@ class Lock(asyncio.Lock):
 
 async def sleep(seconds: float) -> None:
     await asyncio.sleep(seconds)
+
+
+async def shielded(work: Callable[[], Awaitable[T]]) -> T:
+    """Work that is done to its end though its caller be cancelled, who is told of that behind it."""
+    task = asyncio.ensure_future(work())
+    cancelled = False
+    while not task.done():
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError:
+            cancelled = True
+    if cancelled:
+        task.exception()
+        raise asyncio.CancelledError
+    return task.result()
 
 
 async def call(function: Optional[Callable[..., Any]], *args: Any) -> None:
@@ -85,6 +107,8 @@ async def iterate(pieces: Any) -> AsyncIterator[bytes]:
             piece = read(PIECE)
             if inspect.isawaitable(piece):
                 piece = await piece
+            if piece is None:
+                raise BlockingIOError("the file does not block: a pause in it looks as its end does")
             if not piece:
                 return
             yield piece.encode() if isinstance(piece, str) else piece

@@ -94,6 +94,10 @@ def sleep(seconds: float) -> None:
     time.sleep(seconds)
 
 
+def shielded(work: Callable[[], T]) -> T:
+    return work()
+
+
 def call(function: Optional[Callable[..., Any]], *args: Any) -> None:
     if function:
         function(*args)
@@ -113,6 +117,8 @@ def iterate(pieces: Any) -> Iterator[bytes]:
     if read:
         while True:
             piece = read(PIECE)
+            if piece is None:
+                raise BlockingIOError("the file does not block: a pause in it looks as its end does")
             if not piece:
                 return
             yield piece.encode() if isinstance(piece, str) else piece

@@ -10,7 +10,7 @@ from typing import Any, Iterator, Callable, Dict, Iterable, List, Literal, Mappi
 from ..api import FsFound, FsPatched, FsRead, FsTree
 from ..errors import ConnectionLost, FileNotFound, SandboxError
 from ..types import (EntryInfo, FilesystemEvent, FileType, PathLike, SearchMatch, Text, WriteEntry, WriteInfo, data_in, data_out, entry, milliseconds, path_in,
-                     path_out, path_query)
+                     path_out, path_query, position)
 from .http import Answer, Client, as_object
 from .watch import WatchHandle
 
@@ -224,13 +224,17 @@ def _written(raw: Dict[str, Any]) -> WriteInfo:
 
 
 def _size(content: Any) -> Optional[int]:
-    """Of a file, what is left of it."""
-    if isinstance(content, bytes) or not hasattr(content, "seek") or not hasattr(content, "tell"):
+    """Bytes of a file from its position on; None where it does not say, as files of /proc, or counts characters."""
+    here = None if hasattr(content, "encoding") else position(content)
+    if here is None:
         return None
-    here = int(content.tell())
-    end = int(content.seek(0, os.SEEK_END))
+    try:
+        content.seek(0, os.SEEK_END)
+        end = int(content.tell())
+    except (OSError, ValueError):
+        return None
     content.seek(here)
-    return end - here
+    return end - here if end > here else None
 
 
 def _pieces(answer: Answer) -> Iterator[bytes]:
