@@ -58,6 +58,14 @@ class Proxy {
   async seen() {
     return parseInt(await this.say("seen"), 10);
   }
+  /** The name in what was cut last. */
+  async madeUp() {
+    return /(sbx-\w+)\/resume/.exec(await this.say("seen"))[1];
+  }
+  async alone() {
+    for (const end = Date.now() + 20_000; (await this.say("open")) !== "0" && Date.now() < end; ) await sleep(20);
+    return (await this.say("open")) === "0";
+  }
 }
 
 async function commands(s) {
@@ -165,6 +173,21 @@ async function files(s) {
       yield new Uint8Array(100);
     }
   }
+  async function* pieces(...texts) {
+    for (const text of texts) yield Buffer.from(text);
+  }
+  for (const size of [5, 50]) {
+    const why = await raises("a size that is not true", RangeError, () => f.write("d/size", pieces("hello ", "world"), { size }));
+    equal(why.message, false, await f.exists("d/size"));
+  }
+  await f.write("d/size", pieces("hello ", "world"), { size: 11 });
+  equal("one that is", "hello world", await f.read("d/size"));
+  async function* broken() {
+    yield new Uint8Array(1);
+    throw new EvalError("of the caller");
+  }
+  await raises("what the content throws comes as it is", EvalError, () => f.write("d/broken", broken()), { message: "of the caller" });
+  equal("and leaves nothing", false, await f.exists("d/broken"));
   await raises("a transfer whose time is up", SandboxTransferTimeout, () => f.write("d/slow", slowly(), { timeoutMs: 400 }), { code: "sandbox_transfer_timeout" });
   equal("it left nothing", false, await f.exists("d/slow"));
 }
@@ -327,10 +350,12 @@ async function cuts(proxy) {
   await h.sendStdin("b\n");
   await h.closeStdin();
   equal("input comes once", "a\nb\n", (await h.wait()).stdout);
-  await proxy.cut("answer", "POST", `/v1/agents/${agent}/fs/append`, 1);
-  const e = await raises("an append whose answer was lost", ConnectionLost, () => s.files.append("appended", "x"), { maybeDone: true });
-  equal("has its request's id", 36, e.requestId.length);
-  equal("and was not done twice", "x", await s.files.read("appended"));
+  for (const kind of ["answer", "inside"]) {
+    await proxy.cut(kind, "POST", `/v1/agents/${agent}/fs/append`, 1);
+    const e = await raises("an append whose answer was lost", ConnectionLost, () => s.files.append(`appended-${kind}`, "x"), { maybeDone: true });
+    equal("has its request's id, and a hint", [36, true], [e.requestId.length, e.hint.includes("may have been done")]);
+    equal("and was not done twice", "x", await s.files.read(`appended-${kind}`));
+  }
   await raises("an exec_id for something else", muxd.Conflict, async () => {
     await s.commands.run("true", { execId: "the-same" });
     await s.commands.run("false", { execId: "the-same" });
@@ -349,8 +374,50 @@ async function cuts(proxy) {
   const numbers = Buffer.concat(bytes).toString("latin1").replace(/\r/g, "").split("\n").filter((w) => /^\d+$/.test(w));
   equal("a terminal that was cut twice has lost nothing", [7, true], [end.exitCode, numbers.join("\n") === want.split("\n").slice(0, 30000).join("\n")]);
   equal("they were cut", 2, await proxy.seen());
+  await left(s, proxy);
   s.close();
+  await givenUp(proxy);
   proxy.process.stdin.end();
+}
+
+/** A terminal that is disconnected while it is joined again stays so. */
+async function left(s, proxy) {
+  await proxy.cut("body=2000", "GET", `/v1/agents/${agent}/terminal`, 1);
+  await proxy.cut("late=0.6", "GET", "/v1/sessions/", 1);
+  let disconnected = false;
+  const p = await s.pty.create({ onData: () => { if (disconnected) equal("output behind disconnect()", "none", "some"); } });
+  await p.sendInput("seq 3000; while :; do echo tick; sleep 0.1; done\n");
+  for (let cut = 0, end = Date.now() + 20_000; cut < 2 && Date.now() < end; await sleep(20)) cut += await proxy.seen();
+  disconnected = true;
+  await p.disconnect();
+  await raises("who waits is told", ConnectionLost, () => p.wait());
+  await raises("who types, too", ConnectionLost, async () => p.sendInput("x"), { maybeDone: false });
+  equal("and no connection is left", true, await proxy.alone());
+  await s.pty.kill(p.pid);
+}
+
+/** create() that fails leaves no sandbox whose name nobody has. */
+async function givenUp(proxy) {
+  const how = { socketPath: proxy.path, tokenFile: `${tmp}/any`, taskId: "story" };
+  const gone = async () => raises("what it made is gone", muxd.NotFound, async () => Sandbox.connect(await proxy.madeUp(), any));
+  await proxy.cut("answer", "POST", "/v1/agents/sbx-", 1);
+  await raises("the answer to create() was lost", ConnectionLost, () => Sandbox.create({ ...how, retryForMs: 0 }), { maybeDone: true });
+  await gone();
+  await proxy.cut("hang", "POST", "/v1/agents/sbx-", 1);
+  await raises("no answer to create()", RequestTimeout, () => Sandbox.create({ ...how, createTimeoutMs: 600, requestTimeoutMs: 600 }));
+  await gone();
+  await proxy.cut("answer", "POST", "/v1/agents/sbx-", 1);
+  const weak = { ...how, tokenFile: `${tmp}/weak`, retryForMs: 0 };
+  const e = await raises("by a grant that may end none", ConnectionLost, () => Sandbox.create(weak), { maybeDone: true });
+  const name = await proxy.madeUp();
+  equal("the hint has its name", true, e.hint.includes(`${name} may run`));
+  await (await Sandbox.connect(name, any)).kill({ wipe: true });
+  const s = await Sandbox.create(how);
+  const { snapshotId } = await s.createSnapshot();
+  await proxy.cut("answer", "POST", `/v1/agents/${s.sandboxId}/fork`, 1);
+  await raises("the answer to fork() was lost", ConnectionLost, () => s.fork({ snapshotId }), { maybeDone: true });
+  equal("the fork is gone", [], (await Sandbox.list({ ...any, prefix: `${s.sandboxId}-fork-` })).map((i) => i.state).filter((state) => state !== "absent"));
+  await s.kill();
 }
 
 async function life() {
@@ -366,6 +433,12 @@ async function life() {
   await s.setTimeout(3600_000);
   equal("a time to live", true, (await s.getInfo()).endAt > new Date());
   equal("it is listed", [s.sandboxId], (await Sandbox.list({ ...any, prefix: s.sandboxId })).map((i) => i.sandboxId).filter((i) => i === s.sandboxId));
+  for (const step of ["..", ".", "", "../x", "x/.."]) {
+    await raises(`no name: ${step}`, muxd.InvalidRequest, () => s.deleteSnapshot(step), { status: 0 });
+    await raises(`no agent: ${step}`, muxd.InvalidRequest, () => Sandbox.create(step, any));
+  }
+  await raises("no terminal", muxd.InvalidRequest, () => s.pty.connect(".."), { status: 0 });
+  equal("and nothing was ended", true, await s.isRunning());
   equal("ended", true, await s.kill());
   await raises("gone", muxd.NotFound, () => Sandbox.connect(s.sandboxId, any));
   const token = readFileSync(tokenFile, "utf8").trim();

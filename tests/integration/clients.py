@@ -5,10 +5,14 @@ import asyncio
 import hashlib
 import io
 import os
+import re
 import subprocess
 import sys
 import tarfile
+import tempfile
+import threading
 import time
+from concurrent.futures import Future
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOP = os.path.join(HERE, "..", "..")
@@ -43,6 +47,28 @@ async def raises(what, kind, awaited, **attributes):
     sys.exit(f"FAILED: {what}: no {kind.__name__}, but {got!r}"[:2000])
 
 
+def start(work):
+    """Beside the caller: a task, or a thread."""
+    if sys.argv[1] == "async":
+        return asyncio.ensure_future(work())
+    done = Future()
+
+    def run():
+        try:
+            done.set_result(work())
+        except BaseException as e:  # handed to the caller
+            done.set_exception(e)
+    threading.Thread(target=run, daemon=True).start()
+    return done
+
+
+async def outcome(started):
+    if sys.argv[1] == "async":
+        await asyncio.wait([started], timeout=30)
+        return started.exception()
+    return started.exception(30)
+
+
 class Proxy:
     def __init__(self):
         self.process = subprocess.Popen([sys.executable, f"{HERE}/../lib/cutting_proxy.py", PROXY, f"{STATE}/api.sock"], stdin=subprocess.PIPE,
@@ -59,6 +85,17 @@ class Proxy:
 
     def seen(self):
         return int(self.say("seen").split()[0])
+
+    def made_up(self):
+        """The name in what was cut last; None where nothing was."""
+        found = re.search(r"(sbx-\w+)/resume", self.say("seen"))
+        return found and found[1]
+
+    def alone(self):
+        end = time.monotonic() + 20
+        while self.say("open") != "0" and time.monotonic() < end:
+            time.sleep(0.02)
+        return self.say("open") == "0"
 
     def end(self):
         self.process.communicate()
@@ -194,6 +231,31 @@ async def files(s):
         digest.update(piece)
     equal("and back in pieces", w.sha256, digest.hexdigest())
     equal("in chunks", 3000, (await f.write("d/chunks", (b"x" * 300 for _ in range(10)))).size)
+    with subprocess.Popen(["printf", "from a pipe"], stdout=subprocess.PIPE) as pipe:
+        equal("of a pipe", 11, (await f.write("d/pipe", pipe.stdout)).size)
+    equal("of a file of text", "grüß", await read_back(f, io.StringIO("grüß")))
+    equal("of one whose calls may be awaited", "slow", await read_back(f, Slow(b"slow")))
+    with tempfile.NamedTemporaryFile("w+", encoding="utf-16") as wide:
+        wide.write("weit")
+        wide.seek(0)
+        equal("of one of text, in a wrapper and other letters", "weit", await read_back(f, wide))
+    with open("/proc/self/status", "rb") as status:
+        equal("of one without a size", "Name:", (await read_back(f, status))[:5])
+    for size in (3, 30):
+        try:
+            await f.write("d/size", iter([b"hello ", b"world"]), size=size)
+            sys.exit("FAILED: a size that is not true")
+        except ValueError as e:
+            equal(f"a size that is not true: {e}", False, await f.exists("d/size"))
+
+    def broken():
+        yield b"x"
+        raise BrokenPipeError("of the caller")
+    try:
+        await f.write("d/broken", broken())
+        sys.exit("FAILED: content that breaks off")
+    except BrokenPipeError as e:
+        equal("what the content raises comes as it is", ("of the caller", False), (str(e), await f.exists("d/broken")))
 
     def slowly():
         for _ in range(16):
@@ -202,6 +264,27 @@ async def files(s):
     await raises("a transfer whose time is up", SandboxTransferTimeout, lambda: f.write("d/slow", slowly(), timeout=0.4), code="sandbox_transfer_timeout")
     equal("it left nothing", False, await f.exists("d/slow"))
     await f.remove("d")
+
+
+async def read_back(f, content):
+    await f.write("d/back", content)
+    return await f.read("d/back")
+
+
+class Slow:
+    """A file as aiofiles and anyio have them."""
+
+    def __init__(self, content):
+        self._file = io.BytesIO(content)
+
+    async def read(self, n=-1):
+        return self._file.read(n)
+
+    async def tell(self):
+        return self._file.tell()
+
+    async def seek(self, *where):
+        return self._file.seek(*where)
 
 
 async def cuts(proxy):
@@ -244,10 +327,11 @@ async def cuts(proxy):
     await h.send_stdin("b\n")
     await h.close_stdin()
     equal("input comes once", "a\nb\n", (await h.wait()).stdout)
-    proxy.cut("answer", "POST", f"/v1/agents/{AGENT}/fs/append", 1)
-    e = await raises("an append whose answer was lost", ConnectionLost, lambda: s.files.append("appended", "x"), maybe_done=True)
-    equal("has its request's id", 36, len(e.request_id))
-    equal("and was not done twice", "x", await s.files.read("appended"))
+    for kind in ("answer", "inside"):
+        proxy.cut(kind, "POST", f"/v1/agents/{AGENT}/fs/append", 1)
+        e = await raises("an append whose answer was lost", ConnectionLost, lambda: s.files.append(f"appended-{kind}", "x"), maybe_done=True)
+        equal("has its request's id, and a hint", (36, True), (len(e.request_id), "may have been done" in e.hint))
+        equal("and was not done twice", "x", await s.files.read(f"appended-{kind}"))
     proxy.cut("answer", "PUT", f"/v1/agents/{AGENT}/files", 1)
     equal("a write is done again", 5, (await s.files.write("again", "hello")).size)
     await raises("an exec_id for something else", errors.Conflict, lambda: twice(s), status=409)
@@ -266,7 +350,68 @@ async def cuts(proxy):
     numbers = [w for w in b"".join(got).replace(b"\r", b"").split(b"\n") if w.isdigit()]
     equal("a terminal that was cut twice has lost nothing", (7, [b"%d" % i for i in range(1, 30001)] == numbers), (end["code"], True))
     equal("they were cut", 3, proxy.seen())
+    await left(s, proxy)
     await s.aclose()
+
+
+async def left(s, proxy):
+    """A terminal that is disconnected while its reader joins it again stays so."""
+    proxy.cut("body=2000", "GET", f"/v1/agents/{AGENT}/terminal", 1)
+    proxy.cut("late=0.6", "GET", "/v1/sessions/", 1)
+    p = await s.pty.create()
+    await p.send_stdin("seq 3000\n")
+    reading = start(lambda: p.wait(print_nothing))
+    cut, end = 0, time.monotonic() + 20
+    while cut < 2 and time.monotonic() < end:
+        await sleep(0.02)
+        cut += proxy.seen()
+    await p.disconnect()
+    equal("who reads is told", (ConnectionLost, True), (lambda e: (type(e), "was disconnected" in str(e)))(await outcome(reading)))
+    await raises("who types, too", ConnectionLost, lambda: p.send_stdin("x"), maybe_done=False)
+    equal("and no connection is left", True, proxy.alone())
+    await s.pty.kill(p.pid)
+
+
+async def given_up(proxy):
+    """create() that fails leaves no sandbox whose name nobody has."""
+    how = {"socket_path": PROXY, "token_file": f"{TMP}/any", "task_id": "story"}
+    gone = {"state_dir": STATE, "token_file": f"{TMP}/any"}
+    proxy.cut("answer", "POST", "/v1/agents/sbx-", 1)
+    await raises("the answer to create() was lost", ConnectionLost, lambda: AsyncSandbox.create(retry_for=0, **how), maybe_done=True)
+    name = proxy.made_up()
+    await raises("what it made is gone", errors.NotFound, lambda: AsyncSandbox.connect(name, **gone))
+    proxy.cut("hang", "POST", "/v1/agents/sbx-", 1)
+    await raises("no answer to create()", RequestTimeout, lambda: AsyncSandbox.create(timeout=0.6, request_timeout=0.6, **how))
+    name = proxy.made_up()
+    await raises("what it made is gone", errors.NotFound, lambda: AsyncSandbox.connect(name, **gone))
+    if sys.argv[1] == "async":
+        for again in (False, True):
+            proxy.cut("hang", "POST", "/v1/agents/sbx-", 1)
+            proxy.cut("late=0.4", "DELETE", "/v1/agents/sbx-", 1)
+            making, name, end = asyncio.ensure_future(AsyncSandbox.create(**how)), None, time.monotonic() + 20
+            while name is None and time.monotonic() < end:
+                await asyncio.sleep(0.02)
+                name = proxy.made_up()
+            making.cancel()
+            if again:
+                await asyncio.sleep(0.2)
+                making.cancel()
+            await asyncio.wait([making])
+            equal("create() was cancelled", True, making.cancelled())
+            await raises("what it made is gone", errors.NotFound, lambda: AsyncSandbox.connect(name, **gone))
+    proxy.cut("answer", "POST", "/v1/agents/sbx-", 1)
+    weak = {**how, "token_file": f"{TMP}/weak"}
+    e = await raises("by a grant that may end none", ConnectionLost, lambda: AsyncSandbox.create(retry_for=0, **weak), maybe_done=True)
+    name = proxy.made_up()
+    equal("the hint has its name", True, f"{name} may run" in e.hint)
+    s = await AsyncSandbox.connect(name, **gone)
+    await s.kill(wipe=True)
+    await s.aclose()
+    async with await AsyncSandbox.create(**how) as s:
+        snapshot = await s.create_snapshot()
+        proxy.cut("answer", "POST", f"/v1/agents/{s.sandbox_id}/fork", 1)
+        await raises("the answer to fork() was lost", ConnectionLost, lambda: s.fork(snapshot_id=snapshot.snapshot_id), maybe_done=True)
+        equal("the fork is gone", [], [i.state for i in await AsyncSandbox.list(prefix=f"{s.sandbox_id}-fork-", **gone) if i.state != "absent"])
 
 
 async def twice(s):
@@ -442,6 +587,11 @@ async def life():
         await s.set_timeout(3600)
         equal("a time to live", True, (await s.get_info()).end_at is not None)
         equal("it is listed", [name], [i.sandbox_id for i in await AsyncSandbox.list(prefix=name, state_dir=STATE, token_file=f"{TMP}/any") if i.sandbox_id == name])
+        for step in ("..", ".", "", "../x", "x/.."):
+            await raises(f"no name: {step!r}", errors.InvalidRequest, lambda: s.delete_snapshot(step), status=0)  # pylint: disable=cell-var-from-loop
+            await raises(f"no agent: {step!r}", errors.InvalidRequest, lambda: AsyncSandbox.create(step, state_dir=STATE, token_file=f"{TMP}/any"))
+        await raises("no terminal", errors.InvalidRequest, lambda: s.pty.connect(".."), status=0)
+        equal("and nothing was ended", True, await s.is_running())
     await raises("gone", errors.NotFound, lambda: AsyncSandbox.connect(name, state_dir=STATE, token_file=f"{TMP}/any"))
 
     def create(**how):
@@ -476,6 +626,7 @@ async def main():
     equal("a named agent's sandbox stays", True, await (c := await AsyncSandbox.connect(AGENT, socket_path=f"{STATE}/api.sock", token_file=TOKEN)).is_running())
     await c.aclose()
     await cuts(proxy)
+    await given_up(proxy)
     proxy.end()
     await life()
 

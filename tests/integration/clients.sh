@@ -15,6 +15,7 @@ URL=https://$(ready https) VERSION=$(ready version)
 umask 077
 PRINCIPAL=clients
 new_token '*' service terminal,rounds,files,observe,drive,lifecycle >"$tmp/any"
+new_token '*' service rounds,files >"$tmp/weak"
 # told HOW COMMAND...: beside the others; what it said comes when all are done
 declare -A told
 told() {

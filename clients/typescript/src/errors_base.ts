@@ -17,7 +17,7 @@ export interface ErrorAbout {
 export class SandboxError extends Error {
   static readonly code: string = "internal";
   readonly code: string;
-  readonly hint: string;
+  hint: string;
   readonly requestId: string;
   readonly status: number;
   readonly details: Record<string, unknown>;

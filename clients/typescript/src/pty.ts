@@ -60,38 +60,61 @@ export class PtyHandle {
 
   /** Resolves once the terminal is open. */
   async join(): Promise<void> {
-    await new Promise<void>((resolve, reject) => {
-      this.#waiting = { opened: resolve, failed: reject };
-      const events = {
-        message: (data: Uint8Array) => {
-          this.#queue = this.#queue.then(() => this.#take(data)).catch((e: unknown) => {
-            this.#fail(e);
-          });
-        },
-        closed: (code: number, reason: string) => {
-          this.#queue = this.#queue.then(() => this.#closed(code, reason));
-        },
-      };
-      this.#client.transport.socket(this.#target, events).then(
-        (socket) => {
-          this.#socket = socket;
-          this.#move();
-        },
-        (e: unknown) => {
-          reject(e instanceof Refused ? errorOf(e.status, e.body) : e instanceof Broken ? new ConnectionLost(`no terminal: ${e.message}.`, { cause: e }) : e);
-        },
-      );
-    });
+    let gone = false, late: ReturnType<typeof setTimeout> | undefined;
+    try {
+      await new Promise<void>((resolve, reject) => {
+        this.#waiting = { opened: resolve, failed: reject };
+        late = setTimeout(() => {
+          reject(new Broken(`no answer within ${this.#client.requestTimeoutMs / 1000} s`, { late: true }));
+        }, this.#client.requestTimeoutMs);
+        const events = {
+          message: (data: Uint8Array) => {
+            this.#queue = this.#queue.then(() => (gone ? undefined : this.#take(data))).catch((e: unknown) => {
+              this.#fail(e);
+            });
+          },
+          closed: (code: number, reason: string) => {
+            this.#queue = this.#queue.then(() => (gone ? undefined : this.#closed(code, reason)));
+          },
+        };
+        this.#client.transport.socket(this.#target, events).then(
+          (socket) => {
+            if (gone) {
+              socket.close(); // nobody waits for it any more
+              return;
+            }
+            this.#socket = socket;
+            this.#move();
+          },
+          (e: unknown) => {
+            reject(e instanceof Refused ? errorOf(e.status, e.body) : e instanceof Broken ? new ConnectionLost(`no terminal: ${e.message}.`, { cause: e }) : e);
+          },
+        );
+      });
+    } catch (e) {
+      gone = true;
+      this.#waiting = undefined;
+      this.#drop();
+      throw e;
+    } finally {
+      clearTimeout(late);
+    }
+  }
+
+  #drop(): void {
+    this.#socket?.close();
+    this.#socket = undefined;
   }
 
   #fail(why: unknown): void {
     this.#over = true;
     this.#waiting?.failed(why);
     this.#settle.reject(why);
-    this.#socket?.close();
+    this.#drop();
   }
 
   async #take(message: Uint8Array): Promise<void> {
+    if (this.#over) return;
     const rest = message.subarray(1);
     const view = new DataView(rest.buffer, rest.byteOffset, rest.byteLength);
     switch (message[0]) {
@@ -123,7 +146,7 @@ export class PtyHandle {
         const { exit } = json<{ exit: Exit }>(rest);
         this.#over = true;
         this.#settle.resolve(endOf(exit));
-        this.#socket?.close();
+        this.#drop();
         break;
       }
       case ERROR: {
@@ -169,7 +192,7 @@ export class PtyHandle {
   /** The same terminal, from the byte behind the last one that was given out. */
   async #again(why: string): Promise<void> {
     const end = Date.now() + this.#client.retryForMs;
-    for (let pause = 50; ; pause = Math.min(pause * 2, 2000)) {
+    for (let pause = 50; !this.#over; pause = Math.min(pause * 2, 2000)) {
       try {
         this.#target = `${this.#attach()}&offset=${this.#offset}`;
         this.#queue = Promise.resolve();
@@ -228,9 +251,11 @@ export class PtyHandle {
 
   /** The terminal goes on for the daemon's sessions.linger, and can be joined until then. */
   disconnect(): Promise<void> {
+    const left = new ConnectionLost(`the terminal ${this.pid} was disconnected.`);
     this.#over = true;
-    this.#socket?.close();
-    this.#settle.reject(new ConnectionLost(`the terminal ${this.pid} was disconnected.`));
+    this.#waiting?.failed(left);
+    this.#drop();
+    this.#settle.reject(left);
     return Promise.resolve();
   }
 }

@@ -4,7 +4,7 @@ import type { OperationName } from "./api.js";
 import { Artifacts } from "./artifacts.js";
 import { Commands } from "./commands.js";
 import { Code } from "./contexts.js";
-import { NotFound } from "./errors.js";
+import { ConnectionLost, NotFound, SandboxError } from "./errors.js";
 import { Files } from "./files.js";
 import { Client, type ClientOptions } from "./http.js";
 import { Pty } from "./pty.js";
@@ -25,7 +25,7 @@ export interface CreateOptions {
 }
 
 const PATIENCE = 120_000;
-
+const UNDO_WITHIN = 10_000; // of trying; an answer may take as long once more
 
 type Self<O, S> = { new (agent: string, client: Client, envs?: Record<string, string>, own?: boolean): S; transport(options: O): Transport };
 
@@ -58,15 +58,17 @@ export class BaseSandbox extends Code {
   static async create<O, S extends BaseSandbox>(this: Self<O, S>, first?: string | (CreateOptions & ClientOptions & O), second?: CreateOptions & ClientOptions & O): Promise<S> {
     const options = (typeof first === "string" ? { ...second, agent: first } : (first ?? {})) as CreateOptions & ClientOptions & O;
     const client = new Client(this.transport(options), options);
+    let madeUp: string | undefined;
     try {
-      const granted = options.agent ?? (await client.json<{ agent: string }>("getWebSession", {}, { again: true })).agent;
-      const own = granted === "*";
-      const sandbox = new this(own ? `sbx-${client.transport.uuid().replace(/-/g, "").slice(0, 16)}` : granted, client, options.envs, own);
+      const granted = options.agent ?? (await grantedAgent(client));
+      madeUp = granted === undefined ? `sbx-${letters(client, 16)}` : undefined;
+      const sandbox = new this(granted ?? madeUp ?? "", client, options.envs, madeUp !== undefined);
       await sandbox.wake(options);
       return sandbox;
     } catch (e) {
+      const told = await undone(client, madeUp, e);
       client.close();
-      throw e;
+      throw told;
     }
   }
 
@@ -189,12 +191,46 @@ export class BaseSandbox extends Code {
 
   /** A new sandbox whose workspace is a copy; without snapshotId of the current snapshot. */
   async fork(options: { agent?: string; snapshotId?: string; writable?: boolean; reason?: string; timeoutMs?: number } = {}): Promise<this> {
-    const raw = await this.#do<Agent>("forkAgent", false, options.timeoutMs, {
-      as: options.agent, snapshot_id: options.snapshotId, writable: options.writable ?? true, reason: options.reason ?? "forked by its client",
-    });
+    const anybodys = options.agent === undefined && (await grantedAgent(this.#client)) === undefined;
+    const madeUp = anybodys ? `${this.sandboxId.slice(0, 45)}-fork-${letters(this.#client, 12)}` : undefined; // else muxd makes one up, as the grant covers none but this agent's
+    let raw: Agent;
+    try {
+      raw = await this.#do<Agent>("forkAgent", false, options.timeoutMs, {
+        as: madeUp ?? options.agent, snapshot_id: options.snapshotId, writable: options.writable ?? true, reason: options.reason ?? "forked by its client",
+      });
+    } catch (e) {
+      throw await undone(this.#client, madeUp, e);
+    }
     const make = this.constructor as new (agent: string, client: Client, envs: Record<string, string>, own: boolean) => this;
     return new make(raw.agent, this.#client, {}, options.agent === undefined);
   }
+}
+
+/** The agent that the grant is for; undefined for one of any. */
+async function grantedAgent(client: Client): Promise<string | undefined> {
+  const { agent } = await client.json<{ agent: string }>("getWebSession", {}, { again: true });
+  return agent === "*" ? undefined : agent;
+}
+
+function letters(client: Client, n: number): string {
+  return client.transport.uuid().replace(/-/g, "").slice(0, n);
+}
+
+/**
+ * The making of a sandbox failed. Where its name was made up nobody else can end what there is of it; that it stays is said in the error,
+ * which is returned.
+ */
+async function undone(client: Client, madeUp: string | undefined, why: unknown): Promise<unknown> {
+  const refused = why instanceof SandboxError && (why.status === 401 || why.status === 403);
+  if (madeUp === undefined || refused || (why instanceof ConnectionLost && !why.maybeDone)) return why;
+  const own = new Client(client.transport, { requestTimeoutMs: UNDO_WITHIN, retryForMs: UNDO_WITHIN });
+  try {
+    await own.json("destroyAgent", { agent: madeUp }, { query: { reason: "its client gave up making it", wipe: true }, again: true });
+  } catch (e) {
+    const stays = `The sandbox ${madeUp} may run: it could not be ended (${String(e)}).`;
+    if (why instanceof SandboxError && !(e instanceof NotFound)) why.hint = `${why.hint} ${stays}`.trim();
+  }
+  return why;
 }
 
 function duration(ms: number | undefined): string | undefined {

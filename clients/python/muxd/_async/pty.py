@@ -5,8 +5,8 @@ import json
 import struct
 import time
 from typing import Any, Callable, Dict, Mapping, Optional, TypeVar, cast
-from urllib.parse import quote
 
+from .._head import target
 from .._net.aio import call, sleep
 from ..api import Screen
 from ..errors import AlreadyEnded, ConnectionLost, NotFound, ProtocolError, SandboxError, error_class
@@ -29,6 +29,8 @@ class AsyncPtyHandle:
 
     def __init__(self, client: AsyncClient, target: str) -> None:
         self._client, self._target = client, target
+        self._over = False  # disconnect() was called
+        self._ready = b""  # output that has come
         self._socket: Optional[AsyncWebSocket] = None
         self._offset = self._granted = 0
         self._opened: Dict[str, Any] = {}
@@ -49,6 +51,8 @@ class AsyncPtyHandle:
         self._socket = socket
         try:
             while True:
+                if self._over:  # while it was opened
+                    raise self._left()
                 message = await self._message(socket, self._client.config.request_timeout)
                 if message[0] == OPENED:
                     break
@@ -57,7 +61,7 @@ class AsyncPtyHandle:
             self._granted = self._offset
             await self._move(socket)
         except BaseException:
-            await self.disconnect()
+            await self._drop()
             raise
 
     async def _message(self, socket: AsyncWebSocket, timeout: Optional[float]) -> bytes:
@@ -70,20 +74,23 @@ class AsyncPtyHandle:
     async def _move(self, socket: AsyncWebSocket) -> None:
         if self._offset + WINDOW - self._granted >= WINDOW // 4:
             self._granted = self._offset + WINDOW
-            await socket.send(WINDOW_IS + struct.pack("<BQ", 1, self._granted))
+            try:
+                await socket.send(WINDOW_IS + struct.pack("<BQ", 1, self._granted))
+            except OSError:
+                pass  # it was cut: who reads is told
 
-    async def _again(self, closed: Exception) -> AsyncWebSocket:
+    async def _again(self, closed: Exception) -> None:
         """The same terminal, from the byte behind the last one that was read."""
-        await self.disconnect()
+        await self._drop()
         end, pause = time.monotonic() + self._client.config.retry_for, 0.05
         while True:
             try:
-                have = self._offset
-                self._target = f"/v1/sessions/{quote(self.pid)}/attach?role=driver&screen=false&offset={have}"
+                self._target = _attach(self.pid, self._offset)
                 await self._join()
-                assert self._socket is not None
-                return self._socket
+                return
             except (SandboxError, OSError, WebSocketClosed) as e:
+                if self._over:
+                    raise self._left() from e
                 transient = not isinstance(e, SandboxError) or isinstance(e, ConnectionLost) or e.status in (429, 503)
                 if not transient or time.monotonic() + pause > end:
                     raise ConnectionLost(f"the terminal {self.pid} was cut off ({closed}), and could not be joined again: {e}") from e
@@ -93,45 +100,54 @@ class AsyncPtyHandle:
     async def read(self, timeout: Optional[float] = None) -> bytes:
         """The next output; b"" once it has ended. TimeoutError where nothing comes within `timeout` seconds; nothing is lost by that."""
         end = None if timeout is None else time.monotonic() + timeout
-        while self.exit is None:
+        while not self._ready and self.exit is None:
             socket = self._live()
             left = None if end is None else max(0.0, end - time.monotonic())
             try:
                 message = await self._message(socket, left)
             except TimeoutError:
                 raise
+            except SandboxError:
+                await self._drop()
+                raise
             except (OSError, WebSocketClosed) as e:
+                if self._over:
+                    raise self._left() from e
                 if isinstance(e, WebSocketClosed) and e.code not in (1006, 4503):
+                    await self._drop()
                     raise ConnectionLost(f"the terminal {self.pid} was closed: {e}") from e
                 await self._again(e)
                 continue
-            data = await self._take(socket, message)
-            if data:
-                return data
-        return b""
+            await self._take(socket, message)
+        data, self._ready = self._ready, b""
+        return data
 
-    async def _take(self, socket: AsyncWebSocket, message: bytes) -> bytes:
+    async def _take(self, socket: AsyncWebSocket, message: bytes) -> None:
         kind, rest = message[0], message[1:]
         if kind == OUTPUT:
             self._offset = struct.unpack("<Q", rest[:8])[0] + len(rest) - 8
+            self._ready = rest[8:]  # before anything is waited for: who gives up waiting loses nothing
             await self._move(socket)
-            return rest[8:]
-        if kind == SKIPPED and rest[0] == 1:
+        elif kind == SKIPPED and rest[0] == 1:
             self._offset = struct.unpack("<Q", rest[9:17])[0]
             await self._move(socket)
         elif kind == SCREEN:
             self._offset = struct.unpack("<Q", rest[:8])[0]
+            self._ready = b"\x1bc" + rest[12:]
             await self._move(socket)
-            return b"\x1bc" + rest[12:]
         elif kind == EXIT:
             self.exit = json.loads(rest)["exit"]
-            await self.disconnect()
-        return b""
+            await self._drop()
 
     def _live(self) -> AsyncWebSocket:
         if self._socket is None:
-            raise ConnectionLost(f"the terminal {self.pid} was disconnected; join it by pty.connect()")
+            raise self._left()
         return self._socket
+
+    def _left(self) -> ConnectionLost:
+        if self._over or self.exit:
+            return ConnectionLost(f"the terminal {self.pid} was disconnected; join it by pty.connect()")
+        return ConnectionLost(f"the terminal {self.pid} is cut off just now")
 
     async def wait(self, on_pty: OnData = None) -> Dict[str, Any]:
         """Its end: cause, code, signal. Output goes to `on_pty`, else to the on_data that it was made with."""
@@ -156,8 +172,9 @@ class AsyncPtyHandle:
 
     async def _send(self, message: bytes) -> None:
         """Input is not said twice: it may have arrived."""
+        socket = self._live()
         try:
-            await self._live().send(message)
+            await socket.send(message)
         except OSError as e:
             raise ConnectionLost(f"the terminal {self.pid} was cut off: {e}.", maybe_done=True) from e
 
@@ -166,6 +183,10 @@ class AsyncPtyHandle:
 
     async def disconnect(self) -> None:
         """The terminal goes on for the daemon's sessions.linger, and can be joined until then."""
+        self._over = True
+        await self._drop()
+
+    async def _drop(self) -> None:
         socket, self._socket = self._socket, None
         if socket:
             await socket.close()
@@ -252,8 +273,8 @@ class AsyncPty:
             return await self.run(["bash", "-l"], size, on_data, cwd=cwd, envs=envs, timeout=timeout)
         size = size or PtySize(rows=24, cols=80)
         task = self._client.config.task_id
-        query = f"?cols={size.cols}&rows={size.rows}" + (f"&task={quote(task, safe='')}" if task else "")
-        return await self._join(AsyncPtyHandle(self._client, f"/v1/agents/{quote(self._agent, safe='')}/terminal{query}"), on_data)
+        query = {"cols": size.cols, "rows": size.rows, "task": task or None}
+        return await self._join(AsyncPtyHandle(self._client, target("/v1/agents/{agent}/terminal", {"agent": self._agent}, query)), on_data)
 
     async def run(self, cmd: Command, size: Optional[PtySize] = None, on_data: OnData = None, *, cwd: Optional[str] = None,
                   envs: Optional[Mapping[str, str]] = None, timeout: Optional[float] = None, exec_id: Optional[str] = None,
@@ -269,8 +290,7 @@ class AsyncPty:
         try:
             return self._knows(AsyncPtyRound(self._client, await self._commands.connect(pid)), on_data)
         except NotFound:  # it is no round
-            handle = AsyncPtyHandle(self._client, f"/v1/sessions/{quote(pid, safe='')}/attach?role=driver&screen=false")
-            return await self._join(handle, on_data)
+            return await self._join(AsyncPtyHandle(self._client, _attach(pid)), on_data)
 
     def _knows(self, handle: H, on_data: OnData) -> H:
         handle._on_data = on_data
@@ -302,6 +322,10 @@ class AsyncPty:
         if pid not in self._known:
             raise NotFound(f"the terminal {pid} was not opened by this object", hint="Join it by pty.connect().")
         return self._known[pid]
+
+
+def _attach(pid: str, offset: Optional[int] = None) -> str:
+    return target("/v1/sessions/{id}/attach", {"id": pid}, {"role": "driver", "screen": False, "offset": offset})
 
 
 async def _end(client: AsyncClient, pid: str, reason: str) -> bool:

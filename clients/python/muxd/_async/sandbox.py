@@ -1,12 +1,14 @@
 """The sandbox of an agent: made or found, slept and woken, forked and ended."""
 from __future__ import annotations
 
+import copy
 import uuid
 from typing import Any, Dict, List, Mapping, Optional, Type, TypeVar
 from types import TracebackType
 
+from .._net.aio import shielded
 from ..connection import ConnectionConfig, config_of
-from ..errors import NotFound
+from ..errors import ConnectionLost, NotFound, SandboxError
 from ..types import SandboxInfo, SnapshotInfo, duration, milliseconds, sandbox_info, snapshot_info
 from .artifacts import AsyncArtifacts
 from .commands import AsyncCommands
@@ -17,6 +19,7 @@ from .pty import AsyncPty
 
 S = TypeVar("S", bound="AsyncSandbox")
 CREATE_TIMEOUT = 120.0  # seconds
+UNDO_WITHIN = 10.0  # of trying; an answer may take as long once more
 
 
 class AsyncSandbox(AsyncCode):
@@ -45,14 +48,18 @@ class AsyncSandbox(AsyncCode):
         this may take: then SandboxCreateTimeout. The other arguments are ConnectionConfig's.
         """
         client = AsyncClient(config_of(connection, arguments))
+        made_up = ""
         try:
-            name = agent or await _granted(client)
-            own = name is None
-            name = name or f"sbx-{uuid.uuid4().hex[:16]}"
-            sandbox = cls(name, client, envs=envs, own=own)
+            name = await _granted(client) if agent is None else agent
+            if name is None:
+                name = made_up = f"sbx-{uuid.uuid4().hex[:16]}"
+            sandbox = cls(name, client, envs=envs, own=bool(made_up))
             await sandbox._wake(ttl, idle_ttl, timeout, pod_template)
-        except BaseException:
-            await client.aclose()
+        except BaseException as e:
+            try:
+                await _undo(client, made_up, e)
+            finally:
+                await client.aclose()
             raise
         return sandbox
 
@@ -93,7 +100,7 @@ class AsyncSandbox(AsyncCode):
     async def __aexit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]) -> None:
         try:
             if self._own:
-                await self.kill()
+                await shielded(self.kill)
         finally:
             await self.aclose()
 
@@ -167,7 +174,14 @@ class AsyncSandbox(AsyncCode):
     async def fork(self: S, agent: Optional[str] = None, *, snapshot_id: Optional[str] = None, writable: bool = True,
                    reason: str = "forked by its client", timeout: Optional[float] = None) -> S:
         """A new sandbox whose workspace is a copy; without `snapshot_id` of the current snapshot."""
-        raw = await self._do("forkAgent", False, timeout, snapshot_id=snapshot_id, writable=writable, reason=reason, **({"as": agent} if agent else {}))
+        made_up = f"{self.sandbox_id[:45]}-fork-{uuid.uuid4().hex[:12]}" if agent is None and await _granted(self._client) is None else ""
+        name = made_up or agent  # None: muxd makes one up, as the grant covers none but this agent's
+        try:
+            raw = await self._do("forkAgent", False, timeout, snapshot_id=snapshot_id, writable=writable, reason=reason,
+                                 **({} if name is None else {"as": name}))
+        except BaseException as e:
+            await _undo(self._client, made_up, e)
+            raise
         return type(self)(raw["agent"], AsyncClient(self._client.config), own=agent is None)
 
 
@@ -175,3 +189,28 @@ async def _granted(client: AsyncClient) -> Optional[str]:
     """The agent that the grant is for; None for one of any."""
     agent = str((await client.json("getWebSession", again=True))["agent"])
     return None if agent == "*" else agent
+
+
+async def _undo(client: AsyncClient, made_up: str, why: BaseException) -> None:
+    """The making of a sandbox failed. Where its name was made up nobody else can end what there is of it; that it stays is said in the error."""
+    refused = isinstance(why, SandboxError) and why.status in (401, 403)
+    if not made_up or refused or isinstance(why, ConnectionLost) and not why.maybe_done:
+        return
+    config = copy.copy(client.config)
+    config.request_timeout = config.retry_for = UNDO_WITHIN
+    own = AsyncClient(config)
+
+    async def destroy() -> None:
+        try:
+            await own.json("destroyAgent", {"agent": made_up}, query={"reason": "its client gave up making it", "wipe": True}, again=True)
+        except NotFound:
+            pass  # it had not begun
+        except Exception as e:
+            stays = f"The sandbox {made_up} may run: it could not be ended ({e})."
+            if isinstance(why, SandboxError):
+                why.hint = f"{why.hint} {stays}".strip()
+            elif hasattr(why, "add_note"):
+                why.add_note(stays)
+        finally:
+            await own.aclose()
+    await shielded(destroy)

@@ -70,7 +70,11 @@ class AsyncWebSocket:
         key = (mask * (n // 4 + 1))[:n]
         masked = (int.from_bytes(data, "big") ^ int.from_bytes(key, "big")).to_bytes(n, "big")
         async with self._sending:
-            await self._stream.write(head + mask + masked, self._timeout)
+            try:
+                await self._stream.write(head + mask + masked, self._timeout)
+            except BaseException:
+                await self._stream.close()  # half a message may be out: nothing can follow it
+                raise
 
     async def _need(self, n: int, timeout: Optional[float]) -> None:
         while len(self._rest) < n:
@@ -105,11 +109,12 @@ class AsyncWebSocket:
             await self.send(struct.pack(">H", 1000), 8)
         except OSError:
             pass  # the other side has left
-        await self._stream.close()
+        finally:
+            await self._stream.close()
 
 
 async def _refused(stream: Stream, head: _head.Head, behind: bytes, timeout: float) -> None:
-    length = _head.body_length("GET", head) or 0
+    length = _head.body_length("GET", head)
     raw = bytearray(behind)
     while len(raw) < length:
         data = await stream.read(timeout)

@@ -4,12 +4,14 @@ Made by clients/generate.py; a change belongs there, or into _async/.
 """
 from __future__ import annotations
 
+import copy
 import uuid
 from typing import Any, Dict, List, Mapping, Optional, Type, TypeVar
 from types import TracebackType
 
+from .._net.sync import shielded
 from ..connection import ConnectionConfig, config_of
-from ..errors import NotFound
+from ..errors import ConnectionLost, NotFound, SandboxError
 from ..types import SandboxInfo, SnapshotInfo, duration, milliseconds, sandbox_info, snapshot_info
 from .artifacts import Artifacts
 from .commands import Commands
@@ -20,6 +22,7 @@ from .pty import Pty
 
 S = TypeVar("S", bound="Sandbox")
 CREATE_TIMEOUT = 120.0  # seconds
+UNDO_WITHIN = 10.0  # of trying; an answer may take as long once more
 
 
 class Sandbox(Code):
@@ -48,14 +51,18 @@ class Sandbox(Code):
         this may take: then SandboxCreateTimeout. The other arguments are ConnectionConfig's.
         """
         client = Client(config_of(connection, arguments))
+        made_up = ""
         try:
-            name = agent or _granted(client)
-            own = name is None
-            name = name or f"sbx-{uuid.uuid4().hex[:16]}"
-            sandbox = cls(name, client, envs=envs, own=own)
+            name = _granted(client) if agent is None else agent
+            if name is None:
+                name = made_up = f"sbx-{uuid.uuid4().hex[:16]}"
+            sandbox = cls(name, client, envs=envs, own=bool(made_up))
             sandbox._wake(ttl, idle_ttl, timeout, pod_template)
-        except BaseException:
-            client.close()
+        except BaseException as e:
+            try:
+                _undo(client, made_up, e)
+            finally:
+                client.close()
             raise
         return sandbox
 
@@ -96,7 +103,7 @@ class Sandbox(Code):
     def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]) -> None:
         try:
             if self._own:
-                self.kill()
+                shielded(self.kill)
         finally:
             self.close()
 
@@ -170,7 +177,14 @@ class Sandbox(Code):
     def fork(self: S, agent: Optional[str] = None, *, snapshot_id: Optional[str] = None, writable: bool = True,
                    reason: str = "forked by its client", timeout: Optional[float] = None) -> S:
         """A new sandbox whose workspace is a copy; without `snapshot_id` of the current snapshot."""
-        raw = self._do("forkAgent", False, timeout, snapshot_id=snapshot_id, writable=writable, reason=reason, **({"as": agent} if agent else {}))
+        made_up = f"{self.sandbox_id[:45]}-fork-{uuid.uuid4().hex[:12]}" if agent is None and _granted(self._client) is None else ""
+        name = made_up or agent  # None: muxd makes one up, as the grant covers none but this agent's
+        try:
+            raw = self._do("forkAgent", False, timeout, snapshot_id=snapshot_id, writable=writable, reason=reason,
+                                 **({} if name is None else {"as": name}))
+        except BaseException as e:
+            _undo(self._client, made_up, e)
+            raise
         return type(self)(raw["agent"], Client(self._client.config), own=agent is None)
 
 
@@ -178,3 +192,28 @@ def _granted(client: Client) -> Optional[str]:
     """The agent that the grant is for; None for one of any."""
     agent = str((client.json("getWebSession", again=True))["agent"])
     return None if agent == "*" else agent
+
+
+def _undo(client: Client, made_up: str, why: BaseException) -> None:
+    """The making of a sandbox failed. Where its name was made up nobody else can end what there is of it; that it stays is said in the error."""
+    refused = isinstance(why, SandboxError) and why.status in (401, 403)
+    if not made_up or refused or isinstance(why, ConnectionLost) and not why.maybe_done:
+        return
+    config = copy.copy(client.config)
+    config.request_timeout = config.retry_for = UNDO_WITHIN
+    own = Client(config)
+
+    def destroy() -> None:
+        try:
+            own.json("destroyAgent", {"agent": made_up}, query={"reason": "its client gave up making it", "wipe": True}, again=True)
+        except NotFound:
+            pass  # it had not begun
+        except Exception as e:
+            stays = f"The sandbox {made_up} may run: it could not be ended ({e})."
+            if isinstance(why, SandboxError):
+                why.hint = f"{why.hint} {stays}".strip()
+            elif hasattr(why, "add_note"):
+                why.add_note(stays)
+        finally:
+            own.close()
+    shielded(destroy)

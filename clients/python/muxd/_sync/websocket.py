@@ -73,7 +73,11 @@ class WebSocket:
         key = (mask * (n // 4 + 1))[:n]
         masked = (int.from_bytes(data, "big") ^ int.from_bytes(key, "big")).to_bytes(n, "big")
         with self._sending:
-            self._stream.write(head + mask + masked, self._timeout)
+            try:
+                self._stream.write(head + mask + masked, self._timeout)
+            except BaseException:
+                self._stream.close()  # half a message may be out: nothing can follow it
+                raise
 
     def _need(self, n: int, timeout: Optional[float]) -> None:
         while len(self._rest) < n:
@@ -108,11 +112,12 @@ class WebSocket:
             self.send(struct.pack(">H", 1000), 8)
         except OSError:
             pass  # the other side has left
-        self._stream.close()
+        finally:
+            self._stream.close()
 
 
 def _refused(stream: Stream, head: _head.Head, behind: bytes, timeout: float) -> None:
-    length = _head.body_length("GET", head) or 0
+    length = _head.body_length("GET", head)
     raw = bytearray(behind)
     while len(raw) < length:
         data = stream.read(timeout)
