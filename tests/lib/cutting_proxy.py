@@ -55,6 +55,15 @@ def end(*sockets):
         s.close()
 
 
+def pump_up(client, server):
+    """Who has left reads no answer: so has this one, then."""
+    pump(client, server)
+    try:
+        server.shutdown(socket.SHUT_RDWR)
+    except OSError:
+        pass
+
+
 def first_byte(source):
     """The head of an answer, and a byte."""
     data = b""
@@ -91,7 +100,7 @@ def pass_on(client, target):
     server = socket.socket(socket.AF_UNIX)
     server.connect(target)
     server.sendall(head)
-    up = threading.Thread(target=pump, args=(client, server), daemon=True)
+    up = threading.Thread(target=pump_up, args=(client, server), daemon=True)
     up.start()
     if kind == "answer":
         server.recv(1)
