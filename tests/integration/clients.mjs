@@ -394,6 +394,17 @@ async function left(s, proxy) {
   await raises("who types, too", ConnectionLost, async () => p.sendInput("x"), { maybeDone: false });
   equal("and no connection is left", true, await proxy.alone());
   await s.pty.kill(p.pid);
+  await proxy.cut("body=600", "GET", `/v1/agents/${agent}/fs/watch`, 1);
+  await proxy.cut("late=0.6", "GET", `/v1/agents/${agent}/fs/watch`, 1);
+  const watch = await s.files.watchDir(".");
+  const told = (async () => {
+    for await (const e of watch) if (e.type === "overflow") return "an event behind its end";
+    return "its end";
+  })();
+  await s.commands.run("for i in $(seq 20); do : >left-$i; done");
+  await sleep(300);
+  await watch.stop();
+  equal("a watch that is stopped while it is made anew stays so", ["its end", true], [await told, await proxy.alone()]);
 }
 
 /** create() that fails leaves no sandbox whose name nobody has. */

@@ -370,6 +370,25 @@ async def left(s, proxy):
     await raises("who types, too", ConnectionLost, lambda: p.send_stdin("x"), maybe_done=False)
     equal("and no connection is left", True, proxy.alone())
     await s.pty.kill(p.pid)
+    proxy.cut("body=600", "GET", f"/v1/agents/{AGENT}/fs/watch", 1)
+    proxy.cut("late=0.6", "GET", f"/v1/agents/{AGENT}/fs/watch", 1)
+    watch = await s.files.watch_dir(".")
+    await s.commands.run("for i in $(seq 20); do : >left-$i; done")
+    watching = start(lambda: drained(watch))
+    await sleep(0.3)
+    await watch.stop()
+    equal("a watch that is stopped while it is made anew stays so", (None, True), (await outcome(watching), proxy.alone()))
+    proxy.cut("late=0.6", "GET", "/v1/rounds/", 1)
+    events_of = (await s.commands.run("sleep 60", background=True)).events()
+    reading = start(events_of.next)
+    await sleep(0.3)
+    await events_of.aclose()
+    equal("events that are closed while they are opened, too", (None, None, True), (await outcome(reading), reading.result(), proxy.alone()))
+
+
+async def drained(handle):
+    while await handle.next():
+        pass
 
 
 async def given_up(proxy):

@@ -59,6 +59,7 @@ export class WatchHandle implements AsyncIterable<FilesystemEvent> {
           if (this.stopped()) return;
           if (!(e instanceof Broken)) throw e;
           await this.#again(e);
+          if (this.stopped()) return;
           yield { name: ".", type: "overflow", path: this.#below, raw: { event: "overflow" } };
         }
       }
@@ -69,11 +70,12 @@ export class WatchHandle implements AsyncIterable<FilesystemEvent> {
 
   async #again(why: Broken): Promise<void> {
     const end = Date.now() + this.#client.retryForMs;
-    for (let pause = 50; ; pause = Math.min(pause * 2, 2000)) {
+    for (let pause = 50; !this.stopped(); pause = Math.min(pause * 2, 2000)) {
       try {
         await this.open();
         return;
       } catch (e) {
+        if (this.stopped()) return;
         if (e instanceof SandboxError || Date.now() + pause > end) {
           throw new ConnectionLost(`the watch of ${this.#below} was cut off (${why.message}), and could not be made again.`, { cause: e });
         }

@@ -74,13 +74,14 @@ class RoundEvents:
             self._heard = time.monotonic()
             self._answer = self._client.open("getRoundEvents", {"id": self._round}, query={"last_event_id": self.last_event_id},
                                                    accept="text/event-stream", again=True)
-            if self._answer.status == 204:
+            if self._over or self._answer.status == 204:  # closed while it was opened, or there are no more
                 self.close()
                 return
+        answer = self._answer
         now = time.monotonic()
         left = SILENCE if end is None else min(SILENCE, max(0.0, end - now))
         try:
-            piece = self._answer.read_within(left)
+            piece = answer.read_within(left)
         except TimeoutError:
             if end is not None and time.monotonic() >= end:
                 raise
@@ -96,6 +97,8 @@ class RoundEvents:
         self._failures = 0 if self._ready else self._failures
 
     def _cut(self, why: OSError) -> None:
+        if self._over:
+            return
         brief = time.monotonic() - self._heard < BRIEF
         self._failures = self._failures + 1 if brief else 0
         answer, self._answer = self._answer, None

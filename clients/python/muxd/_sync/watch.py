@@ -38,6 +38,8 @@ class WatchHandle:
         self._text.clear()
         self._answer = self._client.open("watchFiles", {"agent": self._agent}, query=self._query, accept="application/x-ndjson", again=True)
         while not self._ready:
+            if self._stopped:  # while it was opened
+                self._drop()
             self._read(self._client.config.request_timeout)
         first = self._ready.pop(0)
         if first["event"] != "ready":
@@ -45,8 +47,10 @@ class WatchHandle:
         self._below = path_out(first["path"]) if "path" in first else self._below
 
     def _read(self, timeout: Optional[float]) -> None:
-        assert self._answer is not None
-        piece = self._answer.read_within(timeout)
+        answer = self._answer
+        if answer is None:
+            raise ConnectionResetError("it was stopped")
+        piece = answer.read_within(timeout)
         if not piece:
             raise ConnectionResetError("it ended")
         self._text += piece
@@ -68,6 +72,8 @@ class WatchHandle:
                 self._ready.append(LIKE_NEW)
                 return
             except OSError as e:
+                if self._stopped:
+                    return
                 if isinstance(e, SandboxError) or time.monotonic() + pause > end:
                     self.stop()
                     raise ConnectionLost(f"the watch of {self._below} was cut off ({why}), and could not be made again: {e}") from e
