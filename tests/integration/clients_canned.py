@@ -13,6 +13,7 @@ from muxd import ConnectionLost, Sandbox  # noqa: E402
 from muxd._head import Head  # noqa: E402
 from muxd._async.files import AsyncFiles  # noqa: E402
 from muxd._async.http import AsyncClient  # noqa: E402
+from muxd._net.aio import Stream  # noqa: E402
 from muxd._sync.commands import Follower  # noqa: E402
 from muxd._sync.files import Files  # noqa: E402
 from muxd._sync.http import Answer, Client  # noqa: E402
@@ -98,6 +99,31 @@ async def pauses():
     await client.aclose()
 
 
+async def cancelled():
+    """At whatever moment: between two waits, too."""
+    async def work():
+        reader, writer = socket.socketpair()
+        with reader:
+            stream = Stream(*await asyncio.open_unix_connection(sock=writer))
+            try:
+                while True:
+                    await stream.write(b"x", 5)
+                    reader.send(reader.recv(1))
+                    await stream.read(5)
+            finally:
+                await stream.close()
+    tasks = [asyncio.ensure_future(work()) for _ in range(100)]
+    for turns, task in enumerate(tasks):
+        for _ in range(turns % 7):
+            await asyncio.sleep(0)
+        task.cancel()
+    _, live = await asyncio.wait(tasks, timeout=10)
+    if live:
+        print(f"FAILED: {len(live)} of {len(tasks)} go on that were cancelled", flush=True)
+        os._exit(1)  # else they would be waited for
+    equal("whoever is cancelled ends", 100, len([t for t in tasks if t.cancelled()]))
+
+
 def gone_between():
     """It may have been done by the first try, whatever became of the second."""
     body = b'{"agent": "a", "state": "running"}'
@@ -123,4 +149,5 @@ holes()
 small_chunks()
 no_length()
 asyncio.run(pauses())
+asyncio.run(cancelled())
 gone_between()

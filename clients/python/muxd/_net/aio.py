@@ -13,10 +13,27 @@ T = TypeVar("T")
 
 
 async def _within(waited: Awaitable[T], timeout: Optional[float]) -> T:
+    """Before Python 3.12 wait_for() loses a cancel that comes when the wait is just over: its caller would go on for ever."""
+    if timeout is None:
+        return await waited
+    task, late = asyncio.current_task(), False
+    assert task is not None
+    cancel = task.cancel
+    before = task.cancelling() if hasattr(task, "cancelling") else 0  # since Python 3.11 cancels are counted
+
+    def expire() -> None:
+        nonlocal late
+        late = True
+        cancel()
+    timer = asyncio.get_running_loop().call_later(timeout, expire)
     try:
-        return await asyncio.wait_for(waited, timeout)
-    except asyncio.TimeoutError as e:  # another class than TimeoutError before Python 3.11
-        raise TimeoutError("timed out") from e
+        return await waited
+    except asyncio.CancelledError:
+        if late and (task.uncancel() if hasattr(task, "uncancel") else 0) <= before:
+            raise TimeoutError("timed out") from None
+        raise
+    finally:
+        timer.cancel()
 
 
 class Stream:
