@@ -171,6 +171,7 @@ static void print_stderr(const json_t *stream)
 	if (strcmp(json_get_text(stream, "encoding"), "base64") == 0)
 		p = base64_decode(p, n, false, &bytes, &n) ? NULL : bytes;
 	if (p)
+		/* content: byte by byte, as the code wrote it */
 		(void)fwrite(p, 1, n, stderr);
 	free(bytes);
 }
@@ -181,8 +182,14 @@ static void print_result(const json_t *r)
 	const json_t *data = json_object_get(r, "data"), *text = json_object_get(data, "text/plain"), *v;
 	const char *media;
 
-	json_object_foreach((json_t *)(uintptr_t)data, media, v) if (strcmp(media, "text/plain") != 0)
-	    fprintf(stderr, "muxctl: also as %s (see -o json)\n", media);
+	json_object_foreach((json_t *)(uintptr_t)data, media, v)
+	{
+		char *shown = strcmp(media, "text/plain") != 0 ? visible_dup(media, strlen(media), SHOWN_MAX, 0) : NULL;
+
+		if (shown)
+			fprintf(stderr, "muxctl: also as %s (see -o json)\n", shown);
+		free(shown);
+	}
 	if (text)
 		say_text(stdout, json_string_value(text), json_string_length(text));
 }
