@@ -145,7 +145,7 @@ def check(exec_id, client, contents):
     if not o:
         return f"{exec_id} does not end"
     if contents.get(exec_id) != 1:
-        return f"{exec_id} ran {contents.get(exec_id, 0)} times"
+        return f"{exec_id} ran {contents.get(exec_id, 0)} times: {json.dumps(o)[:600]}"
     if o["exit"]["code"] != 0 or o["stdout"]["data"] != exec_id:
         return f"{exec_id} ended as {json.dumps(o)[:400]}"
     return None
@@ -177,16 +177,12 @@ stop.set()
 for w in workers:
     w.join()
 contents = counted(first)
-ids = sorted(rounds)
-if len(ids) > 2000:  # each of them was counted; these are asked for as well
-    ids = rnd.sample(ids, 2000)
+odd = [e for e in rounds if contents.get(e) != 1]
+ids = odd + rnd.sample(sorted(set(rounds) - set(odd)), min(200, len(rounds) - len(odd)))  # all are counted; these asked for
 for exec_id in ids:
     why = check(exec_id, first, contents)
     if why:
         fault(why)
-wrong = [e for e in rounds if contents.get(e) != 1]
-if wrong:
-    fault(f"{len(wrong)} did not run once: {[(e, contents.get(e, 0)) for e in wrong[:10]]}")
 if not rounds or (kills >= 4 and not asked_again):
     fault(f"{len(rounds)} starts, {asked_again} asked again: the story shows nothing")
 if len(contents) != len(rounds) and not faults:

@@ -31,6 +31,20 @@ export interface TakeOptions extends OfTask {
   timeoutMs?: number;
 }
 
+export interface ExportOptions extends OfTask {
+  /** A snapshot of the sandbox: everything that changed since. */
+  snapshot?: string;
+  /** Instead of it a revision of the git repository in `path`. */
+  git?: string;
+  path?: PathLike;
+  form?: "patch" | "bundle";
+  textOnly?: boolean;
+  ignore?: string[];
+  maxBytes?: number;
+  createOnly?: boolean;
+  timeoutMs?: number;
+}
+
 type Where = { task: string; name: string };
 
 /** `sandbox.artifacts`; scope files. */
@@ -143,6 +157,22 @@ export class Artifacts {
     const source = options.path === undefined ? { round: options.roundId, stream: options.stream ?? "stdout" } : { agent: this.#agent, path: pathIn(options.path) };
     const raw = await this.#client.json<Artifact>("takeArtifact", { task: await this.#of(options) }, {
       json: { name, ...source, create_only: options.createOnly ?? false, ...(options.timeoutMs ? { timeout_ms: options.timeoutMs } : {}) },
+      again: !options.createOnly,
+      ...(options.timeoutMs ? { timeoutMs: options.timeoutMs + this.#client.requestTimeoutMs } : {}),
+    });
+    return artifactOf(raw);
+  }
+
+  /** Makes one of what changed in the workspace since a snapshot of it, or since a revision of a git repository. */
+  async export(name: string, options: ExportOptions): Promise<ArtifactInfo> {
+    if ((options.snapshot === undefined) === (options.git === undefined)) throw new TypeError("export() needs a snapshot, or a revision of git");
+    const ofSnapshot = { snapshot: options.snapshot, text_only: options.textOnly, ignore: options.ignore };
+    const ofGit = { git: options.git, path: options.path === undefined ? undefined : pathIn(options.path), form: options.form };
+    const raw = await this.#client.json<Artifact>("takeArtifact", { task: await this.#of(options) }, {
+      json: {
+        name, agent: this.#agent, create_only: options.createOnly ?? false, changes: options.git === undefined ? ofSnapshot : ofGit,
+        max_bytes: options.maxBytes, timeout_ms: options.timeoutMs,
+      },
       again: !options.createOnly,
       ...(options.timeoutMs ? { timeoutMs: options.timeoutMs + this.#client.requestTimeoutMs } : {}),
     });

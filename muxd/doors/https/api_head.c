@@ -76,6 +76,24 @@ static int check_step(struct step s, struct err *e)
 	return s.n == 0 ? err_set(e, ERR_INVAL, "the path has an empty step (//): write the path that is meant") : 0;
 }
 
+/* Where the first step begins that is looked at. A sandbox's runtime (runtime.h) has files named behind these, and
+ * slashes in front of a name mean nothing there. */
+static size_t file_at(struct http1_text t)
+{
+	static const char *const before[] = {"/download/", "/list/", "/exists/"};
+
+	for (size_t k = 0; k < sizeof(before) / sizeof(before[0]); k++) {
+		size_t at = strlen(before[k]), next = at;
+
+		if (t.n < at || memcmp(t.p, before[k], at) != 0)
+			continue;
+		while (next < t.n && next_byte(t, &next) == '/')
+			at = next;
+		return at;
+	}
+	return 1;
+}
+
 /*
  * libwebsockets resolves dots and takes empty steps out, after decoding, and so hands on another path than the
  * client's: DELETE .../snapshots/.. would be the sandbox's. It takes an encoded ? behind two dots for the path's end, a
@@ -87,7 +105,7 @@ static int check_path(struct http1_text t, bool more, struct err *e)
 	struct step s = {.dots = true};
 	int rc = 0;
 
-	for (size_t i = 1; i < t.n && t.p[i] != '?' && rc == 0;) {
+	for (size_t i = file_at(t); i < t.n && t.p[i] != '?' && rc == 0;) {
 		char plain = t.p[i];
 		int byte = next_byte(t, &i);
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import hashlib
 from types import TracebackType
-from typing import Any, Iterator, Dict, List, Literal, Optional, Type, TypeVar, Union, overload
+from typing import Any, Iterator, Dict, List, Literal, Optional, Sequence, Type, TypeVar, Union, overload
 
 from .._head import number
 from ..connection import ConnectionConfig, config_of
@@ -146,6 +146,23 @@ class Artifacts:
             body.update(round=round_id, stream=stream)
         else:
             body.update(agent=agent or self._agent, path=path_in(path), timeout_ms=milliseconds(timeout))
+        patience = timeout + self._client.config.request_timeout if timeout else None
+        raw = self._client.json("takeArtifact", {"task": self._of(task)}, body={k: v for k, v in body.items() if v is not None},
+                                      again=not create_only, timeout=patience)
+        return artifact(raw)
+
+    def export(self, name: str, *, snapshot: Optional[str] = None, git: Optional[str] = None, path: Optional[PathLike] = None,
+                     form: Literal["patch", "bundle"] = "patch", text_only: bool = False, ignore: Optional[Sequence[str]] = None,
+                     max_bytes: Optional[int] = None, agent: Optional[str] = None, create_only: bool = False,
+                     timeout: Optional[float] = None, task: Optional[str] = None) -> ArtifactInfo:
+        """Makes one of what changed in the workspace since a snapshot of it, or since a revision of the git repository in `path`."""
+        if (snapshot is None) == (git is None):
+            raise ValueError("export() needs a snapshot, or a revision of git")
+        of_git = {"path": None if path is None else path_in(path), "form": None if form == "patch" else form}
+        of_snapshot = {"text_only": text_only or None, "ignore": None if ignore is None else list(ignore)}
+        base = {"snapshot": snapshot, **of_snapshot} if git is None else {"git": git, **of_git}
+        body: Dict[str, Any] = {"name": name, "create_only": create_only, "agent": agent or self._agent, "max_bytes": max_bytes,
+                                "timeout_ms": milliseconds(timeout), "changes": {k: v for k, v in base.items() if v is not None}}
         patience = timeout + self._client.config.request_timeout if timeout else None
         raw = self._client.json("takeArtifact", {"task": self._of(task)}, body={k: v for k, v in body.items() if v is not None},
                                       again=not create_only, timeout=patience)
