@@ -59,6 +59,7 @@ WIDE=$(limits --read '**' --write '**' --file-max 1000 | jq -r .token)
 equal "a get, a copy" "413 too_large" "$(TOKEN=$WIDE get out/large) $(TOKEN=$WIDE fs copy '{"path":"out/large","to":"out/c2"}')"
 equal "an artifact is taken where it may be read" "ok path_not_allowed" \
 	"$(for p in src/a.txt secret/key; do c -d "{\"name\":\"$(basename $p)\",\"agent\":\"$agent\",\"path\":\"$p\"}" http://localhost/v1/tasks/story/artifacts | jq -r '.error.code // "ok"'; done | xargs)"
+equal "the one that was taken goes again" 200 "$(TOKEN=$ALL c -o "$tmp/gone" -w "%{http_code}" -X DELETE http://localhost/v1/tasks/story/artifacts/a.txt)"
 equal "one for nothing may nothing" "path_not_allowed path_not_allowed" \
 	"$(TOKEN=$(limits --read '' | jq -r .token) fs read '{"path":"src/a.txt"}') $(TOKEN=$(limits --write '' | jq -r .token) fs patch '{"path":".","data":"--- a/src/a.txt\n+++ b/src/a.txt\n@@ -1 +1 @@\n-b\n+c\n"}')"
 for bad in '/etc/**' 'a/../b' '[a]'; do

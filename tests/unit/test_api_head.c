@@ -71,6 +71,8 @@ static const struct {
     {"GET //healthz HTTP/1.1\r\n" H "\r\n", 400},
     {"GET /download/%2Fup HTTP/1.1\r\n" H "\r\n", 0},
     {"GET /list//a/b HTTP/1.1\r\n" H "\r\n", 0},
+    {"GET /list/. HTTP/1.1\r\n" H "\r\n", 0},
+    {"GET /list/.. HTTP/1.1\r\n" H "\r\n", 400},
     {"GET /download/a//b HTTP/1.1\r\n" H "\r\n", 400},
     {"GET /exists/%2f%2F..%2Fx HTTP/1.1\r\n" H "\r\n", 400},
     {"GET /%2fhealthz HTTP/1.1\r\n" H "\r\n", 400},

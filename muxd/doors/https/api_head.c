@@ -66,8 +66,10 @@ struct step {
 	bool dots; /* nothing else in it */
 };
 
-static int check_step(struct step s, struct err *e)
+static int check_step(struct step s, bool of_file, struct err *e)
 {
+	if (of_file && s.n == 1 && s.dots)
+		return 0; /* where it is taken out nothing else is meant */
 	if (s.n && s.n <= 2 && s.dots)
 		return err_set(e, ERR_INVAL,
 			       "the path has a step \"%.*s\", plain or percent-encoded: no name here is . or .., "
@@ -103,9 +105,11 @@ static size_t file_at(struct http1_text t)
 static int check_path(struct http1_text t, bool more, struct err *e)
 {
 	struct step s = {.dots = true};
+	size_t from = file_at(t);
+	bool of_file = from > 1;
 	int rc = 0;
 
-	for (size_t i = file_at(t); i < t.n && t.p[i] != '?' && rc == 0;) {
+	for (size_t i = from; i < t.n && t.p[i] != '?' && rc == 0;) {
 		char plain = t.p[i];
 		int byte = next_byte(t, &i);
 
@@ -114,7 +118,7 @@ static int check_path(struct http1_text t, bool more, struct err *e)
 		if (plain == '+' || plain == '&' || plain == ';')
 			return err_set(e, ERR_INVAL, "the path holds a plain %c: write it as %%%02X", plain, plain);
 		if (byte == '/' || (byte == '?' && s.n == 2 && s.dots)) {
-			rc = check_step(s, e);
+			rc = check_step(s, of_file, e);
 			s = (struct step){.dots = true};
 			continue;
 		}
@@ -123,7 +127,7 @@ static int check_path(struct http1_text t, bool more, struct err *e)
 	}
 	if (rc || (more && !memchr(t.p, '?', t.n)))
 		return rc;
-	return s.n ? check_step(s, e) : 0;
+	return s.n ? check_step(s, of_file, e) : 0;
 }
 
 static int check_target(struct http1_text t, bool more, struct err *e)
