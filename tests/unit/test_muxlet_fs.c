@@ -1,4 +1,4 @@
-// tier: check, slice TIMES=1, whole TIMES=25
+// tier: check, slice TIMES=1, whole TIMES=60
 /* muxlet --fs, run as the sandbox runs it: what each operation does below its root, and that nothing leads outside. */
 #include <errno.h>
 #include <fcntl.h>
@@ -349,7 +349,7 @@ static void a_kill_leaves_one_or_the_other(void **state)
 	unsigned seed = seed_of_run();
 
 	(void)state;
-	for (int i = 0; i < times(60); i++) {
+	for (int i = 0; i < times(24); i++) {
 		int in, out;
 		size_t n;
 		pid_t pid;
@@ -523,7 +523,7 @@ static void a_killed_patch_leaves_whole_files(void **state)
 	assert_int_equal(mkdir(inside("killing"), 0755), 0);
 	memset(got, 'x', 300000);
 	strcpy(got + 300000, "\nold\n");
-	for (int i = 0; i < times(40); i++) {
+	for (int i = 0; i < times(16); i++) {
 		int in, out;
 		pid_t pid;
 
@@ -694,7 +694,7 @@ static void random_paths_stay_inside(void **state)
 
 	(void)state;
 	hash_outside(before);
-	for (int i = 0; i < times(200); i++) {
+	for (int i = 0; i < times(60); i++) {
 		char path[300] = "";
 
 		if (rand_r(&seed) % 3 == 0)
@@ -739,7 +739,7 @@ static void random_patches_stay_inside(void **state)
 
 	(void)state;
 	hash_outside(before);
-	for (int i = 0; i < times(200); i++) {
+	for (int i = 0; i < times(60); i++) {
 		char path[2][200] = {"", ""};
 
 		for (int k = 0; k < 2; k++) {
@@ -1026,7 +1026,7 @@ static void trees_of_strangers_stay_inside(void **state)
 
 	(void)state;
 	hash_outside(before);
-	for (int i = 0; i < times(80); i++) {
+	for (int i = 0; i < times(24); i++) {
 		size_t n, changes = (size_t)rand_r(&seed) % 4;
 
 		snprintf(path, sizeof(path), "tests/fuzz/corpus/tar/%s",
@@ -1080,7 +1080,7 @@ static void a_race_of_links_is_lost_by_nobody(void **state)
 	(void)state;
 	hash_outside(before);
 	pid = swap_for_ever();
-	for (size_t i = 0; i < 300; i++) {
+	for (size_t i = 0; i < (size_t)times(90); i++) {
 		own_again();
 		(void)op_on(i % OPS_OF_A_PATH, names[i % (sizeof(names) / sizeof(names[0]))]);
 	}
