@@ -1181,6 +1181,7 @@ static bool watch_floods(struct watcher *w)
 {
 	FILE *f = fopen("/proc/sys/fs/inotify/max_queued_events", "r");
 	unsigned most = 0;
+	int status;
 
 	assert_int_equal(fscanf(f, "%u", &most), 1);
 	fclose(f);
@@ -1188,6 +1189,8 @@ static bool watch_floods(struct watcher *w)
 		return false;
 	make(inside("seen/a"), "");
 	assert_int_equal(kill(w->pid, SIGSTOP), 0);
+	assert_int_equal(waitpid(w->pid, &status, WUNTRACED), w->pid); /* until then it takes events out */
+	assert_true(WIFSTOPPED(status));
 	for (unsigned i = 0; i < most / 2 + 10; i++)
 		assert_int_equal(rename(inside(i % 2 ? "seen/b" : "seen/a"), inside(i % 2 ? "seen/a" : "seen/b")), 0);
 	return true;
