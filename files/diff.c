@@ -73,7 +73,7 @@ struct known {
 		const char *p;
 		size_t n;
 		uint32_t number;
-	} *slots;
+	} * slots;
 	size_t mask;
 	uint32_t count;
 };

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #define TICK_MS    2000 /* so much later than its time an artifact may go */
-#define EXPIRE_MAX 64 /* in one transaction */
+#define EXPIRE_MAX 64   /* in one transaction */
 
 /* ---- looking */
 
