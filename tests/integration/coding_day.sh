@@ -33,14 +33,15 @@ class Mean(unittest.TestCase):
 
 unittest.main()
 P
-git -C "$tmp/repo" add . && git -C "$tmp/repo" -c user.name=o -c user.email=o@example.org commit -qm 'a mean' ||
-	fail "no repository"
+git -C "$tmp/repo" add . || fail "no repository"
+git -C "$tmp/repo" -c user.name=o -c user.email=o@example.org commit -qm 'a mean' || fail "no commit"
 git -C "$tmp/repo" bundle create -q "$tmp/work.bundle" HEAD main || fail "no bundle"
 
 export PYTHONDONTWRITEBYTECODE=1 MUXD_TOKEN_FILE=$tmp/token MUXD_STATE BUNDLE=$tmp/work.bundle PYTHONPATH=$here/clients/python
 # took NAME: the patch that the client wrote mends a clone of what went in
 took() {
-	git clone -q "$tmp/work.bundle" "$tmp/$1" && git -C "$tmp/$1" apply "$tmp/$1.patch" || fail "$1: its patch does not apply"
+	git clone -q "$tmp/work.bundle" "$tmp/$1" || fail "no clone"
+	git -C "$tmp/$1" apply "$tmp/$1.patch" || fail "$1: its patch does not apply"
 	(cd "$tmp/$1" && python3 test_mean.py 2>"$tmp/$1.test") || fail "$1: the clone's test fails: $(cat "$tmp/$1.test")"
 	equal "$1: the patch mends a clone, and holds nothing else" "mean.py" "$(git -C "$tmp/$1" diff --name-only)"
 }

@@ -155,9 +155,9 @@ class AsyncArtifacts:
         """Makes one of what changed in the workspace since a snapshot of it, or since a revision of the git repository in `path`."""
         if (snapshot is None) == (git is None):
             raise ValueError("export() needs a snapshot, or a revision of git")
-        of_git = {"path": None if path is None else path_in(path), "form": None if form == "patch" else form}
-        of_snapshot = {"text_only": text_only or None, "ignore": None if ignore is None else list(ignore)}
-        base = {"snapshot": snapshot, **of_snapshot} if git is None else {"git": git, **of_git}
+        of_git: Dict[str, Any] = {"path": None if path is None else path_in(path), "form": None if form == "patch" else form}
+        of_snapshot: Dict[str, Any] = {"text_only": text_only or None, "ignore": None if ignore is None else list(ignore)}
+        base: Dict[str, Any] = {"snapshot": snapshot, **of_snapshot} if git is None else {"git": git, **of_git}
         body: Dict[str, Any] = {"name": name, "create_only": create_only, "agent": agent or self._agent, "max_bytes": max_bytes,
                                 "timeout_ms": milliseconds(timeout), "changes": {k: v for k, v in base.items() if v is not None}}
         patience = timeout + self._client.config.request_timeout if timeout else None
