@@ -1,13 +1,17 @@
+#define LOG_SUBSYS "locks"
 #include "control/locks/locks.h"
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/log.h"
 #include "base/text.h"
 #include "control/store/store.h"
 #include "control/store/store_sql.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+#define AGAIN_NS (1 * NS_PER_SEC) /* from one removal of what is over to the next */
 
 #define COLUMNS "id, agent, path, principal, task, label, taken_ns, expires_ns"
 
@@ -266,24 +270,29 @@ static int expire_in_db(sqlite3 *db, void *job, struct err *e)
 
 static void locks_on_expired(void *job, int rc, const struct err *e)
 {
-	(void)rc, (void)e; /* the next one does it */
+	if (rc)
+		log_error(NULL, "locks whose time is over could not be removed: %s", e ? e->message : err_name(rc));
 	free(job);
 }
 
-static int any_over(sqlite3 *db, void *job, struct err *e)
+static int next_in_db(sqlite3 *db, void *job, struct err *e)
 {
-	int64_t *n = job;
-
-	return store_each(db, NULL, locks_on_count, n, e, "SELECT count(*) FROM locks WHERE expires_ns <= ?", "i", *n);
+	return store_each(db, NULL, locks_on_count, job, e, "SELECT coalesce(min(expires_ns), ?) FROM locks", "i",
+			  INT64_MAX);
 }
 
-void locks_expire(struct store *s, int64_t now_ns)
+void locks_expire(struct store *s, struct locks_watch *w, int64_t now_ns)
 {
-	int64_t n = now_ns;
+	uint64_t changes = store_changes(s);
 	struct lock_expiry *x;
 
-	if (store_read(s, any_over, &n, NULL) || !n || !(x = malloc(sizeof(*x))))
+	if ((w->changes == changes && now_ns < w->next_ns) || clock_boot_ns() < w->again_ns ||
+	    store_read(s, next_in_db, &w->next_ns, NULL))
 		return;
+	w->changes = changes;
+	if (w->next_ns > now_ns || !(x = malloc(sizeof(*x))))
+		return;
+	w->again_ns = clock_boot_ns() + AGAIN_NS;
 	x->now_ns = now_ns;
 	store_write(s, expire_in_db, locks_on_expired, x);
 }

@@ -5,7 +5,7 @@
  * Nothing is held back by it: whoever writes without asking writes. Locks are rows of control.db, so they outlive the
  * daemon, a sandbox that sleeps, and nothing else: the wipe of a workspace takes them, and their time does. Taking,
  * renewing, releasing and the end by time are audit events of the same transaction (control/work/outbox.c); one whose
- * time is over holds nobody, and is told when it is next looked for, within a minute.
+ * time is over holds nobody, and is told when it is next looked for, within seconds.
  *
  * One loop. done is called once, from it.
  */
@@ -49,7 +49,13 @@ struct lock_change {
 void lock_change(struct store *s, const struct lock_change *c, lock_done *done, void *arg);
 /* {"locks": [...]} by path. */
 int locks_list(struct store *s, const char *agent, int64_t now_ns, json_t **out, struct err *e);
-/* Now and then: locks whose time is over go, and are told. */
-void locks_expire(struct store *s, int64_t now_ns);
+/* The caller's, zeroed at first: when there is something to look for. */
+struct locks_watch {
+	uint64_t changes;  /* store_changes() at the last look */
+	int64_t next_ns;   /* wall: the first end of a lock */
+	uint64_t again_ns; /* boot: no removal before */
+};
+/* At each tick: locks whose time is over go, and are told. Nothing is read while nothing can have changed. */
+void locks_expire(struct store *s, struct locks_watch *w, int64_t now_ns);
 
 #endif

@@ -38,13 +38,13 @@ void broker_artifact_delete(struct hub *h, const struct request *rq, const char 
  */
 struct artifact_take {
 	const char *task, *name;
-	const char *agent, *path; /* path: as struct file_spec has it; NULL: */
-	struct id round;          /* ... this round's */
+	const char *agent, *path; /* path: as struct file_spec has it; NULL: of a round, or of changes */
+	struct id round;          /* the one whose output it is, or that names the path; nil: none */
 	int stream;
-	const char *made_by; /* id of the round at whose end it is taken; NULL: none */
-	struct id sandbox;   /* ... which ran in that one: it is fetched from there or not at all (exec_spec.only_in) */
-	const char *media_type;                 /* NULL */
-	const struct artifact_changes *changes; /* ... or what has changed in agent's workspace; NULL */
+	const char *made_by;    /* id of the round at whose end it is taken; NULL: none */
+	struct id sandbox;      /* a path is fetched from this one or not at all (exec_spec.only_in); nil: from any */
+	const char *media_type; /* NULL */
+	const struct artifact_changes *changes; /* the changes of agent's workspace are taken; NULL */
 	bool only_new;
 	uint64_t size_max;   /* bytes; 0: artifacts.size_max alone */
 	uint64_t timeout_ns; /* of the transfer; 0: files.timeout */

@@ -155,5 +155,5 @@ void broker_locks(struct hub *h, const struct request *rq, const char *agent, br
 void broker_locks_tick(struct hub *h)
 {
 	if (h->p.store && hub_writable(h, NULL) == 0)
-		locks_expire(h->p.store, hub_now_wall(h));
+		locks_expire(h->p.store, &h->locks, hub_now_wall(h));
 }

@@ -8,6 +8,7 @@
 
 #include "base/memory.h"
 #include "base/metric.h"
+#include "control/locks/locks.h"
 #include "muxd/hub/agent.h"
 #include "muxd/hub/contexts.h"
 #include "muxd/hub/exec_ids.h"
@@ -46,8 +47,9 @@ struct hub {
 	TAILQ_HEAD(, screen) screens;
 	unsigned nscreens;
 	struct recorder_client *recorder;
-	json_t *witnesses;             /* as the recorder said last; NULL: none */
-	uint64_t witnesses_ns;         /* when it was asked */
+	json_t *witnesses;     /* as the recorder said last; NULL: none */
+	uint64_t witnesses_ns; /* when it was asked */
+	struct locks_watch locks;
 	struct reader_client *readers; /* who has read the record and is still connected */
 	uint64_t recovered_ns;
 	TAILQ_HEAD(gate_list, gate_wait) gate, later; /* in the order in which they came, all for the same time */

@@ -139,7 +139,7 @@ enum link_state link_state(const struct link *l);
 bool link_has_files(const struct link *l);
 bool link_has_fs(const struct link *l);      /* does operations on files (muxd/muxlet/fs.h) */
 bool link_has_survey(const struct link *l);  /* muxlet --survey */
-bool link_has_changes(const struct link *l); /* ... --fs with patches of changes, and lists of paths */
+bool link_has_changes(const struct link *l); /* muxlet --fs with patches of changes, and lists of paths */
 bool link_has_sync(const struct link *l);    /* muxlet --sync */
 bool link_has_freeze(const struct link *l);  /* muxlet --freeze */
 bool link_has_clear(const struct link *l);   /* ends everything inside, and keeps a reserve of processes */

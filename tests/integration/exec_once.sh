@@ -1,7 +1,7 @@
 #!/bin/bash
-# A start that is asked again with the same exec_id runs its command once, whatever is killed in between (or says that it is
-# not known whether it ran): each command
-# adds a byte to a file of its own, and in the end each file has one. Told in exec_once.py; KILLS=n, SEED=n.
+# A start that is asked again with the same exec_id runs its command once, whatever is killed in between, or says that it is
+# not known whether it ran: each command adds a byte to a file of its own, and in the end each file has one. Told in
+# exec_once.py; KILLS=n, SEED=n.
 # tier: test, slice KILLS=4, whole KILLS=1000
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"

@@ -69,7 +69,7 @@ refuse '^(base|muxd|policy|recorder|control)/' 'json_[a-z_]*_nocheck\(|json_(v?p
 tests/lib/cuts.py || bad=1
 tests/lib/shown.py || bad=1
 # A comment names its noun: it begins with neither dots nor a pronoun.
-if git ls-files '*.c' '*.h' | grep -v '^tests/' | xargs grep -nE '/\*[* ]*(\.\.\.|It|This|Those|That|They|These)\>'; then
+if git ls-files '*.c' '*.h' | grep -v '^tests/' | xargs grep -nE '/\*[* ]*(\.\.\.|(It|This|Those|That|They|These)\>)'; then
 	echo "name the noun: these comments begin with dots or a pronoun"
 	bad=1
 fi

@@ -33,6 +33,8 @@ void rest_fs(struct http_exchange *x);
 void rest_fs_write(struct http_exchange *x, const char *path, const void *p, size_t n);
 /* rounds.c */
 void rest_round_start(struct http_exchange *x);
+/* Opens the round that the body asks for in agent params[0]; then, or an error as the answer. */
+void rest_round_open(struct http_exchange *x, broker_open_done *then);
 void rest_round_show(struct http_exchange *x);
 void rest_round_stdin(struct http_exchange *x);
 void rest_round_signal(struct http_exchange *x);

@@ -45,7 +45,7 @@ static void round_opened(void *arg, int rc, const struct err *e, struct session 
 	broker_round_wait(x->hub, &x->rq, &id, x->wait_ns, round_waited, x);
 }
 
-void rest_round_start(struct http_exchange *x)
+void rest_round_open(struct http_exchange *x, broker_open_done *then)
 {
 	struct round_limits limits;
 	struct round_body body;
@@ -60,8 +60,13 @@ void rest_round_start(struct http_exchange *x)
 	}
 	body.spec.agent = x->params[0];
 	x->wait_ns = body.wait_ns;
-	broker_open(x->hub, &x->rq, &body.spec, NULL, NULL, round_opened, x);
+	broker_open(x->hub, &x->rq, &body.spec, NULL, NULL, then, x);
 	round_body_finish(&body);
+}
+
+void rest_round_start(struct http_exchange *x)
+{
+	rest_round_open(x, round_opened);
 }
 
 uint64_t rest_wait_ns(const struct http_exchange *x, int64_t wait_ms)

@@ -1,5 +1,6 @@
 #include "muxd/doors/https/runtime.h"
 #include "base/clock.h"
+#include "base/err.h"
 #include "base/text.h"
 #include "muxd/doors/https/body.h"
 #include "muxd/doors/https/handlers.h"
@@ -12,6 +13,7 @@
 #include <string.h>
 
 #define LIST_PAGE      10000
+#define LIST_MAX       50000 /* names of one answer, which is held whole */
 #define TIMEOUT_MAX_S  86400
 #define EXIT_TIMED_OUT 124 /* as timeout(1) has it */
 
@@ -186,20 +188,7 @@ static void runtime_on_opened(void *arg, int rc, const struct err *e, struct ses
 
 static void go_execute(struct http_exchange *x)
 {
-	struct round_limits limits;
-	struct round_body body;
-	struct err e = {0};
-	int rc;
-
-	round_limits_from_conf(hub_conf(x->hub), &limits);
-	rc = round_body_parse(buf_ptr(&x->body), buf_len(&x->body), &limits, &body, &e);
-	if (rc) {
-		http_reply_error(x, rc, &e);
-		return;
-	}
-	body.spec.agent = x->params[0];
-	broker_open(x->hub, &x->rq, &body.spec, NULL, NULL, runtime_on_opened, x);
-	round_body_finish(&body);
+	rest_round_open(x, runtime_on_opened);
 }
 
 static void put_bytes(struct buf *b, const json_t *stream, const char *key, const char *encoding)
@@ -392,6 +381,7 @@ static json_t *entry_of(const json_t *ours)
 static json_t *tell_list(struct http_exchange *x, struct runtime_call *r, const json_t *ours, bool *later)
 {
 	const json_t *entry, *cursor = json_object_get(ours, "cursor");
+	struct err too_many = {0};
 	size_t i;
 
 	json_array_foreach(json_object_get(ours, "entries"), i, entry)
@@ -399,6 +389,12 @@ static json_t *tell_list(struct http_exchange *x, struct runtime_call *r, const 
 	if (!cursor || x->gone)
 		return json_incref(r->entries);
 	*later = true;
+	if (json_array_size(r->entries) >= LIST_MAX) {
+		err_set(&too_many, ERR_TOO_LARGE, "the directory has more than %d names: list it with a command",
+			LIST_MAX);
+		http_reply_error(x, ERR_TOO_LARGE, &too_many);
+		return NULL;
+	}
 	if (put_request(
 		x, r,
 		json_pack("{s:i,s:i,s:O}", "depth", 1, "limit", LIST_PAGE, "cursor", (json_t *)(uintptr_t)cursor)))

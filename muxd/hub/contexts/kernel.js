@@ -33,7 +33,7 @@ function unfinished(b) {
 
 // ---- the first process
 
-// What is said of one execution, and to whom.
+// The lines of one execution, and the program that they go to.
 class Run {
 	constructor(conn, most) {
 		Object.assign(this, { conn, room: most, totals: [0, 0], held: [Buffer.alloc(0), Buffer.alloc(0)], data: 0 });
@@ -94,7 +94,7 @@ function serve(path, program) {
 	for (const which of [0, 1])
 		child.stdio[1 + which].on('data', (d) => run ? run.printed(which, d, false) : spill(which, d));
 
-	// What was written before its end is on its way here: it is over after a turn without any.
+	// Output from before its end is still on its way: the execution is over after a turn without any.
 	const over = (end) => {
 		const seen = run.data;
 		setImmediate(() => setImmediate(() => {

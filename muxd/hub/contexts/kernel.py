@@ -25,7 +25,7 @@ def cut(text, most):
 
 
 class Run:
-    """What is said of one run, and to whom. The lock is held for each line."""
+    """The lines of one run, and the program that they go to. The lock is held for each line."""
 
     def __init__(self, fd, most, conn=None):
         self.fd, self.room, self.conn = fd, most, conn
@@ -146,7 +146,7 @@ class Output:
                 stream.flush()
             except Exception:
                 pass
-        # What was written before now is in the pipes; a child that goes on writing is not waited for.
+        # Output from before now is in the pipes; a child that goes on writing is not waited for.
         for which in (0, 1):
             n = struct.unpack('i', fcntl.ioctl(self.ends[which], 0x541B, b'\0\0\0\0'))[0]
             self.drain(which, n)
