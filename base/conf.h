@@ -106,7 +106,7 @@ struct conf {
 	uint64_t record_retain_wait_ns;
 	uint64_t record_segment_size; /* record.segment_size */
 	/* grants.* */
-	uint64_t grant_ttl_ns, grant_ttl_max_ns, grant_warn_ns; /* 15m, 24h, 60s */
+	uint64_t grant_ttl_ns, grant_ttl_max_ns, grant_renew_max_ns, grant_warn_ns; /* 15m, 24h, 0, 60s */
 	struct conf_staff *staff;
 	size_t nstaff;
 	/* ssh.* */

@@ -125,6 +125,8 @@ static const struct conf_key keys[] = {
      "How long a grant lasts when nobody says."},
     {"grants.ttl_max", CONF_DURATION, AT(grant_ttl_max_ns), "24h", NS_PER_SEC, 3650 * DAY, NULL, NULL,
      "The longest grant that may be made."},
+    {"grants.renew_max", CONF_DURATION, AT(grant_renew_max_ns), "0", 0, 3650 * DAY, NULL, NULL,
+     "How long a grant may last with all its renewals, from when it was issued first; 0: its holder cannot renew it."},
     {"grants.warn", CONF_DURATION, AT(grant_warn_ns), "60s", 0, DAY, NULL, NULL,
      "How long before its grant ends a session is warned."},
     {"staff", CONF_LIST, 0, NULL, 0, 0, NULL, NULL,

@@ -30,6 +30,8 @@
 	X(TOKEN_NOT_YET, "token_not_yet_valid", 401, 77, "Wait until the grant begins, or check the clocks.")          \
 	X(TOKEN_REVOKED, "token_revoked", 401, 77, "The grant was revoked; ask its issuer why.")                       \
 	X(FORBIDDEN, "forbidden", 403, 77, "Ask for a grant that covers it: muxctl grant create.")                     \
+	X(NOT_NARROWER, "grant_not_narrower", 403, 77,                                                                 \
+	  "Ask for what your own grant covers, and for no longer; the message says what is the most.")                 \
 	X(REASON_REQUIRED, "reason_required", 400, 64, "Say why: every grant carries a reason that is not empty.")     \
 	X(TASK_REQUIRED, "task_required", 400, 64, "Name the task: task_id in the call or --task in the grant.")       \
 	X(TASK_MISMATCH, "task_mismatch", 403, 77, "The call names another task than its grant.")                      \

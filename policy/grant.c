@@ -16,18 +16,37 @@
 #define SECONDS_MAX (INT64_MAX / SECOND)
 #define SCOPES_ALL                                                                                                     \
 	(SCOPE_TERMINAL | SCOPE_ROUNDS | SCOPE_FILES | SCOPE_OBSERVE | SCOPE_DRIVE | SCOPE_REPLAY | SCOPE_LIFECYCLE |  \
-	 SCOPE_ADMIN | SCOPE_PORTS)
-#define SCOPES_TEXT 128
+	 SCOPE_ADMIN | SCOPE_PORTS | SCOPE_GRANT)
+
+/* "ci-*": what stands before the star is the beginning of an agent's name. */
+static int check_beginning(const char *agent, struct err *e)
+{
+	size_t n = strcspn(agent, "*");
+	char name[AGENT_NAME_MAX + 1];
+
+	/* A letter in place of the star and what could follow makes it a name, unless it cannot begin one. */
+	snprintf(name, sizeof(name), "%.*sa", (int)n, agent);
+	if (agent[n + 1] || !n || agent_name_check(name, NULL))
+		return err_set(e, ERR_INVAL,
+			       "agent \"%.70s\" is neither a name nor the beginning of names, as \"ci-*\"", agent);
+	return 0;
+}
 
 static int check_agent(const struct grant *g, struct err *e)
 {
-	if (strcmp(g->agent, "*") != 0)
+	bool all = strcmp(g->agent, "*") == 0;
+
+	if (grant_of_one(g))
 		return target_name_check(g->agent, e);
-	if (g->kind == GRANT_AUDITOR || g->kind == GRANT_SERVICE)
+	if (!all && check_beginning(g->agent, e))
+		return ERR_INVAL;
+	if (g->kind == GRANT_AUDITOR || g->kind == GRANT_SERVICE || (g->kind == GRANT_AGENT && !all))
 		return 0;
 	if (g->kind == GRANT_STAFF && (g->scopes & SCOPE_ADMIN))
 		return 0;
-	return err_set(e, ERR_INVAL, "agent '*' is for auditors, services and staff with scope admin; name one agent");
+	return err_set(e, ERR_INVAL,
+		       "agent '%s' is for auditors, services%s and staff with scope admin; name one agent", g->agent,
+		       all ? "" : ", agents");
 }
 
 static int check_times(const struct grant *g, struct err *e)
@@ -36,6 +55,8 @@ static int check_times(const struct grant *g, struct err *e)
 		return err_set(e, ERR_INVAL, "a grant's times must lie after 1970");
 	if (g->expires_ns / SECOND <= g->not_before_ns / SECOND || g->expires_ns < g->issued_ns)
 		return err_set(e, ERR_INVAL, "ttl must be at least one second");
+	if (g->since_ns < 0 || g->since_ns > g->issued_ns || !g->since_ns != id_is_nil(&g->kin.first))
+		return err_set(e, ERR_INVAL, "a renewal is of a grant that was issued before it");
 	return 0;
 }
 
@@ -74,12 +95,14 @@ int grant_check(const struct grant *g, struct err *e)
 		rc = token_name_check("task", g->task, e);
 	if (rc == 0)
 		rc = grant_files_check(&g->files, e);
+	if (rc == 0)
+		rc = grant_kin_check(&g->kin, e);
 	return rc ? rc : check_times(g, e);
 }
 
 static json_t *claims_create(const struct grant *g)
 {
-	char id[ID_STR_LEN], scopes[SCOPES_TEXT];
+	char id[ID_STR_LEN], scopes[GRANT_SCOPES_TEXT];
 	json_t *o;
 
 	id_format(&g->id, id);
@@ -89,7 +112,8 @@ static json_t *claims_create(const struct grant *g)
 		      (json_int_t)(g->not_before_ns / SECOND), "exp", (json_int_t)(g->expires_ns / SECOND), "kind",
 		      grant_kind_name(g->kind), "agent", g->agent, "scopes", scopes, "task", g->task, "reason",
 		      g->reason);
-	if (o && grant_files_put(o, &g->files)) {
+	if (o && (grant_files_put(o, &g->files) || grant_kin_put(o, &g->kin) ||
+		  (g->since_ns && json_object_set_new(o, "since", json_integer((json_int_t)(g->since_ns / SECOND)))))) {
 		json_decref(o);
 		return NULL;
 	}
@@ -148,7 +172,7 @@ static int take_seconds(const json_t *o, const char *key, int64_t *out_ns, struc
 
 static int claims_names(const json_t *o, struct grant *g, struct err *e)
 {
-	char jti[ID_STR_LEN], kind[16], scopes[SCOPES_TEXT];
+	char jti[ID_STR_LEN], kind[16], scopes[GRANT_SCOPES_TEXT];
 	int rc;
 
 	if ((rc = take_str(o, "iss", g->issuer, sizeof g->issuer, e)) ||
@@ -166,8 +190,9 @@ static int claims_names(const json_t *o, struct grant *g, struct err *e)
 
 static int claims_parse(const void *p, size_t len, struct grant *out, struct err *e)
 {
-	static const char *const keys[] = {"iss",    "jti",  "sub",    "iat",  "nbf",   "exp",      "kind", "agent",
-					   "scopes", "task", "reason", "read", "write", "file_max", NULL};
+	static const char *const keys[] = {"iss",   "jti",      "sub",    "iat",   "nbf",    "exp",
+					   "kind",  "agent",    "scopes", "task",  "reason", "read",
+					   "write", "file_max", "first",  "since", "above",  NULL};
 	struct grant g = {0};
 	json_t *o = NULL;
 	int rc = json_parse(p, len, GRANT_TOKEN_MAX, &o, e);
@@ -185,6 +210,10 @@ static int claims_parse(const void *p, size_t len, struct grant *out, struct err
 		rc = take_seconds(o, "exp", &g.expires_ns, e);
 	if (rc == 0)
 		rc = grant_files_take(o, &g.files, e);
+	if (rc == 0)
+		rc = grant_kin_take(o, &g.kin, e);
+	if (rc == 0 && json_object_get(o, "since"))
+		rc = take_seconds(o, "since", &g.since_ns, e);
 	if (rc == 0)
 		rc = grant_check(&g, e);
 	if (rc == 0)
@@ -242,11 +271,40 @@ out:
 	return rc;
 }
 
+bool grant_is_token(const char *token, size_t len)
+{
+	struct jws j;
+
+	if (jws_parse(token, len, GRANT_TOKEN_MAX, TOKEN_TYPE, &j, NULL))
+		return false;
+	jws_finish(&j);
+	return true;
+}
+
+struct grant_line grant_line(const struct grant *g)
+{
+	return (struct grant_line){.id = g->id, .kin = g->kin, .expires_ns = g->expires_ns};
+}
+
+bool grant_of_one(const struct grant *g)
+{
+	return strchr(g->agent, '*') == NULL;
+}
+
+bool grant_covers(const char *wide, const char *name)
+{
+	size_t n = strcspn(wide, "*");
+
+	if (!wide[n])
+		return !strchr(name, '*') && target_covers(wide, name);
+	return n == 0 || (!target_is_pod(name) && strncmp(wide, name, n) == 0);
+}
+
 int grant_allows(const struct grant *g, const char *agent, uint32_t scopes, struct err *e)
 {
-	char missing[SCOPES_TEXT];
+	char missing[GRANT_SCOPES_TEXT];
 
-	if (strcmp(g->agent, "*") != 0 && !target_covers(g->agent, agent))
+	if (!grant_covers(g->agent, agent))
 		return err_set(e, ERR_FORBIDDEN, "your grant does not cover agent \"%.180s\"", agent);
 	if ((g->scopes & scopes) == scopes)
 		return 0;

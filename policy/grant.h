@@ -3,7 +3,8 @@
  *
  * A grant travels as a compact JWS (RFC 7515) with alg EdDSA (RFC 8037), typ
  * "muxd-grant" and a kid; claims per RFC 7519: iss (instance id), jti, sub
- * (principal), iat, nbf, exp, and ours: kind, agent, scopes, task, reason; read, write and file_max where they limit.
+ * (principal), iat, nbf, exp, and ours: kind, agent, scopes, task, reason; read, write and file_max where they limit;
+ * first, since and above where it renews another or was made from one (grant_kin.h).
  * Only the monitor signs; everybody else holds public keys. A token is at most
  * GRANT_TOKEN_MAX bytes so that every SSH client can send it as a password.
  *
@@ -13,6 +14,7 @@
 #define POLICY_GRANT_H
 
 #include "base/ids.h"
+#include "policy/grant_kin.h"
 #include "policy/grant_paths.h"
 
 #include <stdbool.h>
@@ -21,10 +23,11 @@
 
 struct err;
 
-#define GRANT_TOKEN_MAX  1000
-#define GRANT_REASON_MAX 256
-#define GRANT_NAME_MAX   128
-#define GRANT_KEY_LEN    32 /* Ed25519, seed and public key alike */
+#define GRANT_TOKEN_MAX   1000
+#define GRANT_REASON_MAX  256
+#define GRANT_NAME_MAX    128
+#define GRANT_SCOPES_TEXT 128 /* every name of a scope, with commas */
+#define GRANT_KEY_LEN     32  /* Ed25519, seed and public key alike */
 
 enum grant_kind { GRANT_STAFF, GRANT_AGENT, GRANT_AUDITOR, GRANT_SERVICE };
 enum grant_scope {
@@ -37,6 +40,7 @@ enum grant_scope {
 	SCOPE_LIFECYCLE = 1 << 6,
 	SCOPE_ADMIN = 1 << 7,
 	SCOPE_PORTS = 1 << 8, /* connections to ports inside */
+	SCOPE_GRANT = 1 << 9, /* grants made from it (grant_narrow.h) */
 };
 
 struct grant {
@@ -46,10 +50,13 @@ struct grant {
 	uint32_t scopes;                              /* enum grant_scope */
 	int64_t issued_ns, not_before_ns, expires_ns; /* wall clock; whole seconds in the token */
 	char principal[GRANT_NAME_MAX + 1];
-	char agent[AGENT_NAME_MAX + 1]; /* a target (a pod covers its containers), or "*" (auditor, service, admin) */
-	char task[GRANT_NAME_MAX + 1];  /* "" = each call names its own */
+	/* A target (a pod covers its containers), the beginning of agents' names ("ci-*"), or "*": all. */
+	char agent[AGENT_NAME_MAX + 1];
+	char task[GRANT_NAME_MAX + 1]; /* "" = each call names its own */
 	char reason[GRANT_REASON_MAX + 1];
 	struct grant_files files; /* of scope files: where, and how much */
+	struct grant_kin kin;
+	int64_t since_ns; /* a renewal: when the first of them was issued; 0: the grant is no renewal */
 };
 
 struct grant_public_key {
@@ -69,12 +76,20 @@ int grant_sign(const struct grant *g, const char *kid, const uint8_t seed[GRANT_
 void grant_token_free(char *token);
 /*
  * Verify signature, issuer, form and times (now_ns: the guarded wall clock, see
- * time_floor.h). Revocation is the caller's next question (revocation.h).
+ * time_floor.h). Revocation is the caller's next question (grant_kin.h).
  * ERR_TOKEN_MALFORMED, _FORGED, _EXPIRED, _NOT_YET. Never says which byte differed. Whose it is is in *out with
  * _EXPIRED and _NOT_YET too, since the signature was good: for the audit log alone.
  */
 int grant_verify(const char *token, size_t len, const struct grant_keyset *keys, const char *issuer, int64_t now_ns,
 		 struct grant *out, struct err *e);
+/* What is kept of it by whatever goes on under it. */
+struct grant_line grant_line(const struct grant *g);
+/* Does the right to `wide` (an agent of a grant) reach `name`, a target or itself such a pattern? */
+bool grant_covers(const char *wide, const char *name);
+/* Is it for one target, whose name is in agent? Else it is a pattern. */
+bool grant_of_one(const struct grant *g);
+/* Has it the form of a grant, whoever signed it? */
+bool grant_is_token(const char *token, size_t len);
 /* ERR_FORBIDDEN naming the agent or scope that is missing. all: every scope in `scopes` is needed. */
 int grant_allows(const struct grant *g, const char *agent, uint32_t scopes, struct err *e);
 /* The task of a call: the grant's and the call's (NULL or "" = none). ERR_TASK_REQUIRED, ERR_TASK_MISMATCH. */
@@ -88,7 +103,7 @@ bool grant_owns(const struct grant *g, const char *principal, bool of_run, const
 
 const char *grant_kind_name(enum grant_kind k);
 int grant_kind_parse(const char *s, enum grant_kind *out, struct err *e);
-/* "terminal,rounds" both ways; out holds every name at 128 bytes. */
+/* "terminal,rounds" both ways; out holds every name at GRANT_SCOPES_TEXT bytes. */
 void grant_scopes_format(uint32_t scopes, char *out, size_t size);
 int grant_scopes_parse(const char *s, uint32_t *out, struct err *e);
 

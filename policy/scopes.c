@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define KNOWN_SCOPES "terminal, rounds, files, observe, drive, replay, lifecycle, admin, ports"
+#define KNOWN_SCOPES "terminal, rounds, files, observe, drive, replay, lifecycle, admin, ports, grant"
 
 static const char *const kind_names[] = {
     [GRANT_STAFF] = "staff",
@@ -19,9 +19,9 @@ static const struct {
 	uint32_t bit;
 	const char *name;
 } scope_names[] = {
-    {SCOPE_TERMINAL, "terminal"},   {SCOPE_ROUNDS, "rounds"}, {SCOPE_FILES, "files"},
-    {SCOPE_OBSERVE, "observe"},     {SCOPE_DRIVE, "drive"},   {SCOPE_REPLAY, "replay"},
-    {SCOPE_LIFECYCLE, "lifecycle"}, {SCOPE_ADMIN, "admin"},   {SCOPE_PORTS, "ports"},
+    {SCOPE_TERMINAL, "terminal"}, {SCOPE_ROUNDS, "rounds"}, {SCOPE_FILES, "files"},         {SCOPE_OBSERVE, "observe"},
+    {SCOPE_DRIVE, "drive"},       {SCOPE_REPLAY, "replay"}, {SCOPE_LIFECYCLE, "lifecycle"}, {SCOPE_ADMIN, "admin"},
+    {SCOPE_PORTS, "ports"},       {SCOPE_GRANT, "grant"},
 };
 #define SCOPE_COUNT (sizeof scope_names / sizeof scope_names[0])
 

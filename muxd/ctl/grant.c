@@ -7,16 +7,22 @@
 #define LIST_LIMIT 100
 
 static const struct ctl_option create_options[] = {
-    {"agent", 0, "AGENT", "Agent (or ns/pod[/container]) that the grant covers; * for auditors and services."},
+    {"agent", 0, "AGENT", "Agent (or ns/pod[/container]) that the grant covers; ci-*: those that begin so; *: all."},
     {"principal", 0, "NAME", "Principal that holds the grant."},
     {"kind", 0, "KIND", "staff (default), agent, auditor or service."},
-    {"scopes", 0, "LIST", "terminal,rounds,files,observe,drive,replay,lifecycle,admin,ports; default by kind."},
+    {"scopes", 0, "LIST", "terminal,rounds,files,observe,drive,replay,lifecycle,admin,ports,grant; default by kind."},
     {"task", 0, "ID", "Task of every call made with it (staff: console)."},
     {"ttl", 0, "DURATION", "Lifetime of the grant; the configuration has the default and the limit."},
     {"read", 0, "PATTERNS", "Paths that file operations may read, as src/**,*.md; none: \"\". Default: any."},
     {"write", 0, "PATTERNS", "Paths that they may write; in the workspace, without links. Default: any."},
     {"file-max", 0, "BYTES", "Largest file that they move or write, and largest patch."},
     {"reason", 0, "TEXT", "Reason for the grant; required."},
+    {NULL, 0, NULL, NULL},
+};
+
+static const struct ctl_option renew_options[] = {
+    {"ttl", 0, "DURATION", "How long from now; the configuration has the default and the limit."},
+    {"reason", 0, "TEXT", "Reason for the renewal; required."},
     {NULL, 0, NULL, NULL},
 };
 
@@ -101,6 +107,25 @@ static int create_run(struct ctl *c, const struct ctl_args *a)
 	return ask_and_print(c, q, NULL, created_columns);
 }
 
+static int renew_run(struct ctl *c, const struct ctl_args *a)
+{
+	unsigned long long ttl = 0;
+	struct err e = {0};
+	int rc = need(a, "reason", ERR_REASON_REQUIRED, &e);
+
+	if (rc == 0)
+		rc = args_duration(a, "ttl", &ttl, &e);
+	if (rc >= 0 && args_has(a, "ttl") && ttl == 0)
+		rc = err_set(&e, ERR_INVAL, "--ttl is 0: the minimum is 1s");
+	if (rc < 0)
+		return ctl_fail(c, &e);
+	json_t *q =
+	    json_pack("{s:s,s:s,s:s}", "op", "grant.renew", "id", a->operands[0], "reason", args_get(a, "reason"));
+	if (q && ttl)
+		json_object_set_new(q, "ttl_ns", json_integer((json_int_t)ttl));
+	return ask_and_print(c, q, NULL, created_columns);
+}
+
 static int grant_list_run(struct ctl *c, const struct ctl_args *a)
 {
 	long long limit = LIST_LIMIT;
@@ -121,7 +146,10 @@ static int revoke_run(struct ctl *c, const struct ctl_args *a)
 const struct ctl_command grant_commands[] = {
     {"grant create", "", 0, 0, "Create a time-boxed grant and print its token once.", create_options,
      .run = create_run},
+    {"grant renew", "ID", 1, 1, "Renew a grant: what it holds open goes on, by a new token that is printed once.",
+     renew_options, .run = renew_run},
     {"grant list", "", 0, 0, "List grants that have not expired, newest first.", list_options, .run = grant_list_run},
-    {"grant revoke", "ID", 1, 1, "Revoke a grant and close its sessions.", .run = revoke_run},
+    {"grant revoke", "ID", 1, 1,
+     "Revoke a grant, its renewals and all that was made from it, and close their sessions.", .run = revoke_run},
     {0},
 };

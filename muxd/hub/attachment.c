@@ -30,7 +30,7 @@
 static int attachment_audit(const struct attachment *a, const char *event, bool left)
 {
 	const struct session *s = a->session;
-	struct request rq = {.grant = {.id = a->grant, .kind = a->kind}, .id = a->request, .door = a->door};
+	struct request rq = {.grant = {.id = a->grant.id, .kind = a->kind}, .id = a->request, .door = a->door};
 	char id[ID_STR_LEN];
 	json_t *d;
 
@@ -55,7 +55,7 @@ static void tell_recording(struct attachment *a, const char *event)
 	char id[ID_STR_LEN], grant[ID_STR_LEN];
 
 	id_format(&a->id, id);
-	id_format(&a->grant, grant);
+	id_format(&a->grant.id, grant);
 	session_event(a->session, event,
 		      json_pack("{s:s,s:s,s:s,s:s,s:s,s:s}", "attachment", id, "role", attachment_role_name(a->role),
 				"principal", a->principal, "grant_id", grant, "door", a->door, "peer", a->peer));
@@ -73,11 +73,10 @@ int attachment_create(struct session *s, const struct request *rq, enum attachme
 	a->ops = ops;
 	a->arg = arg;
 	a->role = role;
-	a->grant = rq->grant.id;
+	a->grant = grant_line(&rq->grant);
 	a->kind = rq->grant.kind;
 	a->request = rq->id;
 	a->since_ns = clock_boot_ns();
-	a->expires_ns = rq->grant.expires_ns;
 	a->door = rq->door;
 	memcpy(a->principal, rq->grant.principal, sizeof(a->principal));
 	memcpy(a->peer, rq->peer, sizeof(a->peer));

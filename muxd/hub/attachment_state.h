@@ -47,9 +47,8 @@ struct attachment {
 	void *arg;
 	enum attachment_role role;
 	struct id id, request; /* its own; of who asked for it */
-	struct id grant;
+	struct grant_line grant;
 	enum grant_kind kind; /* of the principal */
-	int64_t expires_ns;
 	char principal[GRANT_NAME_MAX + 1];
 	char reason[GRANT_REASON_MAX + 1];
 	uint64_t since_ns; /* boot */

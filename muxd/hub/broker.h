@@ -52,8 +52,11 @@ int broker_authenticate(struct hub *h, const char *token, size_t len, const stru
 /* The door refuses a call with this token for a reason of its own (a foreign page): audited with whose token it was. */
 void broker_refuse(struct hub *h, const char *token, size_t len, const struct origin *from, const char *what,
 		   const struct err *e);
-/* Has this grant neither ended nor been revoked? For who showed it before; nothing is audited. */
-bool broker_grant_valid(struct hub *h, const struct id *grant, int64_t expires_ns);
+/*
+ * Has this grant neither ended, renewals counted, nor been revoked? For who showed it before; nothing is audited.
+ * ERR_TOKEN_EXPIRED, ERR_TOKEN_REVOKED.
+ */
+int broker_grant_check(struct hub *h, const struct grant_line *grant, struct err *e);
 /* The same for what goes on under a grant; what: its name in the audit log, which has a refusal. ERR_TOKEN_EXPIRED,
  * ERR_TOKEN_REVOKED. */
 int broker_in_force(struct hub *h, const struct request *rq, const char *what, struct err *e);

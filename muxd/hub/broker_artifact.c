@@ -210,7 +210,7 @@ static void act_put(struct artifact_job *j)
 	struct artifact_spec spec = {.task = j->task,
 				     .name = j->name,
 				     .principal = g->principal,
-				     .agent = strcmp(g->agent, "*") == 0 ? NULL : g->agent,
+				     .agent = grant_of_one(g) ? g->agent : NULL,
 				     .media_type = j->put.media_type,
 				     .call = call,
 				     .sha256 = j->put.sha256,

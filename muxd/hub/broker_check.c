@@ -59,8 +59,10 @@ void broker_audit_refused(struct hub *h, const struct origin *from, const char *
 static int identify(struct hub *h, const char *token, size_t len, struct grant *out, struct err *e)
 {
 	int rc = grant_verify(token, len, &h->keyset, h->p.instance, hub_now_wall(h), out, e);
+	struct grant_news news = hub_grant_news(h);
+	struct grant_line line = grant_line(out);
 
-	if (!rc && revocations_has(h->revoked, &out->id))
+	if (!rc && grant_line_revoked(&line, &news))
 		rc = err_set(e, ERR_TOKEN_REVOKED, "the grant of this token was revoked");
 	return rc;
 }
@@ -108,21 +110,21 @@ int broker_refused(struct hub *h, const struct request *rq, const char *agent, c
 
 int broker_verdict(struct hub *h, const struct request *rq, const char *what, const struct err *e)
 {
-	return broker_refused(h, rq, strcmp(rq->grant.agent, "*") == 0 ? NULL : rq->grant.agent, what, e);
+	return broker_refused(h, rq, grant_of_one(&rq->grant) ? rq->grant.agent : NULL, what, e);
 }
 
-bool broker_grant_valid(struct hub *h, const struct id *grant, int64_t expires_ns)
+int broker_grant_check(struct hub *h, const struct grant_line *grant, struct err *e)
 {
-	return hub_now_wall(h) < expires_ns && !revocations_has(h->revoked, grant);
+	struct grant_news news = hub_grant_news(h);
+
+	return grant_line_check(grant, &news, hub_now_wall(h), e);
 }
 
 static int in_force(struct hub *h, const struct request *rq, struct err *e)
 {
-	if (hub_now_wall(h) >= rq->grant.expires_ns)
-		return err_set(e, ERR_TOKEN_EXPIRED, "the grant has ended");
-	if (revocations_has(h->revoked, &rq->grant.id))
-		return err_set(e, ERR_TOKEN_REVOKED, "the grant was revoked");
-	return 0;
+	struct grant_line l = grant_line(&rq->grant);
+
+	return broker_grant_check(h, &l, e);
 }
 
 int broker_in_force(struct hub *h, const struct request *rq, const char *what, struct err *e)

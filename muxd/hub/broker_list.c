@@ -305,6 +305,19 @@ static bool needs_provider(const struct list_job *j)
 	return !j->rows;
 }
 
+/* The longer of what is asked for and what the grant's names begin with. false: no name begins with both. */
+static bool narrow_prefix(struct list_job *j)
+{
+	const char *pattern = j->rq.grant.agent;
+	size_t n = strcspn(pattern, "*"), asked = strlen(j->prefix);
+
+	if (strncmp(pattern, j->prefix, n < asked ? n : asked) != 0)
+		return false;
+	if (n > asked)
+		snprintf(j->prefix, sizeof(j->prefix), "%.*s", (int)n, pattern);
+	return true;
+}
+
 static int ask_life(struct list_job *j, struct err *e)
 {
 	struct life_filter f = {.state = j->state[0] ? j->state : NULL,
@@ -315,7 +328,12 @@ static int ask_life(struct list_job *j, struct err *e)
 	json_t *o = NULL, *row = NULL;
 	int rc;
 
-	if (strcmp(only, "*") == 0) {
+	if (!grant_of_one(&j->rq.grant) && !narrow_prefix(j)) {
+		j->rows = json_array();
+		return j->rows ? 0 : err_set(e, ERR_NOMEM, "no memory");
+	}
+	if (!grant_of_one(&j->rq.grant)) {
+		f.prefix = j->prefix[0] ? j->prefix : NULL;
 		rc = life_list(j->hub->p.life, &f, &o, e);
 		j->rows = json_incref(json_object_get(o, "agents"));
 		j->more = json_is_true(json_object_get(o, "more"));
@@ -376,7 +394,7 @@ void broker_agents(struct hub *h, const struct request *rq, const struct life_fi
 		rc = 0; /* it keeps no rows: what the provider says */
 	if (rc)
 		broker_list_job_end(j, rc, &e, NULL);
-	else if (needs_provider(j) && strcmp(j->rq.grant.agent, "*") != 0 && !target_is_pod(j->rq.grant.agent))
+	else if (needs_provider(j) && grant_of_one(&j->rq.grant) && !target_is_pod(j->rq.grant.agent))
 		sandbox_ask(p, &(struct sandbox_ask){.op = SANDBOX_STAT, .agent = j->rq.grant.agent},
 			    broker_list_on_stat, j);
 	else if (needs_provider(j))

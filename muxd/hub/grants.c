@@ -25,11 +25,25 @@ int hub_set_grant_keys(struct hub *h, const struct grant_public_key *keys, size_
 	return 0;
 }
 
-static bool owned_alone(const struct session *s, const struct id *grant)
+struct grant_news hub_grant_news(const struct hub *h)
+{
+	return (struct grant_news){.revoked = h->revoked, .renewed = h->renewed};
+}
+
+int64_t hub_grant_ends(const struct hub *h, const struct grant *g)
+{
+	struct grant_line l = grant_line(g);
+	struct grant_news news = hub_grant_news(h);
+
+	return grant_line_ends(&l, &news);
+}
+
+/* Nobody is at it whom something else than its own grant lets in. */
+static bool left_alone(const struct session *s)
 {
 	const struct attachment *a;
 
-	if (s->state == SESSION_ENDED || !id_equal(&s->grant.id, grant))
+	if (s->state == SESSION_ENDED)
 		return false;
 	TAILQ_FOREACH(a, &s->attachments, of_session)
 	if (!attachment_leaves(a))
@@ -42,21 +56,121 @@ static void end_owned(struct hub *h, const struct id *grant, const char *why)
 	struct session *s;
 
 	TAILQ_FOREACH(s, &h->order, order)
-	if (owned_alone(s, grant))
-		session_kill(s, EXIT_KILLED, why);
+	{
+		struct grant_line l = grant_line(&s->grant);
+
+		if (grant_line_has(&l, grant) && left_alone(s))
+			session_kill(s, EXIT_KILLED, why);
+	}
 }
 
 int hub_revoke(struct hub *h, const struct id *grant, int64_t expires_ns)
 {
 	struct attachment *a;
-	int rc = revocations_add(h->revoked, grant, expires_ns);
+	int rc = id_times_add(h->revoked, grant, expires_ns);
 
 	if (rc)
 		return rc;
 	TAILQ_FOREACH(a, &h->attachments, of_hub)
-	if (id_equal(&a->grant, grant))
+	if (grant_line_has(&a->grant, grant))
 		attachment_cut(a, CUT_REVOKED, "the grant was revoked");
 	end_owned(h, grant, "its grant was revoked");
+	hub_flush(h);
+	return 0;
+}
+
+/* Who is there is told, and the record has whose word it is that the session goes on. */
+static void renew_session(struct session *s, const struct hub_renewal *r)
+{
+	char grant[ID_STR_LEN], until[40];
+
+	if (s->state == SESSION_ENDED)
+		return;
+	id_format(&r->grant, grant);
+	clock_format_utc(r->expires_ns, until, sizeof(until));
+	session_event(s, "renew",
+		      json_pack("{s:s,s:s,s:s,s:s}", "grant_id", grant, "expires_at", until, "principal", r->by,
+				"reason", r->reason));
+}
+
+static void renew_attachment(struct attachment *a, const struct hub_renewal *r)
+{
+	char text[160], until[40];
+
+	clock_format_utc(r->expires_ns, until, sizeof(until));
+	text_format(text, sizeof(text), "access was renewed and ends at %s now", until);
+	a->warned = false;
+	attachment_notice(a, text, false);
+}
+
+struct renewed_token {
+	struct renewed_token *next;
+	struct id first;
+	int64_t until_ns;
+	size_t len;
+	char text[];
+};
+
+void grants_forget_tokens(struct hub *h, int64_t now)
+{
+	struct renewed_token **at = &h->renewed_tokens, *t;
+
+	while ((t = *at)) {
+		if (t->until_ns > now) {
+			at = &t->next;
+			continue;
+		}
+		*at = t->next;
+		explicit_bzero(t->text, t->len);
+		free(t);
+	}
+}
+
+const char *hub_grant_token(const struct hub *h, const struct request *rq)
+{
+	struct grant_line l = grant_line(&rq->grant);
+
+	/* One that presented none, of the hub's own making, presents none. */
+	for (const struct renewed_token *t = rq->token[0] ? h->renewed_tokens : NULL; t; t = t->next)
+		if (id_equal(&t->first, grant_line_first(&l)))
+			return t->text;
+	return rq->token;
+}
+
+static int keep_token(struct hub *h, const struct hub_renewal *r)
+{
+	size_t len = strlen(r->token);
+	struct renewed_token *t = malloc(sizeof(*t) + len + 1);
+
+	if (!t)
+		return ERR_NOMEM;
+	*t =
+	    (struct renewed_token){.next = h->renewed_tokens, .first = r->first, .until_ns = r->expires_ns, .len = len};
+	memcpy(t->text, r->token, len + 1);
+	h->renewed_tokens = t; /* ahead of the one before */
+	return 0;
+}
+
+int hub_renew(struct hub *h, const struct hub_renewal *r)
+{
+	struct attachment *a;
+	struct session *s;
+	int rc = id_times_add(h->renewed, &r->first, r->expires_ns);
+
+	if (rc == 0 && r->token)
+		rc = keep_token(h, r);
+	if (rc || !r->by)
+		return rc;
+	TAILQ_FOREACH(s, &h->order, order)
+	{
+		struct grant_line l = grant_line(&s->grant);
+
+		if (id_equal(grant_line_first(&l), &r->first))
+			renew_session(s, r);
+	}
+	TAILQ_FOREACH(a, &h->attachments, of_hub)
+	if (id_equal(grant_line_first(&a->grant), &r->first))
+		renew_attachment(a, r);
 	hub_flush(h);
 	return 0;
 }
@@ -75,28 +189,35 @@ static void warn(struct attachment *a, int64_t left_ns)
 /* A revocation may have come before the session was known again, or while somebody else was at it. */
 static void end_without_grant(struct session *s, int64_t now)
 {
-	bool expired = s->grant.expires_ns && now >= s->grant.expires_ns;
+	struct grant_line l = grant_line(&s->grant);
+	struct grant_news news = hub_grant_news(s->hub);
+	bool expired = s->grant.expires_ns && now >= grant_line_ends(&l, &news);
 
 	if (s->state == SESSION_ENDED || s->killing)
 		return;
-	if ((expired || revocations_has(s->hub->revoked, &s->grant.id)) && owned_alone(s, &s->grant.id))
+	if ((expired || grant_line_revoked(&l, &news)) && left_alone(s))
 		session_kill(s, EXIT_KILLED, expired ? "its grant has ended" : "its grant was revoked");
 }
 
 void grants_tick(struct hub *h)
 {
+	struct grant_news news = hub_grant_news(h);
 	int64_t now = hub_now_wall(h);
 	struct attachment *a;
 	struct session *s;
 
 	TAILQ_FOREACH(a, &h->attachments, of_hub)
 	{
-		if (now >= a->expires_ns)
+		int64_t left = grant_line_ends(&a->grant, &news) - now;
+
+		if (left <= 0)
 			attachment_cut(a, CUT_EXPIRED, "the grant has ended");
-		else if (!a->warned && a->expires_ns - now <= (int64_t)h->conf->grant_warn_ns)
-			warn(a, a->expires_ns - now);
+		else if (!a->warned && left <= (int64_t)h->conf->grant_warn_ns)
+			warn(a, left);
 	}
 	TAILQ_FOREACH(s, &h->order, order)
 	end_without_grant(s, now);
-	revocations_expire(h->revoked, now);
+	id_times_expire(h->revoked, now);
+	id_times_expire(h->renewed, now);
+	grants_forget_tokens(h, now);
 }

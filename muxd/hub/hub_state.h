@@ -17,7 +17,7 @@
 #include "muxd/hub/session_state.h"
 #include "muxd/hub/setup.h"
 #include "muxd/hub/shells.h"
-#include "policy/revocation.h"
+#include "policy/id_times.h"
 #include "policy/time_floor.h"
 
 #include <uv.h>
@@ -29,7 +29,8 @@ struct hub {
 	struct journal *journal;
 	struct grant_public_key *keys;
 	struct grant_keyset keyset;
-	struct revocations *revoked;
+	struct id_times *revoked, *renewed;   /* grants (policy/grant_kin.h) */
+	struct renewed_token *renewed_tokens; /* of what was renewed since the start: what goes on asks with them */
 	struct failures *failures, *verdicts;
 	json_t *alarms;  /* of the record; NULL: none */
 	int failures_fd; /* muxd/hub/failures_file.h; -1: none */
@@ -73,6 +74,11 @@ struct hub {
 int hub_writable(struct hub *h, struct err *e); /* 0, ERR_RECORD_UNAVAILABLE, ERR_DISK_FULL */
 /* grants.c, witnesses.c: each second */
 void grants_tick(struct hub *h);
+struct grant_news hub_grant_news(const struct hub *h); /* borrowed */
+/* The token that a request would present now: that of its grant's newest renewal, or its own. Borrowed until the loop.
+ */
+const char *hub_grant_token(const struct hub *h, const struct request *rq);
+void grants_forget_tokens(struct hub *h, int64_t now); /* of renewals that ended; INT64_MAX: all */
 void hub_witnesses_tick(struct hub *h);
 /* recover.c */
 void recovery_check(struct hub *h);

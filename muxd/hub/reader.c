@@ -142,7 +142,8 @@ int reader_ask(struct hub *h, const struct request *rq, json_t *q, recorder_answ
 	struct question *t = calloc(1, sizeof(*t));
 	int rc = 0;
 
-	if (!t || !q || json_object_set_new(q, "for", asker) || json_object_set_new(q, "token", json_string(rq->token)))
+	if (!t || !q || json_object_set_new(q, "for", asker) ||
+	    json_object_set_new(q, "token", json_string(hub_grant_token(h, rq))))
 		rc = ERR_NOMEM;
 	else if (json_object_get(q, "screen") && !h->recorder)
 		rc = ERR_UNAVAILABLE;

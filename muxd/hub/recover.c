@@ -62,6 +62,7 @@ static void restore_grant(struct grant *g, const json_t *open)
 	(void)grant_kind_parse(kind, &g->kind, NULL);
 	(void)id_parse(id, &g->id);
 	g->expires_ns = expires;
+	(void)grant_kin_take(json_object_get(open, "grant_line"), &g->kin, NULL);
 }
 
 static int restore_launch(struct launch *l, const json_t *open)

@@ -174,7 +174,9 @@ int hub_create(const struct hub_params *p, struct hub **out, struct err *e)
 	TAILQ_INIT(&h->screens);
 	TAILQ_INIT(&h->wishes);
 	time_floor_init(&h->floor, p->floor_ns, clock_wall_ns(), clock_boot_ns());
-	rc = revocations_create(&h->revoked);
+	rc = id_times_create(&h->revoked);
+	if (!rc)
+		rc = id_times_create(&h->renewed);
 	if (!rc && (!(h->exec_ids = exec_ids_create(round_runs, h)) || !(h->shells = shells_create()) ||
 		    !(h->contexts = contexts_create())))
 		rc = ERR_NOMEM;
@@ -188,7 +190,8 @@ int hub_create(const struct hub_params *p, struct hub **out, struct err *e)
 	if (rc) {
 		audit_failures_end(h);
 		journal_destroy(h->journal);
-		revocations_destroy(h->revoked);
+		id_times_destroy(h->revoked);
+		id_times_destroy(h->renewed);
 		exec_ids_destroy(h->exec_ids);
 		shells_destroy(h->shells);
 		contexts_destroy(h->contexts);
@@ -269,7 +272,9 @@ void hub_destroy(struct hub *h)
 	ahead_destroy(h);
 	audit_failures_end(h);
 	journal_destroy(h->journal);
-	revocations_destroy(h->revoked);
+	id_times_destroy(h->revoked);
+	id_times_destroy(h->renewed);
+	grants_forget_tokens(h, INT64_MAX);
 	conf_destroy(h->conf);
 	free(h->keys);
 	free(h);

@@ -17,9 +17,15 @@ struct work;
 
 /* Grants that the monitor signs for staff; via: "ssh-key", "cluster". done: rc, token, its claims. */
 typedef void hub_issue_done(void *arg, int rc, const struct err *e, const char *token, const struct grant *g);
+typedef void hub_ask_done(void *arg, int rc, const struct err *e, json_t *result);
 struct hub_issuer {
 	void (*issue)(void *ctx, const struct grant *wanted, uint64_t ttl_ns, const char *via, hub_issue_done *done,
 		      void *arg);
+	/*
+	 * What a holder asks for by its token (broker_grant.h). question: stolen; NULL: there was no memory. Done once,
+	 * result borrowed.
+	 */
+	void (*ask)(void *ctx, json_t *question, hub_ask_done *done, void *arg);
 	void *ctx;
 };
 
@@ -63,7 +69,16 @@ void hub_destroy(struct hub *h);
 /* hub_alarms(); a reference is taken. */
 void hub_set_alarms(struct hub *h, json_t *list);
 int hub_set_grant_keys(struct hub *h, const struct grant_public_key *keys, size_t n);
+/* Taken back: what it is, what renews it and what was made from it, as far as grant_line_has() says. */
 int hub_revoke(struct hub *h, const struct id *grant, int64_t expires_ns);
+/* A renewal holds what its grant, and the renewals before it, hold open; first as in grant_kin.h. */
+struct hub_renewal {
+	struct id first, grant;
+	int64_t expires_ns;
+	const char *by, *reason; /* NULL: told before, and only known again */
+	const char *token;       /* NULL likewise; copied, and wiped when it is over */
+};
+int hub_renew(struct hub *h, const struct hub_renewal *r);
 void hub_set_conf(struct hub *h, struct conf *c);
 /* Asynchronous: done once, when every open session of the record is known again and doors may open. */
 typedef void hub_recovered(void *arg, int rc, const struct err *e);

@@ -52,6 +52,32 @@ static int op_grant_create(struct admin_call *c, const json_t *msg, json_t **out
 	return ADMIN_LATER;
 }
 
+static int op_grant_renew(struct admin_call *c, const json_t *msg, json_t **out, struct err *e)
+{
+	static const char *const keys[] = {"op", "tag", "id", "reason", "ttl_ns", NULL};
+	struct wish w = {.how = WISH_RENEWAL, .via = "admin"};
+	const char *text = NULL;
+	struct grant g;
+	struct id id;
+	int rc = json_only_keys(msg, keys, e);
+
+	(void)out;
+	if (rc == 0)
+		rc = json_need_str(msg, "id", &text, e);
+	if (rc == 0 && id_parse(text, &id))
+		rc = err_set(e, ERR_INVAL, "invalid grant id \"%.40s\"", text);
+	if (rc == 0)
+		rc = grants_get(c->m->grants, &id, &g, e);
+	if (rc == 0)
+		rc = request_renewal(msg, &w, e);
+	if (rc)
+		return rc;
+	w.from = &g;
+	memcpy(w.by, c->by, sizeof w.by);
+	issue_create(c->m, &w, adminops_on_created, c);
+	return ADMIN_LATER;
+}
+
 static int op_grant_list(struct admin_call *c, const json_t *msg, json_t **out, struct err *e)
 {
 	static const char *const keys[] = {"op", "tag", "before", "limit", NULL};
@@ -67,7 +93,7 @@ static int op_grant_list(struct admin_call *c, const json_t *msg, json_t **out, 
 		return rc;
 	if (before && id_parse(before, &id))
 		return err_set(e, ERR_INVAL, "invalid grant id \"%s\" in before", before);
-	rc = grants_list(c->m->grants, before ? &id : NULL, (size_t)limit, &list, &more);
+	rc = grants_list(c->m->grants, NULL, before ? &id : NULL, (size_t)limit, &list, &more);
 	if (rc == 0)
 		*out = json_pack("{s:i, s:o, s:b}", "rc", 0, "grants", list, "more", more);
 	return rc;
@@ -192,6 +218,7 @@ static int op_config_reload(struct admin_call *c, const json_t *msg, json_t **ou
 
 const struct admin_op admin_ops[] = {
     {"grant.create", op_grant_create, false},
+    {"grant.renew", op_grant_renew, false},
     {"grant.list", op_grant_list, true},
     {"grant.revoke", op_grant_revoke, true},
     {"shutdown", op_shutdown, true},

@@ -50,7 +50,7 @@ json_t *grant_describe(const struct grant *g)
 	o = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s}", "id", id, "principal", g->principal, "kind",
 		      grant_kind_name(g->kind), "agent", g->agent, "scopes", scopes, "task", g->task, "reason",
 		      g->reason, "issued_at", issued, "not_before", begins, "expires_at", ends);
-	if (o && grant_files_put(o, &g->files)) {
+	if (o && (grant_files_put(o, &g->files) || grant_kin_put(o, &g->kin))) {
 		json_decref(o);
 		return NULL;
 	}
@@ -69,6 +69,7 @@ static json_t *create_line(const struct entry *en)
 	    json_object_set_new(o, "issued_ns", json_integer(en->grant.issued_ns)) ||
 	    json_object_set_new(o, "not_before_ns", json_integer(en->grant.not_before_ns)) ||
 	    json_object_set_new(o, "expires_ns", json_integer(en->grant.expires_ns)) ||
+	    (en->grant.since_ns && json_object_set_new(o, "since_ns", json_integer(en->grant.since_ns))) ||
 	    json_object_set_new(o, "via", json_string(en->via)) || json_object_set_new(o, "by", json_string(en->by))) {
 		json_decref(o);
 		return NULL;
@@ -76,13 +77,19 @@ static json_t *create_line(const struct entry *en)
 	return o;
 }
 
-static json_t *revoke_line(const struct grant *g, int64_t now_ns, const char *by)
+static json_t *revoke_line(const struct grant *g, enum grants_reach reach, int64_t now_ns, const char *by)
 {
 	char id[ID_STR_LEN];
+	json_t *o;
 
 	id_format(&g->id, id);
-	return json_pack("{s:s, s:s, s:I, s:I, s:s}", "op", "revoke", "id", id, "expires_ns", (json_int_t)g->expires_ns,
-			 "at_ns", (json_int_t)now_ns, "by", by);
+	o = json_pack("{s:s, s:s, s:I, s:I, s:s}", "op", "revoke", "id", id, "expires_ns", (json_int_t)g->expires_ns,
+		      "at_ns", (json_int_t)now_ns, "by", by);
+	if (o && reach == GRANTS_ALONE && json_object_set_new(o, "alone", json_true())) {
+		json_decref(o);
+		return NULL;
+	}
+	return o;
 }
 
 static size_t lower_bound(const struct grants *g, const struct id *id)
@@ -164,24 +171,46 @@ static int read_create(const json_t *o, struct entry *out, struct err *e)
 	    (rc = json_need_int(o, "issued_ns", 1, INT64_MAX, &g->issued_ns, e)) ||
 	    (rc = json_need_int(o, "not_before_ns", 1, INT64_MAX, &g->not_before_ns, e)) ||
 	    (rc = json_need_int(o, "expires_ns", 1, INT64_MAX, &g->expires_ns, e)) ||
+	    (rc = json_opt_int(o, "since_ns", 1, INT64_MAX, &g->since_ns, e)) || (rc = grant_kin_take(o, &g->kin, e)) ||
 	    (rc = grant_files_take(o, &g->files, e)))
 		return rc;
 	return grant_check(g, e);
 }
 
+/* Marks whom a revocation is of. */
+static void mark_revoked(struct grants *g, struct entry *en, enum grants_reach reach, struct grants_revoked *out)
+{
+	struct grant_line l = grant_line(&en->grant);
+
+	en->revoked = true;
+	*out = (struct grants_revoked){en->grant, reach == GRANTS_ALONE ? l.id : *grant_line_first(&l), l.expires_ns};
+	for (size_t i = 0; reach == GRANTS_WITH_ALL && i < g->n; i++) {
+		struct grant_line other = grant_line(&g->list[i].grant);
+
+		if (!grant_line_has(&other, &out->id))
+			continue;
+		g->list[i].revoked = true;
+		if (other.expires_ns > out->until_ns)
+			out->until_ns = other.expires_ns;
+	}
+}
+
 static int apply_revoke(struct grants *g, const json_t *o, struct err *e)
 {
+	struct grants_revoked ignored;
 	char text[ID_STR_LEN];
+	bool alone = false;
 	struct id id;
 	struct entry *en;
 	int rc;
 
-	if ((rc = copy_str(o, "id", text, sizeof text, e)) || (rc = id_parse(text, &id)))
+	if ((rc = copy_str(o, "id", text, sizeof text, e)) || (rc = id_parse(text, &id)) ||
+	    (rc = json_opt_bool(o, "alone", &alone, e)))
 		return rc;
 	en = grants_find(g, &id);
 	if (!en)
 		return err_set(e, ERR_INVAL, "a revocation of a grant that was never made");
-	en->revoked = true;
+	mark_revoked(g, en, alone ? GRANTS_ALONE : GRANTS_WITH_ALL, &ignored);
 	return 0;
 }
 
@@ -280,7 +309,8 @@ static int rewrite(struct grants *g, struct err *e)
 	for (size_t i = 0; i < g->n && rc == 0; i++) {
 		rc = put_line(&b, create_line(&g->list[i]));
 		if (rc == 0 && g->list[i].revoked)
-			rc = put_line(&b, revoke_line(&g->list[i].grant, g->list[i].grant.not_before_ns, "compaction"));
+			rc = put_line(&b, revoke_line(&g->list[i].grant, GRANTS_ALONE, g->list[i].grant.not_before_ns,
+						      "compaction"));
 	}
 	rc = rc ? err_set(e, rc, "%s could not be written anew", g->path)
 		: file_publish(g->path, buf_ptr(&b), buf_len(&b), 0600, FILE_OWNER_SELF, true, e);
@@ -401,8 +431,8 @@ int grants_create(struct grants *g, const struct grant *grant, const char *via, 
 	return rc;
 }
 
-int grants_revoke(struct grants *g, const struct id *id, int64_t now_ns, const char *by, struct grant *out,
-		  struct err *e)
+int grants_revoke(struct grants *g, const struct id *id, enum grants_reach reach, int64_t now_ns, const char *by,
+		  struct grants_revoked *out, struct err *e)
 {
 	struct entry *en = grants_find(g, id);
 	int rc = 0;
@@ -410,12 +440,35 @@ int grants_revoke(struct grants *g, const struct id *id, int64_t now_ns, const c
 	if (!en)
 		return err_set(e, ERR_NOT_FOUND, "there is no grant with this id that is still alive");
 	if (!en->revoked)
-		rc = append_line(g, revoke_line(&en->grant, now_ns, by), e);
-	if (rc)
-		return rc;
-	en->revoked = true;
+		rc = append_line(g, revoke_line(&en->grant, reach, now_ns, by), e);
+	if (rc == 0)
+		mark_revoked(g, en, reach, out);
+	return rc;
+}
+
+int grants_get(const struct grants *g, const struct id *id, struct grant *out, struct err *e)
+{
+	const struct entry *en = grants_find(g, id);
+
+	if (!en)
+		return err_set(e, ERR_NOT_FOUND, "there is no grant with this id that is still alive");
+	if (en->revoked)
+		return err_set(e, ERR_TOKEN_REVOKED, "the grant was revoked");
 	*out = en->grant;
 	return 0;
+}
+
+int64_t grants_ends(const struct grants *g, const struct id *first)
+{
+	int64_t ends = 0;
+
+	for (size_t i = lower_bound(g, first); i < g->n; i++) {
+		struct grant_line l = grant_line(&g->list[i].grant);
+
+		if (!g->list[i].revoked && id_equal(grant_line_first(&l), first) && l.expires_ns > ends)
+			ends = l.expires_ns;
+	}
+	return ends;
 }
 
 int grants_expire(struct grants *g, int64_t now_ns, struct err *e)
@@ -439,7 +492,15 @@ static json_t *describe_entry(const struct entry *en, size_t *out_size)
 	return o;
 }
 
-int grants_list(const struct grants *g, const struct id *before, size_t limit, json_t **out, bool *out_more)
+static bool wanted(const struct entry *en, const struct id *of)
+{
+	struct grant_line l = grant_line(&en->grant);
+
+	return !of || grant_line_has(&l, of);
+}
+
+int grants_list(const struct grants *g, const struct id *of, const struct id *before, size_t limit, json_t **out,
+		bool *out_more)
 {
 	const size_t budget = 160 * 1024; /* an answer is one packet */
 	size_t i = before ? lower_bound(g, before) : g->n, used = 0;
@@ -449,8 +510,13 @@ int grants_list(const struct grants *g, const struct id *before, size_t limit, j
 		return ERR_NOMEM;
 	while (i > 0 && json_array_size(list) < limit) {
 		size_t size = 0;
-		json_t *o = describe_entry(&g->list[i - 1], &size);
+		json_t *o;
 
+		if (!wanted(&g->list[i - 1], of)) {
+			i--;
+			continue;
+		}
+		o = describe_entry(&g->list[i - 1], &size);
 		if (o && used + size > budget) {
 			json_decref(o);
 			break;
@@ -474,6 +540,17 @@ int grants_each_revoked(const struct grants *g, grants_revoked_fn *fn, void *arg
 	for (size_t i = g->n; i > 0 && rc == 0; i--) {
 		if (g->list[i - 1].revoked)
 			rc = fn(arg, &g->list[i - 1].grant.id, g->list[i - 1].grant.expires_ns);
+	}
+	return rc;
+}
+
+int grants_each_renewed(const struct grants *g, grants_renewed_fn *fn, void *arg)
+{
+	int rc = 0;
+
+	for (size_t i = 0; i < g->n && rc == 0; i++) {
+		if (!g->list[i].revoked && !id_is_nil(&g->list[i].grant.kin.first))
+			rc = fn(arg, &g->list[i].grant);
 	}
 	return rc;
 }

@@ -1,7 +1,8 @@
 /*
  * grants.h - the store of grants: DIR/grants.log, JSON lines, durable before an answer.
  *
- * Tokens are never stored. A torn last line (the crash during an append) is cut
+ * Tokens are never stored. A grant that was made from another or renews one has its line (policy/grant_kin.h); a
+ * revocation is of all that have the revoked grant in theirs. A torn last line (the crash during an append) is cut
  * off and reported; damage anywhere else refuses the start, since a revocation
  * might be among it. Owned by the monitor's loop.
  */
@@ -26,19 +27,42 @@ void grants_close(struct grants *g); /* NULL-safe */
 
 /* via: "admin" or "ssh-key"; by: who asked, as "uid 1000". Synced when it returns 0. ERR_LIMIT, ERR_DISK_FULL. */
 int grants_create(struct grants *g, const struct grant *grant, const char *via, const char *by, struct err *e);
-/* Synced when it returns 0. ERR_NOT_FOUND; a second revocation is no error. *out: the grant. */
-int grants_revoke(struct grants *g, const struct id *id, int64_t now_ns, const char *by, struct grant *out,
-		  struct err *e);
+/*
+ * Whom a revocation is of: the grant with all its renewals and all that was made from them, or a grant alone whose
+ * token nobody has got.
+ */
+enum grants_reach { GRANTS_WITH_ALL, GRANTS_ALONE };
+/* until_ns: the end of the last that it is of. id: what stands for them (grant_line_first()), or the grant's own. */
+struct grants_revoked {
+	struct grant grant;
+	struct id id;
+	int64_t until_ns;
+};
+/* Synced when it returns 0. ERR_NOT_FOUND; a second revocation is no error. */
+int grants_revoke(struct grants *g, const struct id *id, enum grants_reach reach, int64_t now_ns, const char *by,
+		  struct grants_revoked *out, struct err *e);
+/* A grant that is alive and was not revoked. ERR_NOT_FOUND, ERR_TOKEN_REVOKED. */
+int grants_get(const struct grants *g, const struct id *id, struct grant *out, struct err *e);
+/* When the newest renewal of that `first` ends that was not revoked; 0: there is none. */
+int64_t grants_ends(const struct grants *g, const struct id *first);
 /* Forget what has expired; rewrites the log once most of it is dead. */
 int grants_expire(struct grants *g, int64_t now_ns, struct err *e);
 
-/* Newest first, at most limit, older than `before` (NULL = from the newest). *out_more: there are older ones. */
-int grants_list(const struct grants *g, const struct id *before, size_t limit, json_t **out, bool *out_more);
+/*
+ * Newest first, at most limit, older than `before` (NULL = from the newest). of: only those that have that id in their
+ * line; NULL: all. *out_more: there are older ones.
+ */
+int grants_list(const struct grants *g, const struct id *of, const struct id *before, size_t limit, json_t **out,
+		bool *out_more);
 /* Every revocation that still matters. */
 typedef int grants_revoked_fn(void *arg, const struct id *id, int64_t expires_ns);
 int grants_each_revoked(const struct grants *g, grants_revoked_fn *fn, void *arg);
+/* Every renewal that holds. */
+typedef int grants_renewed_fn(void *arg, const struct grant *g);
+int grants_each_renewed(const struct grants *g, grants_renewed_fn *fn, void *arg);
 size_t grants_count(const struct grants *g);
-/* The public face of a grant: {id, principal, kind, agent, scopes, task, reason, issued_at, not_before, expires_at}. */
+/* The public face of a grant: {id, principal, kind, agent, scopes, task, reason, issued_at, not_before, expires_at,
+ * read, write, file_max, first, above}. */
 json_t *grant_describe(const struct grant *g);
 
 #endif

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "muxd/monitor/monitor.h"
+#include "policy/grant_narrow.h"
 #include "policy/reason.h"
 
 #include <stdlib.h>
@@ -17,6 +18,7 @@
 struct pending_create {
 	struct monitor *m;
 	struct grant grant;
+	enum wish_how how;
 	char *token;
 	char by[48];
 	issue_done *done;
@@ -27,7 +29,7 @@ struct pending_create {
 struct revoke_wait {
 	struct revoke_wait *next;
 	struct monitor *m;
-	struct grant grant;
+	struct grants_revoked what;
 	uv_timer_t timer;
 	revoke_done *done;
 	void *arg;
@@ -85,7 +87,113 @@ static int set_times(struct monitor *m, const struct wish *w, struct grant *g, s
 	return 0;
 }
 
-static int make_grant(struct monitor *m, const struct wish *w, struct grant *out, struct err *e)
+static int64_t whole_seconds(int64_t ns)
+{
+	return ns / (int64_t)NS_PER_SEC * (int64_t)NS_PER_SEC;
+}
+
+/* When a grant ends, renewals counted. */
+static int64_t ends_of(const struct monitor *m, const struct grant *g)
+{
+	struct grant_line l = grant_line(g);
+	int64_t renewed = grants_ends(m->grants, grant_line_first(&l));
+
+	return renewed > g->expires_ns ? renewed : g->expires_ns;
+}
+
+/* Nobody asked for so long a time: what there is will do. */
+static void end_by(const struct wish *w, int64_t ends_ns, struct grant *g)
+{
+	if (!w->ttl_ns && g->expires_ns > ends_ns)
+		g->expires_ns = ends_ns;
+}
+
+static int make_child(struct monitor *m, const struct wish *w, struct grant *out, struct err *e)
+{
+	const struct grant *p = w->from;
+	struct grant g = *p;
+	int64_t ends = ends_of(m, p);
+	int rc = id_new(&g.id);
+
+	if (rc)
+		return err_set(e, rc, "no random bytes for a grant's id");
+	g.since_ns = 0;
+	g.kind = w->kind_given ? w->kind : p->kind;
+	g.scopes = w->scopes ? w->scopes : p->scopes & ~(uint32_t)SCOPE_GRANT;
+	if (w->files.read.given)
+		g.files.read = w->files.read;
+	if (w->files.write.given)
+		g.files.write = w->files.write;
+	if (w->files.size_max)
+		g.files.size_max = w->files.size_max;
+	if ((w->principal && (rc = copy_name("principal", w->principal, g.principal, sizeof g.principal, e))) ||
+	    (w->agent && (rc = copy_name("agent", w->agent, g.agent, sizeof g.agent, e))) ||
+	    (w->task && (rc = copy_name("task", w->task, g.task, sizeof g.task, e))) ||
+	    (rc = copy_name("reason", w->reason, g.reason, sizeof g.reason, e)) || (rc = set_times(m, w, &g, e)) ||
+	    (rc = grant_narrow_kin(p, &g.kin, e)))
+		return rc;
+	end_by(w, ends, &g);
+	if ((rc = reason_check(g.reason, e)) || (rc = grant_check(&g, e)) || (rc = grant_narrow(p, ends, &g, e)))
+		return rc;
+	*out = g;
+	return 0;
+}
+
+/* The latest end of a renewal: policy's, and no later than what the grant was made from. */
+static int renewal_bound(struct monitor *m, const struct wish *w, const struct grant *g, int64_t *out, struct err *e)
+{
+	uint64_t most = m->conf->grant_renew_max_ns;
+	int64_t bound = INT64_MAX;
+
+	if (strcmp(w->via, "admin") != 0) {
+		if (!most)
+			return err_set(e, ERR_UNSUPPORTED,
+				       "grants are not renewed by their holders here: grants.renew_max");
+		bound = whole_seconds(g->since_ns) + (int64_t)most;
+	}
+	if (g->kin.depth) {
+		int64_t above = grants_ends(m->grants, &g->kin.above[0]);
+
+		bound = above < bound ? above : bound;
+	}
+	*out = bound;
+	return 0;
+}
+
+static int make_renewal(struct monitor *m, const struct wish *w, struct grant *out, struct err *e)
+{
+	struct grant g = *w->from;
+	int64_t now_ends = ends_of(m, w->from), bound = 0;
+	char ends[32];
+	int rc = id_new(&g.id);
+
+	if (rc)
+		return err_set(e, rc, "no random bytes for a grant's id");
+	if (id_is_nil(&g.kin.first))
+		g.kin.first = w->from->id;
+	if (!g.since_ns)
+		g.since_ns = w->from->issued_ns;
+	if ((rc = copy_name("reason", w->reason, g.reason, sizeof g.reason, e)) || (rc = set_times(m, w, &g, e)) ||
+	    (rc = renewal_bound(m, w, &g, &bound, e)))
+		return rc;
+	end_by(w, bound, &g);
+	clock_format_utc(g.expires_ns > bound ? bound : now_ends, ends, sizeof ends);
+	if (g.expires_ns > bound)
+		return err_set(
+		    e, ERR_FORBIDDEN,
+		    "renewals of this grant end at %s at the latest (grants.renew_max, and the grant that it "
+		    "was made from)",
+		    ends);
+	if (g.expires_ns <= now_ends)
+		return err_set(e, ERR_FORBIDDEN, "the grant lasts until %s already, and may not last longer than that",
+			       ends);
+	if ((rc = reason_check(g.reason, e)) || (rc = grant_check(&g, e)))
+		return rc;
+	*out = g;
+	return 0;
+}
+
+static int make_new(struct monitor *m, const struct wish *w, struct grant *out, struct err *e)
 {
 	const char *task = w->task ? w->task : w->kind == GRANT_STAFF ? "console" : "";
 	struct grant g = {
@@ -103,6 +211,19 @@ static int make_grant(struct monitor *m, const struct wish *w, struct grant *out
 		return rc;
 	*out = g;
 	return 0;
+}
+
+static int make_grant(struct monitor *m, const struct wish *w, struct grant *out, struct err *e)
+{
+	switch (w->how) {
+	case WISH_NEW:
+		return make_new(m, w, out, e);
+	case WISH_CHILD:
+		return make_child(m, w, out, e);
+	case WISH_RENEWAL:
+		return make_renewal(m, w, out, e);
+	}
+	return err_set(e, ERR_INTERNAL, "a wish of no kind");
 }
 
 static json_t *audit_record(const char *event, const struct grant *g, const char *via, const char *by,
@@ -144,29 +265,56 @@ static bool tell_one(struct proc *p, const json_t *msg)
 }
 
 /* True: net's answer, or its end, is to be waited for. */
-static bool tell_revoked(struct monitor *m, const struct grant *g)
+static bool tell_revoked(struct monitor *m, const struct grants_revoked *what)
 {
 	char id[ID_STR_LEN];
 	json_t *msg;
 	bool wait;
 
-	id_format(&g->id, id);
-	msg = json_pack("{s:s, s:s, s:I}", "op", "grant.revoked", "id", id, "expires_ns", (json_int_t)g->expires_ns);
+	id_format(&what->id, id);
+	msg = json_pack("{s:s, s:s, s:I}", "op", "grant.revoked", "id", id, "expires_ns", (json_int_t)what->until_ns);
 	wait = tell_one(&m->net, msg);
 	(void)tell_one(&m->recorder, msg);
 	json_decref(msg);
 	return wait;
 }
 
+/* net hears of it before the answer; one that cannot be told does at its next start. */
+static void tell_renewed(struct monitor *m, const struct grant *g, const char *token)
+{
+	json_t *msg = renewed_message(g);
+
+	if (msg && (json_object_set_new(msg, "by", json_string(g->principal)) ||
+		    json_object_set_new(msg, "token", json_string(token)) ||
+		    json_object_set_new(msg, "reason", json_string(g->reason)))) {
+		json_decref(msg);
+		msg = NULL;
+	}
+	(void)tell_one(&m->net, msg);
+	json_decref(msg);
+}
+
+int issue_check_token(struct monitor *m, const char *token, struct grant *out, struct err *e)
+{
+	struct grant g, kept;
+	int rc = grant_verify(token, strlen(token), &m->keys.set, m->layout.instance, floor_now(&m->floor), &g, e);
+
+	if (rc == 0)
+		rc = grants_get(m->grants, &g.id, &kept, e);
+	if (rc == 0)
+		*out = g;
+	return rc == ERR_NOT_FOUND ? err_set(e, ERR_TOKEN_FORGED, "the log of grants has none of this token") : rc;
+}
+
 /* The token was never handed out; its grant must not look alive all the same. */
 static void take_back(struct monitor *m, const struct grant *g)
 {
-	struct grant revoked;
+	struct grants_revoked revoked = {.id = g->id, .until_ns = g->expires_ns};
 	struct err e = {0};
 
-	if (grants_revoke(m->grants, &g->id, floor_now(&m->floor), "not journaled", &revoked, &e))
+	if (grants_revoke(m->grants, &g->id, GRANTS_ALONE, floor_now(&m->floor), "not journaled", &revoked, &e))
 		log_error(NULL, "a refused grant could not be marked as revoked: %s", e.message);
-	(void)tell_revoked(m, g);
+	(void)tell_revoked(m, &revoked);
 	audit_put(m->audit, audit_record("grant.revoke", g, "monitor", "not journaled", "ok"), 0, NULL, NULL);
 }
 
@@ -176,7 +324,9 @@ static void issue_on_create_journaled(void *arg, int rc)
 	struct err e = {0};
 
 	if (rc == 0) {
-		log_grant("created", &p->grant, p->by);
+		log_grant(p->how == WISH_RENEWAL ? "renewed" : "created", &p->grant, p->by);
+		if (p->how == WISH_RENEWAL)
+			tell_renewed(p->m, &p->grant, p->token);
 	} else {
 		if (rc != ERR_CANCELLED)
 			take_back(p->m, &p->grant);
@@ -208,10 +358,12 @@ void issue_create(struct monitor *m, const struct wish *w, issue_done *done, voi
 	if (rc == 0)
 		rc = grants_create(m->grants, &p->grant, w->via, w->by, &e);
 	if (rc == 0) {
-		*p = (struct pending_create){m, p->grant, p->token, "", done, arg};
+		*p = (struct pending_create){m, p->grant, w->how, p->token, "", done, arg};
 		memcpy(p->by, w->by, sizeof p->by);
-		rc = audit_put_first(m->audit, audit_record("grant.create", &p->grant, w->via, w->by, "ok"), JOURNAL_MS,
-				     issue_on_create_journaled, p);
+		rc = audit_put_first(m->audit,
+				     audit_record(w->how == WISH_RENEWAL ? "grant.renew" : "grant.create", &p->grant,
+						  w->via, w->by, "ok"),
+				     JOURNAL_MS, issue_on_create_journaled, p);
 		if (rc == 0)
 			return;
 		take_back(m, &p->grant);
@@ -232,7 +384,7 @@ static void wait_settle(struct revoke_wait **at)
 	struct revoke_wait *w = *at;
 
 	*at = w->next;
-	w->done(w->arg, 0, NULL, &w->grant);
+	w->done(w->arg, 0, NULL, &w->what.grant);
 	uv_close((uv_handle_t *)&w->timer, issue_on_wait_closed);
 }
 
@@ -251,7 +403,7 @@ static void issue_on_not_in_force(uv_timer_t *t)
 }
 
 /* 0 when the caller is answered later. */
-static int wait_for_net(struct monitor *m, const struct grant *g, revoke_done *done, void *arg)
+static int wait_for_net(struct monitor *m, const struct grants_revoked *what, revoke_done *done, void *arg)
 {
 	struct revoke_wait *w = calloc(1, sizeof *w);
 
@@ -260,7 +412,7 @@ static int wait_for_net(struct monitor *m, const struct grant *g, revoke_done *d
 		return ERR_NOMEM;
 	}
 	w->m = m;
-	w->grant = *g;
+	w->what = *what;
 	w->done = done;
 	w->arg = arg;
 	w->timer.data = w;
@@ -272,20 +424,21 @@ static int wait_for_net(struct monitor *m, const struct grant *g, revoke_done *d
 
 void issue_revoke(struct monitor *m, const struct id *id, const char *by, revoke_done *done, void *arg)
 {
-	struct grant g;
+	struct grants_revoked what = {0};
+	const struct grant *g = &what.grant;
 	struct err e = {0};
-	int rc = grants_revoke(m->grants, id, floor_now(&m->floor), by, &g, &e);
+	int rc = grants_revoke(m->grants, id, GRANTS_WITH_ALL, floor_now(&m->floor), by, &what, &e);
 
 	if (rc) {
 		done(arg, rc, &e, NULL);
 		return;
 	}
-	log_grant("revoked", &g, by);
-	if (audit_put(m->audit, audit_record("grant.revoke", &g, "admin", by, "ok"), 0, NULL, NULL))
+	log_grant("revoked", g, by);
+	if (audit_put(m->audit, audit_record("grant.revoke", g, "admin", by, "ok"), 0, NULL, NULL))
 		log_error(NULL, "the audit queue is full: the revocation stands in grants.log alone");
-	if (tell_revoked(m, &g) && m->net.pid > 0 && wait_for_net(m, &g, done, arg) == 0)
+	if (tell_revoked(m, &what) && m->net.pid > 0 && wait_for_net(m, &what, done, arg) == 0)
 		return;
-	done(arg, 0, NULL, &g);
+	done(arg, 0, NULL, g);
 }
 
 void issue_revoked(struct monitor *m, const struct id *id)
@@ -293,7 +446,7 @@ void issue_revoked(struct monitor *m, const struct id *id)
 	struct revoke_wait **at = &m->revoke_waits;
 
 	while (*at) {
-		if (id_equal(&(*at)->grant.id, id))
+		if (id_equal(&(*at)->what.id, id))
 			wait_settle(at);
 		else
 			at = &(*at)->next;

@@ -13,23 +13,39 @@
 struct monitor;
 struct err;
 
+/* A grant that is new, made from another, or one that renews another. */
+enum wish_how { WISH_NEW, WISH_CHILD, WISH_RENEWAL };
 struct wish {
+	enum wish_how how;
+	/*
+	 * Of a child and a renewal, the grant that they come from: alive, and checked by whoever asks. What a child's
+	 * wish leaves open is as its parent has it; a renewal is as its grant, but for reason and time.
+	 */
+	const struct grant *from;
 	const char *principal, *agent, *task, *reason; /* task NULL: the kind's default */
+	bool kind_given;
 	enum grant_kind kind;
 	struct grant_files files;
 	uint32_t scopes;   /* 0: the kind's default */
 	uint64_t ttl_ns;   /* 0: grants.ttl */
 	uint64_t least_ns; /* then grants.ttl, but at least so long */
-	const char *via;   /* "admin", "ssh-key" */
+	const char *via;   /* "admin", "ssh-key", "cluster", "grant" (a token's holder) */
 	char by[48];       /* "uid 1000", "net" */
 };
 
 /* token is borrowed, NULL on failure. Called once, from the loop; possibly from inside the call. */
 typedef void issue_done(void *arg, int rc, const struct err *e, const struct grant *g, const char *token);
+/*
+ * ERR_NOT_NARROWER, ERR_FORBIDDEN: a child that is wider than its parent or lasts longer. ERR_UNSUPPORTED,
+ * ERR_FORBIDDEN: renewals that the configuration does not allow (grants.renew_max; `via` "admin": any).
+ */
 void issue_create(struct monitor *m, const struct wish *w, issue_done *done, void *arg);
 
 typedef void revoke_done(void *arg, int rc, const struct err *e, const struct grant *g);
+/* The grant, what renews it and what was made from it. */
 void issue_revoke(struct monitor *m, const struct id *id, const char *by, revoke_done *done, void *arg);
+/* A token that net passes on is looked at here again: signature, time, and what is known of its line. */
+int issue_check_token(struct monitor *m, const char *token, struct grant *out, struct err *e);
 void issue_revoked(struct monitor *m, const struct id *id); /* net: it is in force */
 void issue_net_ended(struct monitor *m);                    /* in force by its absence */
 

@@ -99,6 +99,9 @@ int start_send(struct monitor *m, struct channel *c, const json_t *start, const 
 int conf_descriptor(const struct monitor *m, int *out_fd, struct err *e);
 /* A sealed memory file that holds data; name: for people who look into /proc. */
 int memory_descriptor(const char *name, const char *data, size_t len, int *out_fd, struct err *e);
+json_t *renewed_message(const struct grant *g); /* what net is told of a renewal */
+/* The renewals that hold, to a net that starts. */
+int start_send_renewed(struct monitor *m, struct channel *c, struct err *e);
 void tell_reload(struct monitor *m);
 void tell_grant_keys(struct monitor *m);
 void tell_alarms(struct monitor *m);

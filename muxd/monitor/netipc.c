@@ -124,6 +124,8 @@ static int netipc_on_hello(void *arg, struct channel *c, struct err *e)
 		err_set(e, rc, "no memory for a start packet");
 	else if ((rc = open_all(m, fds, e)) == 0)
 		rc = start_send(m, c, start, fds, COUNT, e);
+	if (rc == 0)
+		rc = start_send_renewed(m, c, e);
 	for (size_t i = 0; i < COUNT; i++) {
 		if (!kept[i] && fds[i] >= 0)
 			close(fds[i]);
@@ -352,6 +354,14 @@ static int ask_sandbox(struct net_call *c, const char *verb, const json_t *msg, 
 	return rc ? err_set(e, rc, "too many requests for sandboxes wait") : 0;
 }
 
+static void by_grant(const struct grant *g, char *out, size_t size)
+{
+	char id[ID_STR_LEN];
+
+	id_format(&g->id, id);
+	snprintf(out, size, "grant %s", id);
+}
+
 static void netipc_on_issued(void *arg, int rc, const struct err *e, const struct grant *g, const char *token)
 {
 	struct net_call *c = arg;
@@ -368,6 +378,113 @@ static void netipc_on_issued(void *arg, int rc, const struct err *e, const struc
 	json_decref(grant);
 	netipc_answer(c, o, NULL, 0);
 	free(c);
+}
+
+/* ---- what a grant's holder asks for by its token, which is looked at here again */
+
+static int grant_child(struct net_call *c, const struct grant *holder, const json_t *msg, struct err *e)
+{
+	const json_t *grant = json_object_get(msg, "grant");
+	struct wish w = {.how = WISH_CHILD, .from = holder, .via = "grant"};
+	int rc = json_is_object(grant) ? request_child(grant, &w, e) : err_set(e, ERR_INVAL, "grant is missing");
+
+	by_grant(holder, w.by, sizeof w.by);
+	if (rc == 0)
+		issue_create(c->m, &w, netipc_on_issued, c);
+	return rc;
+}
+
+static int grant_renew(struct net_call *c, const struct grant *holder, const json_t *msg, struct err *e)
+{
+	struct wish w = {.how = WISH_RENEWAL, .from = holder, .via = "grant"};
+	int rc = request_renewal(msg, &w, e);
+
+	by_grant(holder, w.by, sizeof w.by);
+	if (rc == 0)
+		issue_create(c->m, &w, netipc_on_issued, c);
+	return rc;
+}
+
+static void netipc_on_grant_revoked(void *arg, int rc, const struct err *e, const struct grant *g)
+{
+	struct net_call *c = arg;
+	char id[ID_STR_LEN];
+
+	if (rc == 0)
+		id_format(&g->id, id);
+	netipc_answer(c, rc ? request_error(rc, e) : json_pack("{s:i, s:s}", "rc", 0, "id", id), NULL, 0);
+	free(c);
+}
+
+/* A holder takes back its own grant, or one that was made from it; of others it learns nothing. */
+static int grant_revoke(struct net_call *c, const struct grant *holder, const json_t *msg, struct err *e)
+{
+	struct grant_line mine = grant_line(holder), line;
+	const char *text = NULL;
+	struct grant target;
+	char by[48];
+	struct id id;
+	int rc = json_need_str(msg, "id", &text, e);
+
+	if (rc == 0 && id_parse(text, &id))
+		rc = err_set(e, ERR_INVAL, "invalid grant id \"%.40s\"", text);
+	if (rc == 0 && (rc = grants_get(c->m->grants, &id, &target, e)) == 0) {
+		line = grant_line(&target);
+		if (!grant_line_has(&line, grant_line_first(&mine)))
+			rc = ERR_NOT_FOUND;
+	}
+	if (rc == ERR_NOT_FOUND || rc == ERR_TOKEN_REVOKED)
+		return err_set(e, ERR_NOT_FOUND, "no grant with this id was made from yours and is still alive");
+	if (rc)
+		return rc;
+	by_grant(holder, by, sizeof by);
+	issue_revoke(c->m, &id, by, netipc_on_grant_revoked, c);
+	return 0;
+}
+
+static int grant_list(struct net_call *c, const struct grant *holder, const json_t *msg, struct err *e)
+{
+	struct grant_line mine = grant_line(holder);
+	const char *before = NULL;
+	json_t *list = NULL;
+	int64_t limit = 100;
+	bool more = false;
+	struct id id;
+	int rc = json_opt_str(msg, "before", &before, e);
+
+	if (rc == 0)
+		rc = json_opt_int(msg, "limit", 1, 1000, &limit, e);
+	if (rc == 0 && before && id_parse(before, &id))
+		rc = err_set(e, ERR_INVAL, "invalid grant id \"%.40s\" in before", before);
+	if (rc == 0)
+		rc = grants_list(c->m->grants, grant_line_first(&mine), before ? &id : NULL, (size_t)limit, &list,
+				 &more);
+	if (rc)
+		return rc;
+	netipc_answer(c, json_pack("{s:i, s:o, s:b}", "rc", 0, "grants", list, "more", more), NULL, 0);
+	free(c);
+	return 0;
+}
+
+/* A grant.VERB of a holder. ERR_UNSUPPORTED: there is none of that name. */
+static int ask_grant(struct net_call *c, const char *verb, const json_t *msg, struct err *e)
+{
+	static const struct {
+		const char *verb;
+		int (*run)(struct net_call *c, const struct grant *holder, const json_t *msg, struct err *e);
+	} verbs[] = {{"child", grant_child}, {"renew", grant_renew}, {"revoke", grant_revoke}, {"list", grant_list}};
+	const char *token = NULL;
+	struct grant holder;
+	int rc = json_need_str(msg, "token", &token, e);
+
+	if (rc == 0)
+		rc = issue_check_token(c->m, token, &holder, e);
+	if (rc)
+		return rc;
+	for (size_t i = 0; i < sizeof verbs / sizeof verbs[0]; i++)
+		if (strcmp(verb, verbs[i].verb) == 0)
+			return verbs[i].run(c, &holder, msg, e);
+	return err_set(e, ERR_UNSUPPORTED, "grant.%.20s is not known", verb);
 }
 
 static void start_screen(struct net_call *c)
@@ -474,6 +591,8 @@ static void netipc_on_question(struct monitor *m, const char *op, const json_t *
 		start_screen(c);
 	else if (strcmp(op, "grant.issue") == 0)
 		rc = issue_for_staff(c, msg, &e);
+	else if (strncmp(op, "grant.", 6) == 0)
+		rc = ask_grant(c, op + 6, msg, &e);
 	else
 		rc = err_set(&e, ERR_UNSUPPORTED, "%.40s is not known", op);
 	if (rc) {

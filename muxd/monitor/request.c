@@ -68,6 +68,33 @@ int request_wish(const json_t *o, struct wish *w, struct err *e)
 	return 0;
 }
 
+int request_renewal(const json_t *o, struct wish *w, struct err *e)
+{
+	int64_t ttl = 0;
+	int rc = json_opt_str(o, "reason", &w->reason, e);
+
+	if (rc == 0 && !w->reason)
+		rc = err_set(e, ERR_REASON_REQUIRED, "reason is missing");
+	if (rc == 0)
+		rc = json_opt_int(o, "ttl_ns", 1, INT64_MAX, &ttl, e);
+	w->ttl_ns = (uint64_t)ttl;
+	return rc;
+}
+
+int request_child(const json_t *o, struct wish *w, struct err *e)
+{
+	const char *kind = NULL;
+	int rc = request_renewal(o, w, e);
+
+	if (rc || (rc = json_opt_str(o, "principal", &w->principal, e)) ||
+	    (rc = json_opt_str(o, "agent", &w->agent, e)) || (rc = json_opt_str(o, "task", &w->task, e)) ||
+	    (rc = json_opt_str(o, "kind", &kind, e)) || (rc = take_scopes(o, &w->scopes, e)))
+		return rc;
+	w->kind_given = kind != NULL;
+	rc = kind ? grant_kind_parse(kind, &w->kind, e) : 0;
+	return rc ? rc : grant_files_take(o, &w->files, e);
+}
+
 int request_add_doors(json_t *o, const char *agent, const char *token, const char *https, const char *ssh)
 {
 	char host[ADDRESS_MAX], *url = NULL, *command = NULL;
@@ -82,7 +109,7 @@ int request_add_doors(json_t *o, const char *agent, const char *token, const cha
 		command = NULL;
 	/* A grant for every agent logs in as one of them: which, only its holder knows. */
 	if (command && json_object_set_new(o, "web_url", json_string(url)) == 0 &&
-	    json_object_set_new(o, "ssh_command", strcmp(agent, "*") ? json_string(command) : json_null()) == 0)
+	    json_object_set_new(o, "ssh_command", strchr(agent, '*') ? json_null() : json_string(command)) == 0)
 		rc = 0;
 	OPENSSL_cleanse(url, strlen(url));
 	free(url);

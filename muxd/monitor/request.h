@@ -19,6 +19,10 @@ json_t *request_error(int rc, const struct err *e);
  * a list.
  */
 int request_wish(const json_t *o, struct wish *w, struct err *e);
+/* A grant made from another: what is left out is as its parent has it. A reason is needed. */
+int request_child(const json_t *o, struct wish *w, struct err *e);
+/* {reason, ttl_ns}. A reason is needed. */
+int request_renewal(const json_t *o, struct wish *w, struct err *e);
 /* {web_url, ssh_command} of a new grant, added to o. https, ssh: addresses. */
 int request_add_doors(json_t *o, const char *agent, const char *token, const char *https, const char *ssh);
 

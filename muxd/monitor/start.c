@@ -120,6 +120,32 @@ int start_send(struct monitor *m, struct channel *c, const json_t *start, const 
 	return rc ? err_set(e, rc, "the start packet could not be sent: %s", err_name(rc)) : 0;
 }
 
+json_t *renewed_message(const struct grant *g)
+{
+	char first[ID_STR_LEN], id[ID_STR_LEN];
+
+	id_format(&g->kin.first, first);
+	id_format(&g->id, id);
+	return json_pack("{s:s, s:s, s:s, s:I}", "op", "grant.renewed", "first", first, "id", id, "expires_ns",
+			 (json_int_t)g->expires_ns);
+}
+
+static int send_renewed(void *arg, const struct grant *g)
+{
+	json_t *msg = renewed_message(g);
+	int rc = msg ? channel_send(arg, msg, NULL, 0) : ERR_NOMEM;
+
+	json_decref(msg);
+	return rc;
+}
+
+int start_send_renewed(struct monitor *m, struct channel *c, struct err *e)
+{
+	int rc = grants_each_renewed(m->grants, send_renewed, c);
+
+	return rc ? err_set(e, rc, "the renewals could not be sent: %s", err_name(rc)) : 0;
+}
+
 /* A child that cannot be told is started again, with the news in its start packet. */
 static void start_tell(struct proc *p, const json_t *msg, const int *fds, size_t n)
 {

@@ -70,6 +70,36 @@ void net_ask_grant(void *ctx, const struct grant *wanted, uint64_t ttl_ns, const
 	ipc_ask(ctx, json_pack("{s:s,s:s,s:o}", "op", "grant.issue", "via", via, "grant", grant), asks_on_issued, i);
 }
 
+struct holder_ask {
+	hub_ask_done *done;
+	void *arg;
+};
+
+static void asks_on_holder(void *arg, int rc, const struct err *e, const json_t *json, int fd)
+{
+	struct holder_ask *a = arg;
+
+	if (fd >= 0)
+		close(fd);
+	a->done(a->arg, rc, rc ? e : NULL, rc ? NULL : (json_t *)json);
+	free(a);
+}
+
+void net_ask_holder(void *ctx, json_t *question, hub_ask_done *done, void *arg)
+{
+	struct holder_ask *a = question ? malloc(sizeof(*a)) : NULL;
+	struct err e = {0};
+
+	if (!a) {
+		json_decref(question);
+		err_set(&e, ERR_NOMEM, "no memory");
+		done(arg, ERR_NOMEM, &e, NULL);
+		return;
+	}
+	*a = (struct holder_ask){done, arg};
+	ipc_ask(ctx, question, asks_on_holder, a);
+}
+
 /* ---- screen workers, which the monitor starts */
 
 struct screen_job {

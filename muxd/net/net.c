@@ -172,6 +172,20 @@ static int revoke_one(struct hub *h, const json_t *o)
 	return hub_revoke(h, &id, json_integer_value(json_object_get(o, "expires_ns")));
 }
 
+static int renew_one(struct hub *h, const json_t *o)
+{
+	const char *first = json_string_value(json_object_get(o, "first"));
+	const char *id = json_string_value(json_object_get(o, "id"));
+	struct hub_renewal r = {.expires_ns = json_integer_value(json_object_get(o, "expires_ns")),
+				.by = json_string_value(json_object_get(o, "by")),
+				.reason = json_string_value(json_object_get(o, "reason")),
+				.token = json_string_value(json_object_get(o, "token"))};
+
+	if (!first || id_parse(first, &r.first) || !id || id_parse(id, &r.grant))
+		return ERR_INVAL;
+	return hub_renew(h, &r);
+}
+
 /* ---- told by the monitor */
 
 static void stop(struct net *n)
@@ -254,6 +268,9 @@ static void net_on_told(void *arg, const char *op, const json_t *json, const int
 		else
 			(void)ipc_tell(n->ipc,
 				       json_pack("{s:s,s:O}", "op", "revoked", "id", json_object_get(json, "id")));
+	} else if (strcmp(op, "grant.renewed") == 0) {
+		if (renew_one(n->hub, json))
+			log_error(NULL, "a renewal was not taken: what it holds ends with the grant before it");
 	} else if (strcmp(op, "grant_keys") == 0) {
 		(void)set_keys(n->hub, json_object_get(json, "grant_keys"));
 	} else if (strcmp(op, "alarms") == 0) {
@@ -475,7 +492,7 @@ static int make_hub(struct net *n, const json_t *start, struct err *e)
 	p.work = n->work;
 	p.artifacts = n->artifacts;
 	p.store = n->store;
-	p.issuer = (struct hub_issuer){.issue = net_ask_grant, .ctx = n->ipc};
+	p.issuer = (struct hub_issuer){.issue = net_ask_grant, .ask = net_ask_holder, .ctx = n->ipc};
 	p.reviewer = reviewer_for_hub(n->reviewer);
 	p.screens = (struct hub_screens){.start = net_ask_screen, .ctx = n->ipc};
 	rc = hub_create(&p, &n->hub, e);

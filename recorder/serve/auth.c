@@ -2,7 +2,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
-#include "policy/revocation.h"
+#include "policy/id_times.h"
 #include "policy/time_floor.h"
 
 #include <pthread.h>
@@ -16,14 +16,14 @@ struct auth {
 	pthread_mutex_t lock;
 	char instance[ID_STR_LEN];
 	struct grant_keyset keys;
-	struct revocations *revoked;
+	struct id_times *revoked;
 	struct time_floor floor;
 };
 
 int auth_create(const char *instance, int64_t floor_ns, struct auth **out)
 {
 	struct auth *a = calloc(1, sizeof(*a));
-	if (!a || revocations_create(&a->revoked)) {
+	if (!a || id_times_create(&a->revoked)) {
 		free(a);
 		return ERR_NOMEM;
 	}
@@ -38,7 +38,7 @@ void auth_destroy(struct auth *a)
 {
 	if (!a)
 		return;
-	revocations_destroy(a->revoked);
+	id_times_destroy(a->revoked);
 	free(a->keys.keys);
 	pthread_mutex_destroy(&a->lock);
 	free(a);
@@ -102,8 +102,8 @@ int auth_revoke(struct auth *a, const json_t *revocation, struct err *e)
 	if (rc)
 		return rc;
 	pthread_mutex_lock(&a->lock);
-	rc = revocations_add(a->revoked, &id, expires);
-	revocations_expire(a->revoked, time_floor_now(&a->floor, clock_wall_ns(), clock_boot_ns()));
+	rc = id_times_add(a->revoked, &id, expires);
+	id_times_expire(a->revoked, time_floor_now(&a->floor, clock_wall_ns(), clock_boot_ns()));
 	pthread_mutex_unlock(&a->lock);
 	return rc ? err_set(e, rc, "a revocation could not be kept") : 0;
 }
@@ -114,7 +114,8 @@ int auth_verify(struct auth *a, const char *token, struct grant *out, struct err
 	pthread_mutex_lock(&a->lock);
 	int64_t now = time_floor_now(&a->floor, clock_wall_ns(), clock_boot_ns());
 	int rc = grant_verify(token, strlen(token), &a->keys, a->instance, now, &g, e);
-	if (rc == 0 && revocations_has(a->revoked, &g.id))
+	struct grant_line line = rc == 0 ? grant_line(&g) : (struct grant_line){0};
+	if (rc == 0 && grant_line_revoked(&line, &(struct grant_news){.revoked = a->revoked}))
 		rc = err_set(e, ERR_TOKEN_REVOKED, "the grant was revoked");
 	pthread_mutex_unlock(&a->lock);
 	if (rc == 0 || rc == ERR_TOKEN_EXPIRED || rc == ERR_TOKEN_NOT_YET || rc == ERR_TOKEN_REVOKED)

@@ -373,7 +373,7 @@ static int list_hold(void *arg, const json_t *hold, const json_t *released)
 	struct listing *l = arg;
 	const char *agent = json_string_value(json_object_get(hold, "agent")), *mine = l->c->grant.agent;
 
-	if (strcmp(mine, "*") != 0 && (!agent || !target_covers(mine, agent)))
+	if (strcmp(mine, "*") != 0 && (!agent || !grant_covers(mine, agent)))
 		return 0;
 	json_t *o = hold_json(hold, released);
 	return o ? conn_send(l->c, o) : ERR_NOMEM;

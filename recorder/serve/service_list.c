@@ -128,8 +128,10 @@ static int read_filter(struct conn *c, const json_t *request, struct index_filte
 		return rc;
 	f.since = (uint64_t)since;
 	if (strcmp(c->grant.agent, "*") != 0) {
-		if (f.agent && !target_covers(c->grant.agent, f.agent))
+		if (f.agent && !grant_covers(c->grant.agent, f.agent))
 			return err_set(e, ERR_FORBIDDEN, "the grant is for agent %s", c->grant.agent);
+		if (!f.agent && !grant_of_one(&c->grant))
+			return err_set(e, ERR_INVAL, "name an agent: the grant is for several (%s)", c->grant.agent);
 		if (!f.agent)
 			f.agent = c->grant.agent;
 	}

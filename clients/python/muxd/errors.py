@@ -63,6 +63,10 @@ class Forbidden(SandboxError):
     code = "forbidden"
 
 
+class GrantNotNarrower(SandboxError):
+    code = "grant_not_narrower"
+
+
 class ReasonRequired(SandboxError):
     code = "reason_required"
 
@@ -354,6 +358,7 @@ BY_CODE: Dict[str, Type[SandboxError]] = {
     "token_not_yet_valid": TokenNotYetValid,
     "token_revoked": TokenRevoked,
     "forbidden": Forbidden,
+    "grant_not_narrower": GrantNotNarrower,
     "reason_required": ReasonRequired,
     "task_required": TaskRequired,
     "task_mismatch": TaskMismatch,
@@ -457,6 +462,7 @@ __all__ = [
     "FilePermissionDenied",
     "Forbidden",
     "GrantEnded",
+    "GrantNotNarrower",
     "HostPermissionDenied",
     "HostSystemError",
     "InternalError",

@@ -62,6 +62,10 @@ export class Forbidden extends SandboxError {
   static override readonly code: string = "forbidden";
 }
 
+export class GrantNotNarrower extends SandboxError {
+  static override readonly code: string = "grant_not_narrower";
+}
+
 export class ReasonRequired extends SandboxError {
   static override readonly code: string = "reason_required";
 }
@@ -353,6 +357,7 @@ export const BY_CODE: ReadonlyMap<string, typeof SandboxError> = new Map<string,
   ["token_not_yet_valid", TokenNotYetValid],
   ["token_revoked", TokenRevoked],
   ["forbidden", Forbidden],
+  ["grant_not_narrower", GrantNotNarrower],
   ["reason_required", ReasonRequired],
   ["task_required", TaskRequired],
   ["task_mismatch", TaskMismatch],

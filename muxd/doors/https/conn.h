@@ -59,8 +59,7 @@ struct conn {
 	uint64_t limit_ns;    /* deadline_ns is never moved past it; 0 = none */
 	char peer[64];
 	struct admit_place *place;
-	struct id in_by; /* the grant by which it is in */
-	int64_t in_until;
+	struct grant_line in_by; /* the grant by which it is in */
 	struct http_exchange *x; /* the request in hand */
 	bool keep_alive;
 	bool unread; /* part of the request's body is still to come */

@@ -104,8 +104,7 @@ int conn_let_in(struct conn *c, const struct grant *g, struct err *e)
 	bool staff = g->kind == GRANT_STAFF || g->kind == GRANT_AUDITOR;
 
 	if (admit_in(c->place, &r, staff, clock_boot_ns())) {
-		c->in_by = g->id;
-		c->in_until = g->expires_ns;
+		c->in_by = grant_line(g);
 		return 0;
 	}
 	c->door->metrics.refused_address++;
@@ -130,7 +129,7 @@ int conn_judge(struct conn *c, int rc, struct err *e)
 /* A connection that asks only what is open to everybody would never show that its grant has ended. */
 void conn_check_in(struct conn *c)
 {
-	if (admit_state(c->place) == ADMIT_IN && !broker_grant_valid(c->door->hub, &c->in_by, c->in_until))
+	if (admit_state(c->place) == ADMIT_IN && broker_grant_check(c->door->hub, &c->in_by, NULL))
 		admit_out(c->place, clock_boot_ns());
 }
 

@@ -411,15 +411,13 @@ static void telling_ask(struct telling *t)
 static void telling_on_beat(uv_timer_t *h)
 {
 	struct telling *t = h->data;
-	const struct grant *g = &t->x->rq.grant;
+	struct grant_line grant = grant_line(&t->x->rq.grant);
+	struct err e = {0};
 
 	if (t->state != TELLING)
 		return;
-	if (!broker_grant_valid(t->x->hub, &g->id, g->expires_ns)) {
-		bool over = hub_now_wall(t->x->hub) >= g->expires_ns;
-
-		telling_cut(t, over ? ERR_TOKEN_EXPIRED : ERR_TOKEN_REVOKED,
-			    over ? "the grant has ended" : "the grant was revoked");
+	if (broker_grant_check(t->x->hub, &grant, &e)) {
+		telling_cut(t, e.code, e.message);
 		return;
 	}
 	if (++t->quiet_s < KEEPALIVE_S || buf_len(&t->out))

@@ -1,6 +1,8 @@
-/* POST /v1/grants: a grant for whom the cluster would let exec. */
+/* /v1/grants: a grant for whom the cluster would let exec, or made from the caller's own; renewal, list, end. */
 #include "base/clock.h"
+#include "base/schema.h"
 #include "muxd/doors/https/handlers.h"
+#include "muxd/hub/broker_grant.h"
 #include "muxd/hub/hub.h"
 
 #include <string.h>
@@ -57,7 +59,7 @@ static int read_wish(const json_t *o, struct staff_wish *w, struct err *e)
 	return scopes ? grant_scopes_parse(scopes, &w->scopes, e) : 0;
 }
 
-void rest_grant_create(struct http_exchange *x)
+static void create_for_staff(struct http_exchange *x)
 {
 	static const char *const keys[] = {"target", "reason", "task_id",  "scopes", "ttl",
 					   "read",   "write",  "file_max", NULL};
@@ -74,4 +76,146 @@ void rest_grant_create(struct http_exchange *x)
 	else
 		broker_issue_cluster(x->hub, &w, &from, grants_on_grant, x);
 	json_decref(body);
+}
+
+/* ---- a holder's own */
+
+/* As the monitor describes it, in the API's words; token NULL: not shown. */
+static json_t *grant_shown(const json_t *o, const char *token)
+{
+	static const char *const kept[] = {"id",        "principal",  "kind",    "scopes", "reason",
+					   "issued_at", "expires_at", "read",    "write",  "file_max",
+					   "first",     "above",      "revoked", NULL};
+	json_t *shown = json_pack("{s:s*,s:O*,s:O*}", "token", token, "target", json_object_get(o, "agent"), "task_id",
+				  json_object_get(o, "task"));
+
+	for (size_t i = 0; shown && kept[i]; i++)
+		if (json_object_get(o, kept[i]))
+			json_object_set(shown, kept[i], json_object_get(o, kept[i]));
+	return shown;
+}
+
+static void grants_on_made(void *arg, int rc, const struct err *e, json_t *result)
+{
+	json_t *o =
+	    rc ? NULL
+	       : grant_shown(json_object_get(result, "grant"), json_string_value(json_object_get(result, "token")));
+
+	http_reply_created(arg, rc, e, o);
+	json_decref(o);
+}
+
+struct child_fields {
+	struct child_wish w;
+	const char *scopes, *ttl;
+	const json_t *read, *write;
+	int64_t file_max;
+};
+static const struct schema_field child_fields[] = {
+    {"reason", SCHEMA_TEXT, false, 0, 0, NULL, SCHEMA_TO(struct child_fields, w.reason)},
+    {"ttl", SCHEMA_TEXT, false, 1, 0, NULL, SCHEMA_TO(struct child_fields, ttl)},
+    {"target", SCHEMA_TEXT, false, 1, AGENT_NAME_MAX, NULL, SCHEMA_TO(struct child_fields, w.agent)},
+    {"principal", SCHEMA_TEXT, false, 1, GRANT_NAME_MAX, NULL, SCHEMA_TO(struct child_fields, w.principal)},
+    {"kind", SCHEMA_TEXT, false, 1, 0, NULL, SCHEMA_TO(struct child_fields, w.kind)},
+    {"task_id", SCHEMA_TEXT, false, 1, GRANT_NAME_MAX, NULL, SCHEMA_TO(struct child_fields, w.task)},
+    {"scopes", SCHEMA_TEXT, false, 1, 0, NULL, SCHEMA_TO(struct child_fields, scopes)},
+    {"read", SCHEMA_LIST, false, 0, 0, NULL, SCHEMA_TO(struct child_fields, read)},
+    {"write", SCHEMA_LIST, false, 0, 0, NULL, SCHEMA_TO(struct child_fields, write)},
+    {"file_max", SCHEMA_INTEGER, false, 1, INT64_MAX, NULL, SCHEMA_TO(struct child_fields, file_max)},
+};
+#define RENEWAL_FIELDS 2 /* the first of them are of a renewal, too */
+
+static int read_child(struct http_exchange *x, size_t fields, struct child_fields *out, uint64_t *out_ttl,
+		      json_t **body, struct err *e)
+{
+	struct schema s = {.out = out, .e = e, .null_is_absent = true};
+	int rc = rest_body_any(x, body, e);
+
+	if (rc || (rc = schema_object(&s, NULL, *body, child_fields, fields)))
+		return rc;
+	if (!out->w.reason)
+		return err_set(e, ERR_REASON_REQUIRED, "reason is missing");
+	if ((rc = read_ttl(*body, out_ttl, e)) || (rc = grant_files_take(*body, &out->w.files, e)))
+		return rc;
+	return out->scopes ? grant_scopes_parse(out->scopes, &out->w.scopes, e) : 0;
+}
+
+static void create_child(struct http_exchange *x)
+{
+	struct child_fields f = {0};
+	struct grant_ask a = {.call = GRANT_CHILD, .child = &f.w};
+	json_t *body = NULL;
+	struct err e = {0};
+	int rc = read_child(x, SCHEMA_COUNT(child_fields), &f, &a.ttl_ns, &body, &e);
+
+	if (rc)
+		http_reply_error(x, rc, &e);
+	else
+		broker_grant(x->hub, &x->rq, &a, grants_on_made, x);
+	json_decref(body);
+}
+
+void rest_grant_create(struct http_exchange *x)
+{
+	if (x->authenticated)
+		create_child(x);
+	else
+		create_for_staff(x);
+}
+
+void rest_grant_renew(struct http_exchange *x)
+{
+	struct child_fields f = {0};
+	struct grant_ask a = {.call = GRANT_RENEW};
+	json_t *body = NULL;
+	struct err e = {0};
+	int rc = read_child(x, RENEWAL_FIELDS, &f, &a.ttl_ns, &body, &e);
+
+	a.reason = f.w.reason;
+	if (rc)
+		http_reply_error(x, rc, &e);
+	else
+		broker_grant(x->hub, &x->rq, &a, grants_on_made, x);
+	json_decref(body);
+}
+
+static void grants_on_list(void *arg, int rc, const struct err *e, json_t *result)
+{
+	json_t *list = rc ? NULL : json_array(), *o = NULL;
+	const json_t *one;
+	size_t i;
+
+	json_array_foreach(json_object_get(result, "grants"), i, one)
+	    json_array_append_new(list, grant_shown(one, NULL));
+	if (list)
+		o = json_pack("{s:o,s:b}", "grants", list, "more", json_is_true(json_object_get(result, "more")));
+	http_reply_result(arg, rc, e, o);
+	json_decref(o);
+}
+
+void rest_grant_list(struct http_exchange *x)
+{
+	struct grant_ask a = {.call = GRANT_LIST, .before = http_query_str(x, "before"), .limit = 100};
+	struct err e = {0};
+	int rc = http_query_int(x, "limit", 1, 1000, &a.limit, &e);
+
+	if (rc)
+		http_reply_error(x, rc, &e);
+	else
+		broker_grant(x->hub, &x->rq, &a, grants_on_list, x);
+}
+
+static void grants_on_revoked(void *arg, int rc, const struct err *e, json_t *result)
+{
+	json_t *o = rc ? NULL : json_pack("{s:O,s:b}", "id", json_object_get(result, "id"), "revoked", 1);
+
+	http_reply_result(arg, rc, e, o);
+	json_decref(o);
+}
+
+void rest_grant_revoke(struct http_exchange *x)
+{
+	struct grant_ask a = {.call = GRANT_REVOKE, .id = x->params[0]};
+
+	broker_grant(x->hub, &x->rq, &a, grants_on_revoked, x);
 }

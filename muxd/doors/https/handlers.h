@@ -77,6 +77,9 @@ void rest_witness_keep(struct http_exchange *x);
 void rest_witness_heads(struct http_exchange *x);
 /* grants.c */
 void rest_grant_create(struct http_exchange *x);
+void rest_grant_renew(struct http_exchange *x);
+void rest_grant_list(struct http_exchange *x);
+void rest_grant_revoke(struct http_exchange *x);
 /* health.c */
 void rest_healthz(struct http_exchange *x);
 void rest_readyz(struct http_exchange *x);

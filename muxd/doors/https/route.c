@@ -21,8 +21,13 @@ static const struct route routes[] = {
     {HTTP_GET, "/metrics", rest_metrics_show, ROUTE_METRICS, BODY_NONE, "observe or admin, or a scraper's token", NULL,
      NULL},
     {HTTP_POST, "/k8s/admission", rest_admission, ROUTE_OPEN, BODY_REQUIRED, "none", "timeout", NULL},
-    {HTTP_POST, "/v1/grants", rest_grant_create, ROUTE_CLUSTER, BODY_REQUIRED, "none: a token of the cluster", "",
-     NULL},
+    {HTTP_POST, "/v1/grants", rest_grant_create, ROUTE_CLUSTER, BODY_REQUIRED,
+     "grant; none with a token of the cluster", "", NULL},
+    {HTTP_GET, "/v1/grants", rest_grant_list, ROUTE_GRANT, BODY_NONE, "any; one's own, and those made from it",
+     "before,limit", NULL},
+    {HTTP_POST, "/v1/grants/renew", rest_grant_renew, ROUTE_GRANT, BODY_REQUIRED, "any; one's own", "", NULL},
+    {HTTP_DELETE, "/v1/grants/{id}", rest_grant_revoke, ROUTE_GRANT, BODY_NONE,
+     "any; one's own, and those made from it", "", NULL},
     {HTTP_GET, "/v1/agents", rest_agent_list, ROUTE_GRANT, BODY_NONE, "any; those of the grant are shown",
      "state,prefix,after,limit", NULL},
     /* Before what would take "snapshots" for a pod of that name. */
@@ -375,7 +380,7 @@ int route_authorize(struct http_exchange *x, const char *token, struct err *e)
 {
 	int rc;
 
-	if (x->route->auth == ROUTE_CLUSTER) {
+	if (x->route->auth == ROUTE_CLUSTER && !(token && grant_is_token(token, strlen(token)))) {
 		struct origin from = http_origin(x, "rest");
 
 		rc = take_token(x, token, e);

@@ -68,17 +68,18 @@ static struct opened opened_of(const struct session *s, bool driver, uint64_t of
 static void say_opened(struct ws *w, struct opened of)
 {
 	const struct grant *g = &w->rq.grant;
+	int64_t ends = hub_grant_ends(w->conn->door->hub, g);
 	char id[ID_STR_LEN], grant[ID_STR_LEN], expires[40];
 	json_t *o;
 
 	id_format(&w->session, id);
 	id_format(&g->id, grant);
-	clock_format_utc(g->expires_ns, expires, sizeof(expires));
+	clock_format_utc(ends, expires, sizeof(expires));
 	o = json_pack("{s:s,s:s,s:s,s:s,s:s,s:I,s:i,s:i,s:{s:s,s:s,s:s,s:s,s:I}}", "session", id, "agent", of.agent,
 		      "kind", of.kind, "principal", of.principal, "role", of.driver ? "driver" : "observer", "offset",
 		      (json_int_t)of.offset, "cols", (int)of.cols, "rows", (int)of.rows, "grant", "id", grant,
 		      "principal", g->principal, "reason", g->reason, "expires_at", expires, "expires_in_ms",
-		      (json_int_t)((g->expires_ns - hub_now_wall(w->conn->door->hub)) / (int64_t)NS_PER_MS));
+		      (json_int_t)((ends - hub_now_wall(w->conn->door->hub)) / (int64_t)NS_PER_MS));
 	(void)web_wire_put_json(&w->out, WIRE_OPENED, o);
 	json_decref(o);
 	for (int i = STREAM_OUTPUT; i < STREAM_COUNT; i++) {
@@ -379,7 +380,7 @@ static void ws_session_on_writable(void *arg)
 /* exact: false is said of the screen that follows; over: of what was said last. */
 static void say_notice(struct ws *w, const char *text, bool exact, bool over)
 {
-	int64_t left = w->rq.grant.expires_ns - hub_now_wall(w->conn->door->hub);
+	int64_t left = hub_grant_ends(w->conn->door->hub, &w->rq.grant) - hub_now_wall(w->conn->door->hub);
 	json_t *o = json_pack("{s:s,s:I}", "text", text, "expires_in_ms", (json_int_t)(left / (int64_t)NS_PER_MS));
 
 	if (o && !exact)

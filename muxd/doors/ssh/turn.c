@@ -273,9 +273,9 @@ static void keepalive_begin(struct ssh_conn *c)
 
 void ssh_conn_sweep(struct ssh_conn *c)
 {
-	const struct grant *g = &c->auth.request.grant;
+	struct grant_line grant = grant_line(&c->auth.request.grant);
 
-	if (c->state != SSH_CONN_OPEN || broker_grant_valid(c->door->hub, &g->id, g->expires_ns))
+	if (c->state != SSH_CONN_OPEN || broker_grant_check(c->door->hub, &grant, NULL) == 0)
 		return;
 	admit_out(c->place, clock_boot_ns());
 	if (TAILQ_EMPTY(&c->chans))

@@ -1,0 +1,95 @@
+/* A holder's calls about grants, asked of the monitor. */
+#define LOG_SUBSYS "broker"
+#include "muxd/hub/broker_grant.h"
+#include "base/err.h"
+#include "muxd/hub/broker_check.h"
+#include "muxd/hub/hub_state.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct grant_job {
+	struct hub *hub;
+	struct request rq;
+	const char *what;
+	broker_json_done *done;
+	void *arg;
+};
+
+static const char *const grant_ops[] = {
+    [GRANT_CHILD] = "grant.child",
+    [GRANT_RENEW] = "grant.renew",
+    [GRANT_REVOKE] = "grant.revoke",
+    [GRANT_LIST] = "grant.list",
+};
+
+static void broker_grant_on_answer(void *arg, int rc, const struct err *e, json_t *result)
+{
+	struct grant_job *j = arg;
+
+	if (rc && rc != ERR_CANCELLED)
+		(void)broker_refused(j->hub, &j->rq, NULL, j->what, e);
+	j->done(j->arg, rc, e, result);
+	request_finish(&j->rq);
+	free(j);
+}
+
+static json_t *child_json(const struct child_wish *w, uint64_t ttl_ns)
+{
+	char scopes[GRANT_SCOPES_TEXT];
+	json_t *o = json_pack("{s:s*,s:s*,s:s*,s:s*,s:s*}", "principal", w->principal, "agent", w->agent, "task",
+			      w->task, "kind", w->kind, "reason", w->reason);
+
+	grant_scopes_format(w->scopes, scopes, sizeof(scopes));
+	if (o && ((w->scopes && json_object_set_new(o, "scopes", json_string(scopes))) ||
+		  (ttl_ns && json_object_set_new(o, "ttl_ns", json_integer((json_int_t)ttl_ns))) ||
+		  grant_files_put(o, &w->files))) {
+		json_decref(o);
+		return NULL;
+	}
+	return o;
+}
+
+static json_t *question_of(const struct request *rq, const struct grant_ask *a)
+{
+	json_t *o = json_pack("{s:s,s:s,s:s*,s:s*,s:s*}", "op", grant_ops[a->call], "token", rq->token, "reason",
+			      a->reason, "id", a->id, "before", a->before);
+
+	if (o && a->child && json_object_set_new(o, "grant", child_json(a->child, a->ttl_ns))) {
+		json_decref(o);
+		return NULL;
+	}
+	if (o && a->ttl_ns)
+		json_object_set_new(o, "ttl_ns", json_integer((json_int_t)a->ttl_ns));
+	if (o && a->limit)
+		json_object_set_new(o, "limit", json_integer(a->limit));
+	return o;
+}
+
+static int check(struct hub *h, const struct request *rq, const struct grant_ask *a, struct err *e)
+{
+	int rc = broker_in_force(h, rq, grant_ops[a->call], e);
+
+	if (!rc && a->call == GRANT_CHILD && !(rq->grant.scopes & SCOPE_GRANT)) {
+		err_set(e, ERR_FORBIDDEN, "the grant lacks scope grant");
+		rc = broker_refused(h, rq, NULL, grant_ops[a->call], e);
+	}
+	return rc;
+}
+
+void broker_grant(struct hub *h, const struct request *rq, const struct grant_ask *a, broker_json_done *done, void *arg)
+{
+	struct hub_issuer *i = &h->p.issuer;
+	struct grant_job *j = NULL;
+	struct err e = {0};
+	int rc = i->ask ? check(h, rq, a, &e) : err_set(&e, ERR_UNSUPPORTED, "nobody signs grants here");
+
+	if (!rc && !(j = calloc(1, sizeof(*j))))
+		rc = err_set(&e, ERR_NOMEM, "no memory");
+	if (rc) {
+		done(arg, rc, &e, NULL);
+		return;
+	}
+	*j = (struct grant_job){.hub = h, .rq = *rq, .what = grant_ops[a->call], .done = done, .arg = arg};
+	i->ask(i->ctx, question_of(rq, a), broker_grant_on_answer, j);
+}
