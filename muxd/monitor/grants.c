@@ -181,6 +181,7 @@ static int read_create(const json_t *o, struct entry *out, struct err *e)
 static void mark_revoked(struct grants *g, struct entry *en, enum grants_reach reach, struct grants_revoked *out)
 {
 	struct grant_line l = grant_line(&en->grant);
+	bool again = en->revoked; /* whoever the log has as revoked then, and nobody else */
 
 	en->revoked = true;
 	*out = (struct grants_revoked){en->grant, reach == GRANTS_ALONE ? l.id : *grant_line_first(&l), l.expires_ns};
@@ -189,7 +190,7 @@ static void mark_revoked(struct grants *g, struct entry *en, enum grants_reach r
 
 		if (!grant_line_has(&other, &out->id))
 			continue;
-		g->list[i].revoked = true;
+		g->list[i].revoked |= !again;
 		if (other.expires_ns > out->until_ns)
 			out->until_ns = other.expires_ns;
 	}

@@ -350,6 +350,11 @@ static void what_a_grant_must_say(void **state)
 	    {"everybody, admin", example(), 0},
 	    {"everybody, auditor", example(), 0},
 	    {"everybody, agent", example(), ERR_INVAL},
+	    {"names that begin so, agent", example(), 0},
+	    {"names that begin so, staff", example(), ERR_INVAL},
+	    {"names that no name begins with", example(), ERR_INVAL},
+	    {"a star in the middle", example(), ERR_INVAL},
+	    {"a renewal of nothing", example(), ERR_INVAL},
 	    {"principal", example(), ERR_INVAL},
 	    {"no task", example(), 0},
 	    {"task", example(), ERR_INVAL},
@@ -365,7 +370,7 @@ static void what_a_grant_must_say(void **state)
 	(void)f;
 	strcpy(cases[i++].g.reason, " \t ");
 	cases[i++].g.scopes = 0;
-	cases[i++].g.scopes = 1 << 9;
+	cases[i++].g.scopes = 1 << 10;
 	strcpy(cases[i++].g.agent, "-demo");
 	strcpy(cases[i++].g.agent, "*");
 	strcpy(cases[i].g.agent, "*");
@@ -374,6 +379,15 @@ static void what_a_grant_must_say(void **state)
 	cases[i++].g.kind = GRANT_AUDITOR;
 	strcpy(cases[i].g.agent, "*");
 	cases[i++].g.kind = GRANT_AGENT;
+	strcpy(cases[i].g.agent, "ci-*");
+	cases[i++].g.kind = GRANT_AGENT;
+	strcpy(cases[i++].g.agent, "ci-*");
+	strcpy(cases[i].g.agent, "-*");
+	cases[i++].g.kind = GRANT_AGENT;
+	strcpy(cases[i].g.agent, "c*i");
+	cases[i++].g.kind = GRANT_AGENT;
+	cases[i].g.since_ns = cases[i].g.issued_ns;
+	i++;
 	cases[i++].g.principal[0] = '\0';
 	cases[i++].g.task[0] = '\0';
 	strcpy(cases[i++].g.task, "two words");

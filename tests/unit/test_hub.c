@@ -257,7 +257,7 @@ static void who_is_cut_before_his_start_is_cut_once(void **state)
 	hub_ask(r, &c, SESSION_TERMINAL, "read x", &rq);
 	hub_turns(r, 50);
 	r->hub->conf->grant_warn_ns = 0;
-	TAILQ_FIRST(&r->hub->attachments)->expires_ns = 1;
+	TAILQ_FIRST(&r->hub->attachments)->grant.expires_ns = 1;
 	hub_turns(r, 1200);
 	assert_int_equal(r->cuts, 1);
 	assert_int_equal(kill(r->let->pid, SIGCONT), 0);

@@ -113,7 +113,8 @@ static void grants_and_revocations_survive_a_restart(void **state)
 	struct fixture *f = *state;
 	struct grants_load load;
 	struct grants *g = open_at(f->path, NOW, &load);
-	struct grant a = lasting(900), b = lasting(900), out;
+	struct grant a = lasting(900), b = lasting(900);
+	struct grants_revoked out;
 	struct stat st;
 	json_t *list = NULL;
 	bool more = true;
@@ -121,8 +122,8 @@ static void grants_and_revocations_survive_a_restart(void **state)
 	assert_int_equal(grants_create(g, &a, "admin", "uid 0", NULL), 0);
 	assert_int_equal(grants_create(g, &b, "ssh-key", "net", NULL), 0);
 	assert_int_equal(grants_create(g, &b, "admin", "uid 0", NULL), ERR_CONFLICT);
-	assert_int_equal(grants_revoke(g, &a.id, NOW, "uid 0", &out, NULL), 0);
-	assert_true(id_equal(&out.id, &a.id));
+	assert_int_equal(grants_revoke(g, &a.id, GRANTS_WITH_ALL, NOW, "uid 0", &out, NULL), 0);
+	assert_true(id_equal(&out.id, &a.id) && out.until_ns == a.expires_ns);
 	grants_close(g);
 	assert_int_equal(stat(f->path, &st), 0);
 	assert_int_equal(st.st_mode & 07777, 0600);
@@ -132,7 +133,7 @@ static void grants_and_revocations_survive_a_restart(void **state)
 	assert_int_equal(load.expired, 0);
 	assert_int_equal(load.torn_bytes, 0);
 	assert_int_equal(revoked_count(g), 1);
-	assert_int_equal(grants_list(g, NULL, 10, &list, &more), 0);
+	assert_int_equal(grants_list(g, NULL, NULL, 10, &list, &more), 0);
 	assert_false(more);
 	assert_int_equal(json_array_size(list), 2);
 	assert_string_equal(json_string_value(json_object_get(json_array_get(list, 1), "reason")), a.reason);
@@ -143,18 +144,64 @@ static void grants_and_revocations_survive_a_restart(void **state)
 	grants_close(g);
 }
 
+static bool is_alive(const struct grants *g, const struct grant *of)
+{
+	struct grant found;
+
+	return grants_get(g, &of->id, &found, NULL) == 0;
+}
+
+/* What renews a grant and what was made from it go with it, also when it has expired itself, and stay gone. */
+static void a_revocation_is_of_all_that_came_of_the_grant(void **state)
+{
+	struct fixture *f = *state;
+	struct grants_load load;
+	struct grants *g = open_at(f->path, NOW, &load);
+	struct grant a = lasting(10), renewal = lasting(600), child = lasting(300), other = lasting(900),
+		     unsaid = lasting(700);
+	struct grants_revoked out;
+
+	renewal.kin.first = unsaid.kin.first = a.id;
+	renewal.since_ns = unsaid.since_ns = a.issued_ns;
+	child.kin.above[child.kin.depth++] = a.id;
+	assert_int_equal(grants_create(g, &a, "admin", "uid 0", NULL), 0);
+	assert_int_equal(grants_create(g, &renewal, "grant", "grant a", NULL), 0);
+	assert_int_equal(grants_create(g, &child, "grant", "grant a", NULL), 0);
+	assert_int_equal(grants_create(g, &other, "admin", "uid 0", NULL), 0);
+	assert_int_equal(grants_create(g, &unsaid, "grant", "grant a", NULL), 0);
+	assert_int_equal(grants_revoke(g, &unsaid.id, GRANTS_ALONE, NOW, "not journaled", &out, NULL), 0);
+	assert_true(is_alive(g, &a) && is_alive(g, &renewal) && is_alive(g, &child) && !is_alive(g, &unsaid));
+	assert_true(grants_ends(g, &a.id) == renewal.expires_ns);
+	grants_close(g);
+
+	g = open_at(f->path, NOW + 20 * SECOND, &load); /* the first of them is over, and the log written anew */
+	assert_true(is_alive(g, &renewal) && is_alive(g, &child) && !is_alive(g, &unsaid));
+	assert_int_equal(grants_revoke(g, &renewal.id, GRANTS_WITH_ALL, NOW, "uid 0", &out, NULL), 0);
+	assert_true(id_equal(&out.id, &a.id) && out.until_ns == unsaid.expires_ns);
+	assert_true(!is_alive(g, &renewal) && !is_alive(g, &child) && is_alive(g, &other));
+	assert_true(grants_ends(g, &a.id) == 0);
+	grants_close(g);
+
+	for (int restart = 0; restart < 2; restart++) {
+		g = open_at(f->path, NOW + (restart ? 400 : 30) * SECOND, &load);
+		assert_true(!is_alive(g, &renewal) && !is_alive(g, &child) && is_alive(g, &other));
+		grants_close(g);
+	}
+}
+
 static void revoking_again_is_no_error_and_no_second_line(void **state)
 {
 	struct fixture *f = *state;
 	struct grants_load load;
 	struct grants *g = open_at(f->path, NOW, &load);
-	struct grant a = lasting(900), unknown = lasting(1), out;
+	struct grant a = lasting(900), unknown = lasting(1);
+	struct grants_revoked out;
 
 	assert_int_equal(grants_create(g, &a, "admin", "uid 0", NULL), 0);
-	assert_int_equal(grants_revoke(g, &a.id, NOW, "uid 0", &out, NULL), 0);
-	assert_int_equal(grants_revoke(g, &a.id, NOW, "uid 0", &out, NULL), 0);
+	assert_int_equal(grants_revoke(g, &a.id, GRANTS_WITH_ALL, NOW, "uid 0", &out, NULL), 0);
+	assert_int_equal(grants_revoke(g, &a.id, GRANTS_WITH_ALL, NOW, "uid 0", &out, NULL), 0);
 	assert_int_equal(lines_of(f->path), 2);
-	assert_int_equal(grants_revoke(g, &unknown.id, NOW, "uid 0", &out, NULL), ERR_NOT_FOUND);
+	assert_int_equal(grants_revoke(g, &unknown.id, GRANTS_WITH_ALL, NOW, "uid 0", &out, NULL), ERR_NOT_FOUND);
 	grants_close(g);
 }
 
@@ -163,12 +210,13 @@ static void expired_ones_are_dropped_at_the_start(void **state)
 	struct fixture *f = *state;
 	struct grants_load load;
 	struct grants *g = open_at(f->path, NOW, &load);
-	struct grant kept = lasting(900), gone = lasting(10), out;
+	struct grant kept = lasting(900), gone = lasting(10);
+	struct grants_revoked out;
 
 	assert_int_equal(grants_create(g, &gone, "admin", "uid 0", NULL), 0);
 	assert_int_equal(grants_create(g, &kept, "admin", "uid 0", NULL), 0);
-	assert_int_equal(grants_revoke(g, &gone.id, NOW, "uid 0", &out, NULL), 0);
-	assert_int_equal(grants_revoke(g, &kept.id, NOW, "uid 0", &out, NULL), 0);
+	assert_int_equal(grants_revoke(g, &gone.id, GRANTS_WITH_ALL, NOW, "uid 0", &out, NULL), 0);
+	assert_int_equal(grants_revoke(g, &kept.id, GRANTS_WITH_ALL, NOW, "uid 0", &out, NULL), 0);
 	grants_close(g);
 	g = open_at(f->path, NOW + 10 * SECOND, &load);
 	assert_int_equal(load.alive, 1);
@@ -262,7 +310,8 @@ static void a_full_disk_leaves_no_half_line(void **state)
 	struct fixture *f = *state;
 	struct grants_load load;
 	struct grants *g = open_at(f->path, NOW, &load);
-	struct grant a = lasting(900), b = lasting(900), out;
+	struct grant a = lasting(900), b = lasting(900);
+	struct grants_revoked out;
 	struct rlimit old, small;
 	struct stat st;
 
@@ -273,11 +322,11 @@ static void a_full_disk_leaves_no_half_line(void **state)
 	small = (struct rlimit){(rlim_t)st.st_size + 50, old.rlim_max};
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
 	assert_true(grants_create(g, &b, "admin", "uid 0", NULL) < 0); /* 50 bytes were written, then EFBIG */
-	assert_true(grants_revoke(g, &a.id, NOW, "uid 0", &out, NULL) < 0);
+	assert_true(grants_revoke(g, &a.id, GRANTS_WITH_ALL, NOW, "uid 0", &out, NULL) < 0);
 	assert_int_equal(revoked_count(g), 0); /* not in memory either */
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
 	assert_int_equal(lines_of(f->path), 1);
-	assert_int_equal(grants_revoke(g, &a.id, NOW, "uid 0", &out, NULL), 0); /* it works again */
+	assert_int_equal(grants_revoke(g, &a.id, GRANTS_WITH_ALL, NOW, "uid 0", &out, NULL), 0); /* it works again */
 	grants_close(g);
 	g = open_at(f->path, NOW, &load);
 	assert_int_equal(load.torn_bytes, 0);
@@ -303,7 +352,7 @@ static void lists_come_in_pages_newest_first(void **state)
 	while (more) {
 		json_t *list = NULL;
 
-		assert_int_equal(grants_list(g, seen ? &before : NULL, 3, &list, &more), 0);
+		assert_int_equal(grants_list(g, NULL, seen ? &before : NULL, 3, &list, &more), 0);
 		for (size_t i = 0; i < json_array_size(list); i++, seen++) {
 			const char *id = json_string_value(json_object_get(json_array_get(list, i), "id"));
 
@@ -323,6 +372,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    TEST(grants_and_revocations_survive_a_restart),
+	    TEST(a_revocation_is_of_all_that_came_of_the_grant),
 	    TEST(revoking_again_is_no_error_and_no_second_line),
 	    TEST(expired_ones_are_dropped_at_the_start),
 	    TEST(a_running_store_rewrites_its_log_once_most_of_it_is_dead),
