@@ -763,6 +763,29 @@ def refusals(api, agent, task):
     api.refused("POST", "/k8s/admission", 501, "unsupported", body={}, token=False)
 
 
+def grants(api, service):
+    """A grant made from another, seen, and taken back; renewals are not open here."""
+    path, one = "/v1/grants", "/v1/grants/{id}"
+    _, made = api.call("POST", path, {201}, body={"principal": "openapi/w", "scopes": "rounds", "target": "some-*", "ttl": "1m",
+                                                  "read": ["src/**"], "file_max": 10, "reason": "a worker"}, token=service)
+    made = made or {"id": "01900000-0000-7000-8000-000000000000"}
+    api.refused("POST", path, 403, "grant_not_narrower", body={"scopes": "files", "reason": "x"}, token=service)
+    api.refused("POST", path, 400, "reason_required", body={}, token=service)
+    api.refused("POST", path, 400, "invalid_request", body={"reason": "x", "uses": 1}, token=service)
+    api.refused("POST", path, 403, "forbidden", body={"reason": "x"})
+    _, seen = api.call("GET", path, {200}, query="?limit=1", token=service)
+    if seen and [g["id"] for g in seen["grants"]] != [made["id"]]:
+        api.fail(f"the newest grant is {seen}")
+    api.refused("GET", path, 400, "invalid_request", query="?before=x", token=service)
+    api.refused("GET", path, 401, "unauthenticated", token=False)
+    api.refused("POST", path + "/renew", 501, "unsupported", body={"reason": "x", "ttl": "1m"})
+    api.refused("POST", path + "/renew", 400, "reason_required", body={})
+    api.refused("DELETE", one, 404, "not_found", id=made["id"])
+    api.call("DELETE", one, {200}, id=made["id"], token=service)
+    api.refused("DELETE", one, 404, "not_found", id=made["id"], token=service)
+    api.refused("DELETE", one, 400, "invalid_request", id="nonsense", token=service)
+
+
 def leases(api, service):
     """Leases, runs, workflows and the pool, by a service's grant for every agent."""
     leases, one, runs, stored = ("/sandboxes/leases", "/sandboxes/leases/{id}", "/sandboxes/runs", "/sandboxes/workflows")
@@ -837,6 +860,7 @@ def main():
     lifecycle_refused(api, agent)
     lifecycle(api, agent)
     the_end(api, agent)
+    grants(api, os.environ["MUXD_SERVICE_TOKEN"])
     leases(api, os.environ["MUXD_SERVICE_TOKEN"])
     wanted = {(m, p) for p, item in document["paths"].items() for m in item if m != "parameters"}
     for method, path in sorted(wanted - api.tried):
