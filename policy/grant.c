@@ -22,10 +22,11 @@
 static int check_beginning(const char *agent, struct err *e)
 {
 	size_t n = strcspn(agent, "*");
-	char name[AGENT_NAME_MAX + 1];
+	char name[AGENT_NAME_MAX + 2];
 
 	/* A letter in place of the star and what could follow makes it a name, unless it cannot begin one. */
-	snprintf(name, sizeof(name), "%.*sa", (int)n, agent);
+	memcpy(name, agent, n);
+	memcpy(name + n, "a", 2);
 	if (agent[n + 1] || !n || agent_name_check(name, NULL))
 		return err_set(e, ERR_INVAL,
 			       "agent \"%.70s\" is neither a name nor the beginning of names, as \"ci-*\"", agent);

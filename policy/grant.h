@@ -82,7 +82,7 @@ void grant_token_free(char *token);
  */
 int grant_verify(const char *token, size_t len, const struct grant_keyset *keys, const char *issuer, int64_t now_ns,
 		 struct grant *out, struct err *e);
-/* What is kept of it by whatever goes on under it. */
+/* The part of a grant that is kept with whatever goes on under it. */
 struct grant_line grant_line(const struct grant *g);
 /* Does the right to `wide` (an agent of a grant) reach `name`, a target or itself such a pattern? */
 bool grant_covers(const char *wide, const char *name);

@@ -25,14 +25,14 @@ struct grant_kin {
 	unsigned depth; /* of above */
 };
 
-/* What is kept of a grant by whatever goes on under it. */
+/* The part of a grant that is kept with whatever goes on under it. */
 struct grant_line {
 	struct id id;
 	struct grant_kin kin;
 	int64_t expires_ns; /* its own end; those of renewals are news */
 };
 
-/* What is known of grants beyond their tokens. Borrowed. */
+/* News of grants, which their tokens cannot have. Borrowed. */
 struct grant_news {
 	const struct id_times *revoked; /* each until the end of the last grant that it concerns */
 	const struct id_times *renewed; /* by `first`, until when the newest renewal holds; NULL: not known here */

@@ -314,7 +314,7 @@ static bool narrow_prefix(struct list_job *j)
 	if (strncmp(pattern, j->prefix, n < asked ? n : asked) != 0)
 		return false;
 	if (n > asked)
-		snprintf(j->prefix, sizeof(j->prefix), "%.*s", (int)n, pattern);
+		memcpy(j->prefix, pattern, n), j->prefix[n] = '\0';
 	return true;
 }
 

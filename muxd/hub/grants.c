@@ -25,19 +25,6 @@ int hub_set_grant_keys(struct hub *h, const struct grant_public_key *keys, size_
 	return 0;
 }
 
-struct grant_news hub_grant_news(const struct hub *h)
-{
-	return (struct grant_news){.revoked = h->revoked, .renewed = h->renewed};
-}
-
-int64_t hub_grant_ends(const struct hub *h, const struct grant *g)
-{
-	struct grant_line l = grant_line(g);
-	struct grant_news news = hub_grant_news(h);
-
-	return grant_line_ends(&l, &news);
-}
-
 /* Nobody is at it whom something else than its own grant lets in. */
 static bool left_alone(const struct session *s)
 {
@@ -79,7 +66,7 @@ int hub_revoke(struct hub *h, const struct id *grant, int64_t expires_ns)
 	return 0;
 }
 
-/* Who is there is told, and the record has whose word it is that the session goes on. */
+/* The record has whose word it is that the session goes on. */
 static void renew_session(struct session *s, const struct hub_renewal *r)
 {
 	char grant[ID_STR_LEN], until[40];
@@ -103,54 +90,6 @@ static void renew_attachment(struct attachment *a, const struct hub_renewal *r)
 	attachment_notice(a, text, false);
 }
 
-struct renewed_token {
-	struct renewed_token *next;
-	struct id first;
-	int64_t until_ns;
-	size_t len;
-	char text[];
-};
-
-void grants_forget_tokens(struct hub *h, int64_t now)
-{
-	struct renewed_token **at = &h->renewed_tokens, *t;
-
-	while ((t = *at)) {
-		if (t->until_ns > now) {
-			at = &t->next;
-			continue;
-		}
-		*at = t->next;
-		explicit_bzero(t->text, t->len);
-		free(t);
-	}
-}
-
-const char *hub_grant_token(const struct hub *h, const struct request *rq)
-{
-	struct grant_line l = grant_line(&rq->grant);
-
-	/* One that presented none, of the hub's own making, presents none. */
-	for (const struct renewed_token *t = rq->token[0] ? h->renewed_tokens : NULL; t; t = t->next)
-		if (id_equal(&t->first, grant_line_first(&l)))
-			return t->text;
-	return rq->token;
-}
-
-static int keep_token(struct hub *h, const struct hub_renewal *r)
-{
-	size_t len = strlen(r->token);
-	struct renewed_token *t = malloc(sizeof(*t) + len + 1);
-
-	if (!t)
-		return ERR_NOMEM;
-	*t =
-	    (struct renewed_token){.next = h->renewed_tokens, .first = r->first, .until_ns = r->expires_ns, .len = len};
-	memcpy(t->text, r->token, len + 1);
-	h->renewed_tokens = t; /* ahead of the one before */
-	return 0;
-}
-
 int hub_renew(struct hub *h, const struct hub_renewal *r)
 {
 	struct attachment *a;
@@ -158,7 +97,7 @@ int hub_renew(struct hub *h, const struct hub_renewal *r)
 	int rc = id_times_add(h->renewed, &r->first, r->expires_ns);
 
 	if (rc == 0 && r->token)
-		rc = keep_token(h, r);
+		rc = grants_keep_token(h, r);
 	if (rc || !r->by)
 		return rc;
 	TAILQ_FOREACH(s, &h->order, order)

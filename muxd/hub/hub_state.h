@@ -74,7 +74,13 @@ struct hub {
 int hub_writable(struct hub *h, struct err *e); /* 0, ERR_RECORD_UNAVAILABLE, ERR_DISK_FULL */
 /* grants.c, witnesses.c: each second */
 void grants_tick(struct hub *h);
-struct grant_news hub_grant_news(const struct hub *h); /* borrowed */
+/* grant_news.c. Borrowed. */
+static inline struct grant_news hub_grant_news(const struct hub *h)
+{
+	return (struct grant_news){.revoked = h->revoked, .renewed = h->renewed};
+}
+struct hub_renewal;
+int grants_keep_token(struct hub *h, const struct hub_renewal *r); /* of a renewal; copied. ERR_NOMEM */
 /* The token that a request would present now: that of its grant's newest renewal, or its own. Borrowed until the loop.
  */
 const char *hub_grant_token(const struct hub *h, const struct request *rq);

@@ -22,7 +22,7 @@ struct hub_issuer {
 	void (*issue)(void *ctx, const struct grant *wanted, uint64_t ttl_ns, const char *via, hub_issue_done *done,
 		      void *arg);
 	/*
-	 * What a holder asks for by its token (broker_grant.h). question: stolen; NULL: there was no memory. Done once,
+	 * A question of a grant's holder, by its token (broker_grant.h). question: stolen; NULL: there was no memory. Done once,
 	 * result borrowed.
 	 */
 	void (*ask)(void *ctx, json_t *question, hub_ask_done *done, void *arg);

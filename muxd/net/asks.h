@@ -11,7 +11,7 @@
 /* A grant, signed: hub_issuer.issue. */
 void net_ask_grant(void *ctx, const struct grant *wanted, uint64_t ttl_ns, const char *via, hub_issue_done *done,
 		   void *arg);
-/* What a grant's holder asks for by its token: hub_issuer.ask. */
+/* A question of a grant's holder, by its token: hub_issuer.ask. */
 void net_ask_holder(void *ctx, json_t *question, hub_ask_done *done, void *arg);
 /* A screen worker: the hub's end of its stream. */
 void net_ask_screen(void *ctx, hub_screen_done *done, void *arg);

@@ -45,7 +45,7 @@ equal "a pattern within is" "ci-one*" "$(child "$SERVICE" '{"target":"ci-one*","
 equal "nor without a reason, or nonsense" "reason_required invalid_request invalid_request invalid_request" \
 	"$(child "$SERVICE" '{}' | code) $(child "$SERVICE" '{"reason":"r","uses":1}' | code) $(child "$SERVICE" '{"reason":"r","scopes":"all"}' | code) $(child "$SERVICE" '{"reason":"r","ttl":"0s"}' | code)"
 DEEP=$SERVICE
-for n in 1 2 3; do
+for _ in 1 2 3; do
 	child "$DEEP" '{"scopes":"rounds,grant","reason":"deeper"}' >/dev/null
 	DEEP=$(token)
 done

@@ -151,7 +151,7 @@ static bool is_alive(const struct grants *g, const struct grant *of)
 	return grants_get(g, &of->id, &found, NULL) == 0;
 }
 
-/* What renews a grant and what was made from it go with it, also when it has expired itself, and stay gone. */
+/* Renewals of a grant and grants made from it go with it, also when it has expired itself, and stay gone. */
 static void a_revocation_is_of_all_that_came_of_the_grant(void **state)
 {
 	struct fixture *f = *state;

@@ -1,0 +1,64 @@
+/* News of grants that the hub has beyond their tokens: until when renewals hold, and by which token they ask the record.
+ */
+#include "base/err.h"
+#include "muxd/hub/hub_state.h"
+#include "muxd/hub/setup.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int64_t hub_grant_ends(const struct hub *h, const struct grant *g)
+{
+	struct grant_line l = grant_line(g);
+	struct grant_news news = hub_grant_news(h);
+
+	return grant_line_ends(&l, &news);
+}
+
+struct renewed_token {
+	struct renewed_token *next;
+	struct id first;
+	int64_t until_ns;
+	size_t len;
+	char text[];
+};
+
+void grants_forget_tokens(struct hub *h, int64_t now)
+{
+	struct renewed_token **at = &h->renewed_tokens, *t;
+
+	while ((t = *at)) {
+		if (t->until_ns > now) {
+			at = &t->next;
+			continue;
+		}
+		*at = t->next;
+		explicit_bzero(t->text, t->len);
+		free(t);
+	}
+}
+
+const char *hub_grant_token(const struct hub *h, const struct request *rq)
+{
+	struct grant_line l = grant_line(&rq->grant);
+
+	/* One that presented none, of the hub's own making, presents none. */
+	for (const struct renewed_token *t = rq->token[0] ? h->renewed_tokens : NULL; t; t = t->next)
+		if (id_equal(&t->first, grant_line_first(&l)))
+			return t->text;
+	return rq->token;
+}
+
+int grants_keep_token(struct hub *h, const struct hub_renewal *r)
+{
+	size_t len = strlen(r->token);
+	struct renewed_token *t = malloc(sizeof(*t) + len + 1);
+
+	if (!t)
+		return ERR_NOMEM;
+	*t =
+	    (struct renewed_token){.next = h->renewed_tokens, .first = r->first, .until_ns = r->expires_ns, .len = len};
+	memcpy(t->text, r->token, len + 1);
+	h->renewed_tokens = t; /* ahead of the one before */
+	return 0;
+}
