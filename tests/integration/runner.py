@@ -11,6 +11,9 @@ os.chdir(DIR)
 import clock  # noqa: E402
 import pool  # noqa: E402
 import table  # noqa: E402
+import contextlib  # noqa: E402
+import io  # noqa: E402
+import signal  # noqa: E402
 import threading  # noqa: E402
 
 bad = 0
@@ -55,16 +58,45 @@ def script(name, text):
 def second_tries():
     twice = script("twice", "test -e done && exit 0; touch done; exit 1")
     report = pool.Report(again=True)
-    check("a story that fails once is unsteady", report.attempt("story/a", 20, twice, again=True) and len(report.unsteady) == 1)
+    check("a story that fails once is unsteady", report.attempt("story/a", 20, twice, again=dict) and len(report.unsteady) == 1)
     os.unlink("done")
     check("a unit test has no second try", not report.attempt("unit/a", 20, twice) and len(report.failed) == 1)
     os.unlink("done")
     whole = pool.Report(again=False)
-    check("nothing has in make test-all", not whole.attempt("story/b", 20, twice, again=True) and not whole.unsteady)
+    check("nothing has in make test-all", not whole.attempt("story/b", 20, twice, again=dict) and not whole.unsteady)
     os.unlink("done")
     finding = script("finding", "test -e done && exit 0; touch done; echo 'ERROR: AddressSanitizer: leak'; exit 1")
-    check("nor has a finding of a sanitizer", not report.attempt("story/c", 20, finding, again=True))
+    check("nor has a finding of a sanitizer", not report.attempt("story/c", 20, finding, again=dict))
     check("what failed ends the run with 1", report.end(5) == 1 and whole.end(5) == 1)
+    env = pool.Report(again=True)
+    fresh = script("fresh", 'test "$FRESH" = yes')
+    check("a second run has what was made for it", env.attempt("story/g", 20, fresh, {"FRESH": "no"}, again=lambda: {"FRESH": "yes"}))
+
+
+def ends():
+    """What CI shows of a long run is its end."""
+    report = pool.Report(again=True)
+    long = "for n in $(seq 300); do echo before $n; done; echo 'FAILED: the cause'; for n in $(seq 300); do echo after $n; done; exit 1"
+    with contextlib.redirect_stdout(io.StringIO()):
+        report.attempt("story/h", 20, script("once", "test -e tried && exit 0; touch tried; " + long), again=dict)
+        for n in range(12):
+            report.attempt(f"unit/{n}", 20, ["sh", "-c", long])
+    shown = io.StringIO()
+    with contextlib.redirect_stdout(shown):
+        report.end(5)
+    lines = shown.getvalue().splitlines()
+    check("the end of a run is short", len(lines) <= 100)
+    check("each that failed is told with its failing line", lines.count("      FAILED: the cause") == 13)
+    check("and with its last one", lines.count("      after 300") == 13)
+    check("one that passed the second time as well", any(x.startswith("== failed once, passed: story/h (build/log/") for x in lines))
+    with open("build/log/story_h.first.log", encoding="ascii") as f:
+        check("whose first log is kept whole", len(f.readlines()) == 601)
+    hundred = pool.Report(again=True)
+    hundred.failed = [(f"unit/{n}", "build/log/unit_0.log") for n in range(100)]
+    shown = io.StringIO()
+    with contextlib.redirect_stdout(shown):
+        hundred.end(5)
+    check("a hundred that failed take no more lines", len(shown.getvalue().splitlines()) <= 100)
 
 
 def limits():
@@ -77,8 +109,18 @@ def limits():
     while not gone() and time.monotonic() < began + 60:
         time.sleep(0.05)
     check("and so does all of its group end", gone())
-    ends = threading.Timer(1, report.stop)
-    ends.start()
+    log = pool.log_of("unit/h")
+    report.attempt("unit/h", 1, ["sh", "-c", "trap 'echo asked where; exit 1' ABRT; while :; do sleep 0.1; done"], ends=(signal.SIGABRT, signal.SIGKILL))
+    with open(log, encoding="ascii") as f:
+        check("a unit test is asked for its stack first", "asked where" in f.read())
+    with open("busy", "w", encoding="ascii") as f:
+        f.write(f"1.0 1.0 1.0 {4 * len(os.sched_getaffinity(0)) + 1}/100 1")
+    check("of a machine with four that run for each processor a quarter counts", pool.share("busy") == 0.25)
+    with open("busy", "w", encoding="ascii") as f:
+        f.write("1.0 1.0 1.0 1/100 1")
+    check("all of one that is idle", pool.share("busy") == 1)
+    timer = threading.Timer(1, report.stop)
+    timer.start()
     check("a run that is ended ends what runs", not report.attempt("story/e", 600, ["sleep", "600"]))
     try:
         report.attempt("story/f", 20, ["true"])
@@ -106,6 +148,6 @@ def times():
     check("a cold one has longer", c.judge()[0])
 
 
-for part in (tiers, second_tries, limits, queues, times):
+for part in (tiers, second_tries, ends, limits, queues, times):
     part()
 sys.exit(bad != 0)

@@ -54,12 +54,12 @@ class Cluster:
 
     def stories(self, env):
         ran = 0
-        if self.report.attempt("k8s/up", 600, [f"{E2E}/up.sh", "full"], env, again=True):
+        if self.report.attempt("k8s/up", 600, [f"{E2E}/up.sh", "full"], env, again=lambda: env):
             build = os.path.abspath("build")
             for test in self.tests:
                 mine = env | test.env(self.whole) | {"BUILD": build, "MUXCTL": f"{build}/muxctl"}
                 limit = 4 * 3600 if self.whole and test.whole else 1500
-                self.report.attempt(test.called(), limit, ["bash", test.path], mine, again=True)
+                self.report.attempt(test.called(), limit, ["bash", test.path], mine, again=lambda env=mine: env)
                 ran += 1
         return ran
 

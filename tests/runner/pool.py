@@ -2,6 +2,7 @@
 import os
 import re
 import resource
+import select
 import signal
 import subprocess
 import threading
@@ -9,25 +10,58 @@ import time
 
 LOGS = "build/log"
 FINDING = re.compile(rb"Sanitizer|runtime error")
-
-
-def show(path, lines):
-    """The end of a log, bounded, for who sees only the end."""
-    try:
-        with open(path, "rb") as f:
-            f.seek(max(0, os.path.getsize(path) - 65536))
-            for line in f.read().decode(errors="replace").splitlines()[-lines:]:
-                print("      " + line[:400])
-    except FileNotFoundError:
-        pass
+# What a log says of its failure first: a story's, cmocka's, a sanitizer's, Python's, a compiler's, the runner's own.
+FAILING = re.compile(r"^\s*FAILED\b|^\[ +(ERROR|FAILED) +\]|Sanitizer|runtime error:|Traceback|: error:|^ended: ")
+TOLD = 80  # lines about what failed, at the end of a run: CI shows some hundred
+TAIL = 15  # of one test
 
 
 def log_of(name):
     return f"{LOGS}/{name.replace('/', '_')}.log"
 
 
+def share(path="/proc/loadavg"):
+    """The part of a processor that one more program has now, a tenth at least: 1 where none waits for one."""
+    with open(path, encoding="ascii") as f:
+        running = int(f.read().split()[3].split("/")[0])  # whoever asks is one of them
+    return max(0.1, min(1.0, len(os.sched_getaffinity(0)) / max(running - 1, 1)))
+
+
+def excerpt(path, most):
+    """Of a log at most so many lines: those at which it failed, then its end."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as f:
+            lines = [line.rstrip()[:400] for line in f]
+    except FileNotFoundError:
+        return []
+    at = next((n for n, line in enumerate(lines) if FAILING.search(line)), None)
+    if at is None or at >= len(lines) - most:
+        return lines[-most:]
+    first = lines[at : at + max(1, most // 5)]
+    rest = most - len(first) - 1
+    return [*first, "...", *(lines[-rest:] if rest > 0 else [])]
+
+
+def show(path, most):
+    for line in excerpt(path, most):
+        print("      " + line)
+
+
 class Stopped(Exception):
     """The run is ended by a signal."""
+
+
+class Limit:
+    """Seconds of a test, as if it had a processor: while others wait for processors, time counts for the part that one
+    program gets. So a test that hangs is ended, and one on a busy machine is not."""
+
+    def __init__(self, seconds):
+        self.seconds, self.counted, self.at = seconds, 0.0, time.monotonic()
+
+    def passed(self):
+        now = time.monotonic()
+        self.counted, self.at = self.counted + (now - self.at) * share(), now
+        return self.counted > self.seconds
 
 
 class Report:
@@ -58,8 +92,9 @@ class Report:
         with self.lock:
             print(text, flush=True)
 
-    def run(self, log, limit, command, env=None):
-        """(exit code, seconds, seconds of processors). What outlives its limit is ended with all of its group."""
+    def run(self, log, limit, command, env=None, ends=(signal.SIGTERM, signal.SIGKILL)):
+        """(exit code, seconds, seconds of processors). What outlives its limit is ended with all of its group: by the signals
+        of `ends`, ten seconds apart."""
         began = time.monotonic()
         with open(log, "wb") as out:
             with self.lock:
@@ -68,40 +103,42 @@ class Report:
                 how = {"stdin": subprocess.DEVNULL, "stdout": out, "stderr": subprocess.STDOUT, "process_group": 0}
                 p = subprocess.Popen(command, env=os.environ | (env or {}), **how)
                 self.running.add(p.pid)
-            usage = resource.struct_rusage([0] * 16)
-            kill_at, how, status = began + limit, signal.SIGTERM, 0
-            while True:
-                pid, status, usage = os.wait4(p.pid, os.WNOHANG)
-                if pid:
-                    break
-                if time.monotonic() > kill_at:
-                    out.write(f"\nended: longer than {limit} s\n".encode())
+            left, ends = Limit(limit), list(ends)
+            ended = os.pidfd_open(p.pid)
+            try:
+                while not select.select([ended], [], [], 0.25)[0]:
+                    if not left.passed():
+                        continue
+                    out.write(f"\nended: longer than {limit} s, not counting what others had of the processors\n".encode())
                     out.flush()
-                    os.killpg(p.pid, how)
-                    kill_at, how = kill_at + 10, signal.SIGKILL
-                time.sleep(0.02)
+                    while ends and not select.select([ended], [], [], 0)[0]:
+                        os.killpg(p.pid, ends.pop(0))
+                        select.select([ended], [], [], 10)
+            finally:
+                os.close(ended)
+            _, status, usage = os.wait4(p.pid, 0)
             with self.lock:
                 self.running.discard(p.pid)
             p.returncode = os.waitstatus_to_exitcode(status)
         return p.returncode, time.monotonic() - began, usage.ru_utime + usage.ru_stime
 
-    def attempt(self, name, limit, command, env=None, again=False):
-        """One test. What runs against clocks, terminals and a cluster on a machine that may be busy gets a second run in
-        `make test` when it fails; a unit test gets none, nor does anything in `make test-all`, nor a finding of a sanitizer.
-        A second run is never silent: the end names what was unsteady and shows its first log."""
+    def attempt(self, name, limit, command, env=None, again=None, **how):
+        """One test. `again` makes what a second run needs and returns its environment: what runs against clocks, terminals and
+        a cluster on a machine that may be busy gets one in `make test` when it fails; a unit test gets none, nor does anything
+        in `make test-all`, nor a finding of a sanitizer. A second run is never silent: the end names what was unsteady and
+        shows its first log."""
         log = log_of(name)
-        rc, wall, cpu = self.run(log, limit, command, env)
+        rc, wall, cpu = self.run(log, limit, command, env, **how)
         if rc != 0 and again and self.again and not found(log):
-            self.say(f"again {name}")
             first = log.removesuffix(".log") + ".first.log"
             os.replace(log, first)
-            rc, more, more_cpu = self.run(log, limit, command, env)
+            with self.lock:
+                print(f"again {name}", flush=True)
+                show(first, 20)
+            rc, more, more_cpu = self.run(log, limit, command, again(), **how)
             wall, cpu = wall + more, cpu + more_cpu
             with self.lock:
-                if rc == 0:
-                    self.unsteady.append((name, first))
-                else:
-                    show(first, 20)
+                self.unsteady.append((name, first, rc == 0))
         return self.verdict(name, rc == 0, wall, cpu, log)
 
     def stop(self):
@@ -114,21 +151,26 @@ class Report:
                 except ProcessLookupError:
                     pass
 
-    def end(self, slowest):
-        """The end of the output; 0 or 1."""
-        if len(self.took) > 20:
-            print("== slowest:")
-            for wall, cpu, name in sorted(self.took, reverse=True)[:slowest]:
+    def slowest(self, most):
+        """Two lists: by the clock, and by what their processes had of processors."""
+        for what, key in (("slowest", lambda t: t[0]), ("most of the processors", lambda t: t[1])):
+            print(f"== {what}:")
+            for wall, cpu, name in sorted(self.took, key=key, reverse=True)[:most]:
                 print(f"      {name:34} {wall:6.1f} s {cpu:6.1f} cpu")
-        for name, log in self.unsteady:
-            print(f"== failed once: {log}")
-            show(log, 20)
-        for name, log in self.failed:
-            if log:
-                print(f"== failed: {log}")
-                show(log, 15)
-        if self.unsteady:
-            print("unsteady, passed the second time:", *(name for name, _ in self.unsteady))
+
+    def end(self, slowest):
+        """The end of the output, which alone CI shows of a long one: what failed, each with the same few lines; 0 or 1."""
+        if len(self.took) > 20:
+            self.slowest(slowest)
+        told = [(f"failed once, {'passed' if fine else 'then again'}: {name}", log) for name, log, fine in self.unsteady]
+        told += [(f"failed: {name}", log) for name, log in self.failed if log]
+        each = max(3, min(TAIL, TOLD // max(len(told), 1) - 1))
+        for what, log in told[-(TOLD // (each + 1)) :]:
+            print(f"== {what} ({log})")
+            show(log, each)
+        steady = [name for name, _, fine in self.unsteady if fine]
+        if steady:
+            print("unsteady, passed the second time:", *steady)
         if self.failed:
             print("failed:", *(name for name, _ in self.failed))
         print(f"{self.passed} passed, {len(self.failed)} failed")

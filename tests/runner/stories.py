@@ -1,5 +1,5 @@
 """One after the other, stories share a daemon; those side by side have one each. A worker has a daemon of each build, which
-it starts when a story first wants it."""
+it starts when a story first wants it, and another after a story that failed: what that one left half done is nobody's."""
 import os
 import re
 import shutil
@@ -17,7 +17,7 @@ class Daemon:
     """A daemon with a state directory of its own below /tmp; its log outlives it as build/log/daemon-BUILD-N.log."""
 
     def __init__(self, build, number):
-        self.build, self.log = build, f"{LOGS}/daemon-{build.replace('/', '-')}-{number}.log"
+        self.build, self.number, self.log = build, number, f"{LOGS}/daemon-{build.replace('/', '-')}-{number}.log"
         self.state = tempfile.mkdtemp(prefix="muxd-test.", dir="/tmp")
         os.chmod(self.state, 0o711)
         with open(f"{self.state}/daemon.log", "wb") as log:
@@ -63,14 +63,22 @@ class Worker:
     def __init__(self, report, queue, number, whole):
         self.report, self.queue, self.number, self.whole = report, queue, number, whole
         self.daemons = {}
+        self.begun = 0
 
     def daemon(self, build, san):
         if build not in self.daemons:
-            d = self.daemons[build] = Daemon(build, self.number)
+            self.begun += 1
+            d = self.daemons[build] = Daemon(build, f"{self.number}.{self.begun}")
             d.up = d.ready()
             if not d.up:
-                self.report.verdict(f"{'san/' if san else ''}story/daemon-{self.number}", False, log=f"{d.state}/daemon.log")
+                self.report.verdict(f"{'san/' if san else ''}story/daemon-{d.number}", False, log=f"{d.state}/daemon.log")
         return self.daemons[build]
+
+    def retire(self, build):
+        d = self.daemons.pop(build)
+        clean = d.stop()
+        if build.endswith("/san"):
+            self.report.verdict(f"san/story/findings-{d.number}", clean, log=d.log)
 
     def tell(self, job):
         build, san, test = job
@@ -79,9 +87,15 @@ class Worker:
             self.report.verdict(test.called(san), False)
             return
         whole = self.whole and not san
-        env = d.env() | ({} if self.whole and san else test.env(whole))
+        own = {} if self.whole and san else test.env(whole)
+
+        def anew():
+            self.retire(build)
+            return self.daemon(build, san).env() | own
+
         limit = LIMIT_WHOLE if whole and test.whole else LIMIT
-        self.report.attempt(test.called(san), limit, ["bash", test.path], env, again=True)
+        if not self.report.attempt(test.called(san), limit, ["bash", test.path], d.env() | own, again=anew):
+            self.retire(build)
 
     def work(self):
         try:
@@ -91,7 +105,5 @@ class Worker:
                 finally:
                     self.queue.done(job)
         finally:
-            for build, d in self.daemons.items():
-                clean = d.stop()
-                if build.endswith("/san"):
-                    self.report.verdict(f"san/story/findings-{self.number}", clean, log=d.log)
+            for build in list(self.daemons):
+                self.retire(build)
