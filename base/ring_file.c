@@ -1,3 +1,4 @@
+/* The ring's file and its cursor as bytes: made, checked, renewed; and the bell by which one side wakes the other. */
 #include "base/bytes.h"
 #include "base/crc.h"
 #include "base/err.h"

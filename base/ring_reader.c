@@ -1,3 +1,4 @@
+/* The reader of a ring: one record after the other, in the bounds that the writer published. */
 #include "base/bytes.h"
 #include "base/err.h"
 #include "base/ring.h"

@@ -1,3 +1,4 @@
+/* The writer of a ring, of which there is one: puts a record and publishes it. */
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/err.h"

@@ -1,3 +1,4 @@
+/* The filter of system calls for a local sandbox, made once by libseccomp and handed to bubblewrap as bytes. */
 #include "control/local/seccomp_filter.h"
 
 #include "base/err.h"

@@ -1,3 +1,4 @@
+/* A local sandbox from its workspace to its processes, and back: each step undoes itself where a later one fails. */
 #include "control/local/host.h"
 
 #include "base/err.h"

@@ -1,3 +1,4 @@
+/* The nouns of muxctl in one table; a command line is looked up there, and its usage is printed from there. */
 #include "base/err.h"
 #include "muxd/ctl/nouns.h"
 

@@ -1,3 +1,4 @@
+/* The log of heads read in order, file by file, and found again behind damage. */
 #include "recorder/chain/chain_format.h"
 
 #include "base/bytes.h"

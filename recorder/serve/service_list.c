@@ -1,3 +1,4 @@
+/* Lists out of the index for recorder.sock: sessions, events of the audit log, what the hub has to recover. */
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/text.h"

@@ -1,3 +1,4 @@
+/* A session's events for recorder.sock, at once, as a stream and by pages, after it is known who may read. */
 #include "base/clock.h"
 #include "base/err.h"
 #include "recorder/chain/chain_text.h"

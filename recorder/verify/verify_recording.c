@@ -1,3 +1,4 @@
+/* One recording from its header to its footer: every block, every checksum, every total. */
 #include "recorder/verify/verify.h"
 
 #include "base/crc.h"

@@ -1,3 +1,6 @@
+/* The log of heads at a start: its last file is read, a torn end is kept aside, and an entry that needs a signed
+ * head has one.
+ */
 #define LOG_SUBSYS "chain"
 #include "base/buf.h"
 #include "base/clock.h"

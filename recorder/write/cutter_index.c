@@ -1,3 +1,4 @@
+/* The index compared with the recordings while the cutter has nothing else to do, and made anew when it was lost. */
 #define LOG_SUBSYS "index"
 #include "base/clock.h"
 #include "base/err.h"

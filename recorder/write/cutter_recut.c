@@ -1,3 +1,4 @@
+/* Recordings that are damaged or lost are cut again from the segments, and what could not be is announced. */
 #define LOG_SUBSYS "cutter"
 #include "base/buf.h"
 #include "base/clock.h"

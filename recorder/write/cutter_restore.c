@@ -1,3 +1,4 @@
+/* The cutter at a start: the sessions that were open, each from its checkpoint. */
 #define LOG_SUBSYS "cutter"
 #include "base/clock.h"
 #include "base/err.h"

@@ -1,3 +1,6 @@
+/* The cutter's part in retention: the clock that removals go by, which follows the log and waits when the wall
+ * clock jumps.
+ */
 #define LOG_SUBSYS "cutter"
 #include "base/clock.h"
 #include "base/err.h"

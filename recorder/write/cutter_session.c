@@ -1,3 +1,6 @@
+/* One record of the log, as the cutter takes it: it opens a session, adds to it, ends it, or is an event of the
+ * audit log.
+ */
 #define LOG_SUBSYS "cutter"
 #include "base/clock.h"
 #include "base/err.h"

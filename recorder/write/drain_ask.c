@@ -1,3 +1,4 @@
+/* The questions and wishes of other threads to the drain: its state, a flush, an event of the recorder's own. */
 #include "base/clock.h"
 #include "base/err.h"
 #include "recorder/write/drain_state.h"

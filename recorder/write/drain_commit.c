@@ -1,3 +1,6 @@
+/* The drain's threads that commit and that keep its pulse: what was drained is made durable, and its state is told
+ * while it rests.
+ */
 #define LOG_SUBSYS "drain"
 #include "base/clock.h"
 #include "base/err.h"

@@ -1,3 +1,4 @@
+/* The drain at a start, and behind damage: where in the ring the log ended, and where reading goes on. */
 #define LOG_SUBSYS "drain"
 #include "base/clock.h"
 #include "base/err.h"

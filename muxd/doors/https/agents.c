@@ -1,3 +1,4 @@
+/* Sandboxes by name: one, the list, the end of one; and the reading of a request's body, for every path. */
 #include "muxd/doors/https/handlers.h"
 
 #include "muxd/hub/broker_life.h"
