@@ -11,6 +11,8 @@
 #include "muxd/plain/plain.h"
 #include "muxd/plain/script.h"
 #include "tests/lib/fake_kubelet.h"
+#include "tests/lib/link_nap.h"
+#include "tests/lib/own_processes.h"
 
 #include <openssl/evp.h>
 #include <sys/stat.h>
@@ -82,45 +84,6 @@ static void world_destroy(struct world *w)
 	struct world *w = world_create(version, 8);                                                                    \
 	struct rig *r = w->r;                                                                                          \
 	(void)state
-
-/* How many programs of this test sleep: the number of seconds is this process's own. */
-static const char *nap(void)
-{
-	static char text[32];
-
-	snprintf(text, sizeof(text), "96.%07d", (int)getpid());
-	return text;
-}
-
-static const char *const *nap_env(void)
-{
-	static char text[40];
-	static const char *env[] = {text, NULL};
-
-	snprintf(text, sizeof(text), "NAP=%s", nap());
-	return env;
-}
-
-static int nappers(void)
-{
-	char command[200], out[32] = "";
-	FILE *p;
-
-	snprintf(command, sizeof(command), "pgrep -r DRSTt -f '^sleep %s$' | wc -l", nap());
-	p = popen(command, "r");
-	assert_non_null(p);
-	assert_non_null(fgets(out, sizeof(out), p));
-	pclose(p);
-	return atoi(out);
-}
-
-static void end_nappers(void)
-{
-	char command[200];
-
-	snprintf(command, sizeof(command), "pgrep -f '^sleep %s$' | xargs -r kill -9", nap());
-	assert_int_equal(system(command), 0);
-}
 
 /* ---- what the scripts say */
 
@@ -726,7 +689,7 @@ static void the_next_life_knows_nothing_and_harms_nobody(void **state)
 	rig_wait_exit(r, 3);
 	assert_string_equal(rig_text(r, 3, 1), "new\n");
 	assert_int_equal(nappers(), 2);
-	end_nappers();
+	assert_int_equal(nappers_signal(SIGKILL), 2);
 	world_destroy(w);
 }
 
@@ -859,7 +822,7 @@ static void a_peer_can_go_at_any_moment(void **state)
 			plain_destroy(w->plain), w->plain = NULL;
 		world_destroy(w);
 	}
-	end_nappers();
+	(void)nappers_signal(SIGKILL);
 }
 
 int main(void)
@@ -893,6 +856,7 @@ int main(void)
 	    cmocka_unit_test(a_peer_can_go_at_any_moment),
 	};
 
+	own_processes();
 	signal(SIGPIPE, SIG_IGN);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
