@@ -1,6 +1,7 @@
 // tier: check
 /* The hub's end of a link against a real muxlet: rounds, what they are given and what comes back. */
 #include "tests/lib/link_nap.h"
+#include "tests/lib/own_processes.h"
 #include "tests/lib/link_rig.h"
 
 #define FRESH(r) struct rig *r = rig_create()
@@ -384,6 +385,7 @@ int main(int argc, char **argv)
 	    cmocka_unit_test(causes_have_names),
 	};
 
+	own_processes();
 	if (argc > 1)
 		cmocka_set_test_filter(argv[1]);
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,7 @@
 // tier: check
 /* How programs end over a link to a real muxlet: timeouts, kills, signals, and what stays in the background. */
 #include "tests/lib/link_nap.h"
+#include "tests/lib/own_processes.h"
 #include "tests/lib/link_rig.h"
 
 #define FRESH(r) struct rig *r = rig_create()
@@ -155,6 +156,7 @@ int main(int argc, char **argv)
 	    cmocka_unit_test(a_clear_ends_everything),
 	};
 
+	own_processes();
 	if (argc > 1)
 		cmocka_set_test_filter(argv[1]);
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,7 @@
 // tier: check
 /* A link that is lost, and the hub that comes back to a real muxlet. */
 #include "tests/lib/link_nap.h"
+#include "tests/lib/own_processes.h"
 #include "tests/lib/link_rig.h"
 
 #define FRESH(r) struct rig *r = rig_create()
@@ -234,6 +235,7 @@ int main(int argc, char **argv)
 	    cmocka_unit_test(a_wrong_secret_opens_nothing),
 	};
 
+	own_processes();
 	if (argc > 1)
 		cmocka_set_test_filter(argv[1]);
 	return cmocka_run_group_tests(tests, NULL, NULL);
