@@ -17,6 +17,7 @@ ATTACKS = os.environ.get("ATTACKS", "").split()
 # before the attack begins is given three times as long, which is said.
 BUSY = os.getloadavg()[0] > 2 * os.cpu_count()
 WORST = float(os.environ.get("WORST", "3.0" if BUSY else "1.0"))
+SANITIZED = bool(os.environ.get("SANITIZED"))  # a sanitizer's memory and times are its own: terminals have to come, whenever
 rng = random.Random(SEED)
 ready = json.load(open(state + "/ready.json"))
 hostile, staff = open(os.environ["TOKENS"]).read().split()
@@ -118,7 +119,7 @@ def terminal(login):
                          stderr=subprocess.PIPE)
     said = b""
     try:
-        if select.select([p.stdout], [], [], 20)[0]:
+        if select.select([p.stdout], [], [], 60 if SANITIZED else 20)[0]:
             said = os.read(p.stdout.fileno(), 4096)
         took = time.monotonic() - start
         if said and (b"this shell can start none" in said or not re.search(rb"\[muxd\]|cannot|refused|limit", said)):
@@ -226,7 +227,7 @@ def main():
             print("  %.1f s: %.0f ms %s" % (at + MINUTE - end, seconds * 1e3, why[:100]), flush=True)
         if why:
             failed("a terminal: %r after %.2f s" % (why, seconds))
-        elif seconds > 5 * WORST:
+        elif seconds > 5 * WORST and not SANITIZED:
             failed("a terminal's first byte came after %.2f s" % seconds)
         try:
             for k, v in look().items():
@@ -242,7 +243,7 @@ def main():
         statistics.median(quiet) * 1e3, max(quiet) * 1e3, statistics.median(took) * 1e3, took[max(0, -(-len(took) * 95 // 100) - 1)] * 1e3,
         took[-1] * 1e3, len(took)))
     late = ["%.2f" % x for x in took if x > WORST]
-    if len(late) > max(1, len(took) // 20):
+    if len(late) > max(1, len(took) // 20) and not SANITIZED:
         failed("%d of %d terminals came after more than %g s: %s" % (len(late), len(took), WORST, " ".join(late)))
     print("  asked for: %s" % ", ".join("%s %d" % x for x in sorted(counts.items())))
     print("  highest: %s" % {k: v for k, v in high.items() if k != "pids"}, flush=True)
@@ -292,7 +293,7 @@ def as_before(k, was, now):
         return now <= was + 8
     if k.endswith("_kb"):
         # A sanitizer keeps 256 MiB of what was freed to find its use.
-        return now <= was + (16384 if not os.environ.get("SANITIZED") else 400000)
+        return now <= was + (16384 if not SANITIZED else 400000)
     if k == "segments":
         return now <= was + 49152  # six files of the log, in kB
     return now <= was + 65536  # the ring

@@ -83,7 +83,7 @@ class Report:
                 print(f"ok    {name:34} {wall:6.1f} s {cpu:6.1f} cpu", flush=True)
             else:
                 self.failed.append((name, log))
-                print(f"FAIL  {name}", flush=True)
+                print(f"FAIL  {name:34} {wall:6.1f} s {cpu:6.1f} cpu", flush=True)
                 if log:
                     show(log, 40)
         return ok

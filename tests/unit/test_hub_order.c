@@ -175,6 +175,8 @@ static void answers(struct story *t, enum link_echo mode)
 	uint64_t from = s->in_offset;
 	size_t line = first_line(buf_ptr(&s->in_queue), buf_len(&s->in_queue));
 
+	/* Nor while the hub has not heard that the terminal took what was before it. */
+	goes = goes && link_input_room(s->agent->link, s->channel, from) >= line;
 	session_on_echo(s, mode);
 	look(t);
 	if (!goes)
@@ -194,18 +196,37 @@ static void says(struct story *t)
 	look(t);
 }
 
+static void ahead_in(struct story *t, uint64_t ms)
+{
+	uv_timer_t *timer = t->r->hub->ahead_timer;
+
+	if (uv_is_active((uv_handle_t *)timer))
+		uv_timer_start(timer, timer->timer_cb, ms, 0);
+}
+
+/* Whether nothing is on its way: what a break swallows is not sent again, and is told as lost. */
+static bool link_rests(const struct link *l)
+{
+	struct pollfd in = {.fd = l->fd, .events = POLLIN};
+
+	return !link_queued(l) && poll(&in, 1, 0) == 0;
+}
+
+/* Until the hub has noticed it, neither a time nor a word from inside lets input go that is held: it would be lost. */
 static void breaks(struct story *t)
 {
 	struct link *l = t->s->agent->link;
 
 	if (t->s->state != SESSION_RUNNING || t->record_pauses)
 		return;
-	while (link_queued(l)) /* what a break swallows is not sent again, and is told as lost: not here */
+	do {
 		turn(t);
-	said_turn(t->let);
+		ahead_in(t, 3600 * 1000);
+	} while (!link_rests(l));
 	assert_int_equal(shutdown(l->fd, SHUT_RDWR), 0);
 	while (t->s->state != SESSION_SUSPENDED)
 		turn(t);
+	ahead_in(t, 1);
 }
 
 static void pauses(struct story *t, bool on)
