@@ -1,8 +1,8 @@
 // tier: check
 /* The hub's end of a link against a real muxlet: rounds, what they are given and what comes back. */
 #include "tests/lib/link_nap.h"
-#include "tests/lib/own_processes.h"
 #include "tests/lib/link_rig.h"
+#include "tests/lib/own_processes.h"
 
 #define FRESH(r) struct rig *r = rig_create()
 

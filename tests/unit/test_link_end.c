@@ -1,8 +1,8 @@
 // tier: check
 /* How programs end over a link to a real muxlet: timeouts, kills, signals, and what stays in the background. */
 #include "tests/lib/link_nap.h"
-#include "tests/lib/own_processes.h"
 #include "tests/lib/link_rig.h"
+#include "tests/lib/own_processes.h"
 
 #define FRESH(r) struct rig *r = rig_create()
 

@@ -1,8 +1,8 @@
 // tier: check
 /* A link that is lost, and the hub that comes back to a real muxlet. */
 #include "tests/lib/link_nap.h"
-#include "tests/lib/own_processes.h"
 #include "tests/lib/link_rig.h"
+#include "tests/lib/own_processes.h"
 
 #define FRESH(r) struct rig *r = rig_create()
 
