@@ -29,9 +29,11 @@ cipher() { echo "openssl enc -aes-128-ctr -nosalt -K $key -iv $(printf %032x "$1
 part() { eval "$(cipher $(($1 / 16)))" | tail -c "+$(($1 % 16 + 1))" | head -c "$2"; }
 # KiB of memory, those of the ring left out; KiB of the log
 sample() {
+	local muxlet
+	muxlet=$(jq .init.pid "$state/sandboxes/long/sandbox.json")
 	while sleep 0.5; do
-		for p in recorder net; do
-			echo "$p $(awk '/^Pss_Anon:/ {print $2}' "/proc/$(ready pids.$p)/smaps_rollup")"
+		for p in recorder:$(ready pids.recorder) net:$(ready pids.net) muxlet:$muxlet; do
+			echo "${p%:*} $(awk '/^Pss_Anon:/ {print $2}' "/proc/${p#*:}/smaps_rollup")"
 		done
 		echo "segments $(du -sk "$state/record/segments" | cut -f1)"
 	done >"$tmp/samples" 2>/dev/null
@@ -75,9 +77,10 @@ equal "its digest is that of all it printed" "$(part 0 $size | sum)" "$(jq -r .s
 whole "at once behind it"
 kill "$sampler"
 wait "$sampler" 2>/dev/null
-for p in recorder net; do
+for p in recorder net muxlet; do
+	[ "$(most $p)" -gt 0 ] || fail "the memory of $p was never seen"
 	ok "$p: $(least $p) to $(most $p) KiB of memory"
-	[[ $BUILD == */san ]] || [ $(($(most $p) - $(least $p))) -lt $((24 * 1024)) ] || fail "its memory grows"
+	[[ $BUILD == */san ]] || [ $(($(most $p) - $(least $p))) -lt $((24 * 1024)) ] || fail "the memory of $p grows"
 done
 ok "$mib MiB in $took s; the log had $(($(most segments) / 1024)) MiB at the most"
 
