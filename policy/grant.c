@@ -232,7 +232,7 @@ static const struct grant_public_key *key_find(const struct grant_keyset *keys, 
 	return NULL;
 }
 
-static int check_now(const struct grant *g, int64_t now_ns, struct err *e)
+int grant_check_times(const struct grant *g, int64_t now_ns, struct err *e)
 {
 	if (now_ns >= g->expires_ns)
 		return err_set(e, ERR_TOKEN_EXPIRED, "the grant has expired");
@@ -264,7 +264,7 @@ int grant_verify(const char *token, size_t len, const struct grant_keyset *keys,
 	if (strcmp(g.issuer, issuer) != 0)
 		rc = err_set(e, ERR_TOKEN_FORGED, "the token was issued by another daemon");
 	else
-		rc = check_now(&g, now_ns, e);
+		rc = grant_check_times(&g, now_ns, e);
 	if (rc == 0 || rc == ERR_TOKEN_EXPIRED || rc == ERR_TOKEN_NOT_YET)
 		*out = g;
 out:

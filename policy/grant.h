@@ -82,6 +82,8 @@ void grant_token_free(char *token);
  */
 int grant_verify(const char *token, size_t len, const struct grant_keyset *keys, const char *issuer, int64_t now_ns,
 		 struct grant *out, struct err *e);
+/* Its times alone: ERR_TOKEN_EXPIRED, _NOT_YET. */
+int grant_check_times(const struct grant *g, int64_t now_ns, struct err *e);
 /* The part of a grant that is kept with whatever goes on under it. */
 struct grant_line grant_line(const struct grant *g);
 /* Does the right to `wide` (an agent of a grant) reach `name`, a target or itself such a pattern? */

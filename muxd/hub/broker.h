@@ -321,6 +321,7 @@ struct round_page {
 	bool behind;      /* the round has ended, and what is kept of it is not there to the end yet: ask again */
 	const uint8_t *p; /* valid during the call, as all of it */
 	size_t n;
+	struct buf *bytes;     /* which holds these, and may be taken by who is told: NULL: there are none */
 	const json_t *missing; /* [{offset, bytes}], NULL: not asked for, or not known */
 };
 typedef void broker_page_read(void *arg, int rc, const struct err *e, const struct round_page *page);

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #define OUTPUT_LIMIT_MAX (1024 * 1024)
+#define OUTPUT_PIECE     (64 * 1024) /* of the recorder's answer, each but the last */
 
 struct output_job {
 	broker_json_done *done; /* one of the three */
@@ -44,6 +45,7 @@ static void output_finish(struct output_job *j, int rc, const struct err *e)
 					  .eof = json_is_true(json_object_get(j->head, "eof")),
 					  .p = buf_ptr(&j->bytes),
 					  .n = buf_len(&j->bytes),
+					  .bytes = buf_len(&j->bytes) ? &j->bytes : NULL,
 					  .missing = json_object_get(j->head, "missing")};
 
 		page.behind = !page.ended && (!s || s->end == END_TOLD);
@@ -83,6 +85,8 @@ static void broker_output_on_output(void *arg, int rc, const struct err *e, cons
 		output_finish(j, rc, e);
 		return;
 	}
+	if (p && !buf_len(&j->bytes) && n == OUTPUT_PIECE) /* more follow: room for all of them at once */
+		(void)buf_reserve(&j->bytes, (size_t)j->how.limit, &(uint8_t *){NULL});
 	if (p && buf_append(&j->bytes, p, n))
 		log_warn(NULL, "the recorder sent more than was asked for: cut");
 	if (json && !j->head && json_object_get(json, "offset"))

@@ -72,6 +72,7 @@ struct outputs_reader {
 	uint64_t pos;       /* of the block that follows */
 	uint64_t offset;    /* of that block's first byte */
 	struct block_coder *coder;
+	const uint8_t *block; /* what stands at pos, in the coder; NULL: not read yet */
 };
 void outputs_reader_finish(struct outputs_reader *r);
 

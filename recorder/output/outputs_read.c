@@ -13,6 +13,7 @@ static void reader_close(struct outputs_reader *r)
 	if (r->open)
 		close(r->fd);
 	r->open = false;
+	r->block = NULL;
 }
 
 void outputs_reader_finish(struct outputs_reader *r)
@@ -117,7 +118,6 @@ static int blocks_read(struct outputs_reader *r, uint64_t limit, uint64_t offset
 
 	while (room && r->pos < limit) {
 		struct chunk_block b;
-		const uint8_t *p = NULL;
 		uint64_t pos = r->pos;
 
 		if ((rc = chunk_next(r->fd, &pos, r->coder, &b, NULL, e)) <= 0)
@@ -127,10 +127,11 @@ static int blocks_read(struct outputs_reader *r, uint64_t limit, uint64_t offset
 			if (b.offset > offset)
 				return err_set(e, ERR_CORRUPT, "a file of kept output has a hole");
 			pos = r->pos;
-			if ((rc = chunk_next(r->fd, &pos, r->coder, &b, &p, e)) <= 0)
+			if (!r->block && (rc = chunk_next(r->fd, &pos, r->coder, &b, &r->block, e)) <= 0)
 				return rc;
+			pos = r->pos + CHUNK_BLOCK + b.stored_len;
 			n = n < room ? n : room;
-			if (buf_append(to, p + skip, n))
+			if (buf_append(to, r->block + skip, n))
 				return err_set(e, ERR_NOMEM, "out of memory");
 			offset += n;
 			room -= n;
@@ -138,6 +139,7 @@ static int blocks_read(struct outputs_reader *r, uint64_t limit, uint64_t offset
 				return 0; /* the next read begins in this block */
 		}
 		r->pos = pos;
+		r->block = NULL;
 		r->offset = b.offset + (b.type == CHUNK_BYTES ? b.raw_len : 0);
 	}
 	return 0;

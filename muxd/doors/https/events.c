@@ -24,7 +24,7 @@
 
 #define PAGE        (32 * 1024)
 #define OUT_MAX     (512 * 1024) /* a page as JSON, each byte of it escaped, and what else is told meanwhile */
-#define LEAST_MS    20           /* between two looks where nothing has come */
+#define LEAST_MS    2            /* between two looks where nothing has come, twice as long each time */
 #define MOST_MS     1000
 #define BEAT_MS     1000 /* the grant is looked at */
 #define KEEPALIVE_S 5    /* proxies and clients see that the connection lives */
@@ -367,6 +367,7 @@ static void telling_begin(struct telling *t, const json_t *round)
 	round_listen(x->hub, &t->round, &t->listener);
 	if (!t->resumed)
 		tell_start(t, round);
+	t->fresh = true; /* what it printed before anybody listened */
 	x->flow_arg = t;
 	x->flow = &flow;
 	http_reply_chunked(x, 200, "text/event-stream");

@@ -17,7 +17,7 @@
 #define GREP_DEFAULT   100
 #define GREP_MOST      1000
 #define PATIENCE       (60 * NS_PER_SEC) /* of one who asks right behind the end, on a machine that is busy */
-#define FOLLOW_LEAST   (20 * NS_PER_MS)  /* between two looks for more */
+#define FOLLOW_LEAST   (5 * NS_PER_MS)   /* between two looks for more, twice as long each time */
 #define FOLLOW_MOST    (200 * NS_PER_MS)
 
 struct hole {
@@ -130,8 +130,13 @@ static int page_take(struct reading *r, const struct round_page *page)
 	room = page->offset < r->until ? r->until - page->offset : 0;
 	if (n > room)
 		n = (size_t)room;
-	if (n && buf_append(&r->next, page->p, n))
+	if (n == page->n && page->bytes && !buf_len(&r->next)) {
+		buf_finish(&r->next);
+		r->next = *page->bytes;
+		buf_init(page->bytes, page->bytes->max);
+	} else if (n && buf_append(&r->next, page->p, n)) {
 		return ERR_NOMEM;
+	}
 	r->how.offset = page->offset + n;
 	r->over = page->eof || r->how.offset >= r->until;
 	return 0;
