@@ -7,9 +7,9 @@ ratios, with the least and the largest. The recorder is on, every byte is receiv
 (floor.c), OpenSSH's sshd, script, tmux, posix_spawn, ControlMaster.
 
 Prints the first table of docs/speed.md; writes build/bench.json and build/speed.svg (plot.py). MIB (64), RUNS (3), KEYS (150),
-CROWD (1000), ONLY ("bulk keys flood connect rounds memory rest"): four minutes as they are.
+CROWD (1000), ONLY ("bulk round_output keys flood connect rounds day memory rest"): four minutes as they are.
 """
-import contextlib, http.client, json, os, re, shutil, socket, ssl, statistics, subprocess, sys, tempfile, time
+import contextlib, hashlib, http.client, json, os, re, resource, shutil, socket, ssl, statistics, subprocess, sys, tempfile, time
 
 sys.path.insert(0, os.path.dirname(__file__))
 import plot
@@ -185,6 +185,7 @@ class Floor(Server):
 
 class Sshd(Server):
     user = "root"
+    master = None
 
     def __init__(self):
         self.ssh = free_port()
@@ -207,7 +208,18 @@ class Sshd(Server):
         return ["ssh", "-F", "none", "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "LogLevel=ERROR", "-c",
                 "aes128-gcm@openssh.com", "-i", tmp + "/id", "-o", "IdentitiesOnly=yes", "-p", str(self.ssh), "-l", "root", *args]
 
+    def command(self, line):
+        """As a person has it: `ssh host LINE` with ControlMaster, whose connection stands."""
+        if not self.master:
+            self.master = subprocess.Popen(self.ssh_argv("-o", "ControlMaster=yes", "-o", "ControlPath=" + tmp + "/cm", "-N", "127.0.0.1"),
+                                           env=env, stdin=subprocess.DEVNULL)
+            wait_for("ControlMaster", lambda: os.path.exists(tmp + "/cm"))
+        return self.ssh_argv("-o", "ControlPath=" + tmp + "/cm", "127.0.0.1", line)
+
     def close(self):
+        if self.master:
+            self.master.terminate()
+            self.master.wait()
         self.process.terminate()
         self.process.wait()
 
@@ -334,25 +346,69 @@ def bulk():
         row("processor for 1 GiB to durable, SSH door", total["ssh"], "s", "sshd", total["sshd"])
 
 
+def taken(argv):
+    """Seconds, the processor of who asks in them, and the digest of all that a client prints."""
+    spent = resource.getrusage(resource.RUSAGE_CHILDREN)
+    pieces, t0 = [], time.perf_counter()
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, env=env) as p:
+        while piece := os.read(p.stdout.fileno(), 1 << 18):
+            pieces.append(piece)
+    seconds, now = time.perf_counter() - t0, resource.getrusage(resource.RUSAGE_CHILDREN)
+    if p.returncode:
+        sys.exit("failed: " + " ".join(argv))
+    digest = hashlib.sha256()
+    for piece in pieces:
+        digest.update(piece)
+    return seconds, now.ru_utime + now.ru_stime - spent.ru_utime - spent.ru_stime, digest.hexdigest()
+
+
+def output_argv(round_id):
+    """A client in C, with the TLS of everybody; the token goes by a file."""
+    with open(tmp + "/header", "w") as f:
+        f.write("Authorization: Bearer " + muxd.token)
+    return ["curl", "-sf", "--cacert", muxd.state + "/keys/tls.crt", "-H", "@" + tmp + "/header", "-H", "Accept: application/octet-stream",
+            "https://127.0.0.1:%d/v1/rounds/%s/output?follow=true" % (muxd.https, round_id)]
+
+
+def output_one(size, wanted):
+    """One round's output as it comes, and `ssh host cat`: MB/s and processor for 1 GiB, with their clients'."""
+    before, t0 = cpu(muxd.pids()), time.perf_counter()
+    done = api.call("POST", "/v1/agents/%s/rounds" % AGENT, {"argv": ["cat", "text"], "wait_ms": 0})
+    asked = time.perf_counter() - t0
+    seconds, client, digest = taken(output_argv(done["round_id"]))
+    time.sleep(0.7)  # the recorder has the rest to write and to cut
+    mine = size / (asked + seconds) / 1e6, (cpu(muxd.pids()) - before + client) * (1 << 30) / size
+    argv = sshd.command("cat " + home + "/text")
+    everybody = [*sshd.pids(), sshd.master.pid]
+    before = cpu(everybody)
+    seconds, client, theirs = taken(argv)
+    if not digest == theirs == wanted:
+        sys.exit("the output of a round, of sshd and of the file have the digests %s, %s and %s" % (digest, theirs, wanted))
+    return mine, (size / seconds / 1e6, (cpu(everybody) - before + client) * (1 << 30) / size)
+
+
 def round_output():
-    """A round's output as a client gets it: all of it, by ranges."""
-    size, mine, theirs = MIB << 20, [], []
+    """A round's output as a client gets it: all of it, in one answer while it runs, and by ranges behind its end."""
+    if not os.path.exists(home + "/text"):
+        make_text()
+    size, found, ranges = MIB << 20, [], []
+    with open(home + "/text", "rb") as f:
+        wanted = hashlib.file_digest(f, "sha256").hexdigest()
     for _ in range(RUNS):
+        found.append(output_one(size, wanted))
         api.reset()
         t0 = time.perf_counter()
         done = api.call("POST", "/v1/agents/%s/rounds" % AGENT, {"argv": ["cat", "text"], "wait_ms": 60000})
         at, path = 0, "/v1/rounds/%s/output?stream=stdout&limit=1048576&offset=" % done["round_id"]
         while at < size:
             at += len(api.raw("GET", path + str(at)))
-        mine.append(at / (time.perf_counter() - t0) / 1e6)
-        t0 = time.perf_counter()
-        with subprocess.Popen(sshd.ssh_argv("127.0.0.1", "cat " + home + "/text"), stdout=subprocess.PIPE, env=env) as p:
-            n = sum(len(b) for b in iter(lambda: os.read(p.stdout.fileno(), 1 << 18), b""))
-        if n != size:
-            sys.exit("sshd gave %d bytes of %d" % (n, size))
-        theirs.append(n / (time.perf_counter() - t0) / 1e6)
+        ranges.append(at / (time.perf_counter() - t0) / 1e6)
+        note("a round's output: %.0f MB/s at %.1f s for 1 GiB, ssh %.0f at %.1f" % (*found[-1][0], *found[-1][1]))
+    mine, theirs = zip(*found)
     heading("%d MiB of a program's output" % MIB)
-    row("a round's output by ranges, all of it", mine, "MB/s", "ssh host cat", theirs)
+    row("a round's output in one answer, as it runs", [m[0] for m in mine], "MB/s", "ssh host cat", [t[0] for t in theirs], (">=", 0.9))
+    row("processor for 1 GiB to durable, with the clients'", [m[1] for m in mine], "s", "ssh host cat", [t[1] for t in theirs], ("<=", 1.5))
+    row("a round's output by ranges, all of it", ranges, "MB/s", "ssh host cat", [t[0] for t in theirs])
 
 
 # --- keys
@@ -466,7 +522,7 @@ class Api:
     def reset(self):
         self.conn = None
 
-    def raw(self, method, path, body=None):
+    def ask(self, method, path, body=None):
         if not self.conn:
             self.conn = http.client.HTTPSConnection("127.0.0.1", muxd.https,
                                                     context=ssl.create_default_context(cafile=muxd.state + "/keys/tls.crt"))
@@ -475,43 +531,160 @@ class Api:
         self.conn.request(method, path, body and json.dumps(body),
                           {"Authorization": "Bearer " + muxd.token, "Content-Type": "application/json"})
         r = self.conn.getresponse()
-        data = r.read()
         if r.status >= 300:
-            sys.exit("%s %s: %d %r" % (method, path, r.status, data[:300]))
-        return data
+            sys.exit("%s %s: %d %r" % (method, path, r.status, r.read()[:300]))
+        return r
+
+    def raw(self, method, path, body=None):
+        return self.ask(method, path, body).read()
 
     def call(self, method, path, body=None):
         return json.loads(self.raw(method, path, body))
 
 
-def rounds(n=100):
-    master = ["-o", "ControlPath=" + tmp + "/cm"]
-    subprocess.run(sshd.ssh_argv("-o", "ControlMaster=yes", "-f", "-N", *master, "127.0.0.1"), env=env, check=True)
-    ms = {k: [] for k in ("spawn", "round", "master")}
+def timed(f, *args):
+    t0 = time.perf_counter()
+    f(*args)
+    return (time.perf_counter() - t0) * 1e3
 
-    def timed(f):
-        t0 = time.perf_counter()
-        f()
-        return (time.perf_counter() - t0) * 1e3
+
+def ssh(line, given=None):
+    return subprocess.run(sshd.command(line), env=env, check=True, capture_output=True, input=given).stdout
+
+
+def rounds(n=100):
+    ms = {k: [] for k in ("spawn", "round", "master")}
 
     def spawn():
         os.waitpid(os.posix_spawn("/bin/true", ["true"], env), 0)
 
     api.reset()
+    ssh("true")
     for _ in range(RUNS):
         got = {k: [] for k in ms}
         for i in range(n):
             got["spawn"].append(timed(spawn))
-            got["round"].append(timed(lambda: api.call("POST", "/v1/agents/%s/rounds" % AGENT, {"argv": ["true"], "wait_ms": 10000})))
+            got["round"].append(timed(api.call, "POST", "/v1/agents/%s/rounds" % AGENT, {"argv": ["true"], "wait_ms": 10000}))
             if i % 5 == 0:
-                got["master"].append(timed(lambda: subprocess.run(sshd.ssh_argv(*master, "127.0.0.1", "true"), env=env, check=True)))
+                got["master"].append(timed(lambda: subprocess.run(sshd.command("true"), env=env, check=True)))
         for k, v in got.items():
             ms[k].append(quantile(v, 0.5))
-    subprocess.run(["ssh", "-F", "none", *master, "-O", "exit", "x"], capture_output=True)
     note("rounds: %s ms" % ms)
     heading("A round of `true`")
     row("p50", ms["round"], "ms", "posix_spawn", ms["spawn"], ("<=", 1.6))
     row("p50", ms["round"], "ms", "ControlMaster, clean HOME", ms["master"], ("<=", 0.15))
+
+
+# --- an agent's day: each beside the same thing done by `ssh host`, with ControlMaster and a clean HOME
+
+NAMES = 10000
+PATCH = "--- a/line.py\n+++ b/line.py\n@@ -20,3 +20,3 @@\n line 20\n-%s\n+%s\n line 22\n"
+
+
+class Day:
+    """What an agent does, in pairs: by the API, and by ssh."""
+
+    def __init__(self):
+        lines = "".join("line %d\n" % i for i in range(1, 200))
+        for where in (lambda name, data: api.call("POST", "/v1/agents/%s/fs/write" % AGENT, {"path": name, "data": data}),
+                      lambda name, data: ssh("cat >%s/%s" % (home, name), data.encode())):
+            where("line.py", lines.replace("line 21\n", "one\n"))
+        with open(home + "/mib", "wb") as f:
+            f.write(os.urandom(1 << 20))
+        muxd.ctl("put", AGENT, home + "/mib", "mib")
+        make = "mkdir -p %s && cd %s && seq -f 'a-file-of-some-name-%%05.0f.txt' %d | xargs touch"
+        ssh(make % (home + "/many", home + "/many", NAMES))
+        done = api.call("POST", "/v1/agents/%s/rounds" % AGENT, {"command": make % ("many", "many", NAMES), "wait_ms": 60000})
+        if done["exit"]["code"] != 0:
+            sys.exit("no %d files: %r" % (NAMES, done))
+        self.context = api.call("POST", "/v1/agents/%s/contexts" % AGENT, {"language": "python"})["context_id"]
+        self.side = {"mine": 0, "theirs": 0}  # how often each patched: there, and back
+
+    def read(self):
+        return len(api.raw("GET", "/v1/agents/%s/files?path=mib" % AGENT)) == 1 << 20
+
+    def ssh_read(self):
+        return len(ssh("cat %s/mib" % home)) == 1 << 20
+
+    def patch_of(self, who):
+        self.side[who] += 1
+        return PATCH % (("one", "two") if self.side[who] % 2 else ("two", "one"))
+
+    def patch(self):
+        done = api.call("POST", "/v1/agents/%s/fs/patch" % AGENT, {"path": ".", "data": self.patch_of("mine")})
+        return len(done["changes"]) == 1
+
+    def ssh_patch(self):
+        return b"patching file line.py" in ssh("cd %s && patch -p1" % home, self.patch_of("theirs").encode())
+
+    def list(self):
+        """All pages, as they are: what a client makes of the JSON is its own time."""
+        n, cursor = 0, None
+        while True:
+            page = api.raw("POST", "/v1/agents/%s/fs/list" % AGENT, {"path": "many", "limit": 10000, **({"cursor": cursor} if cursor else {})})
+            n += page.count(b'"path":')
+            at = page.rfind(b'"cursor":')
+            if at < 0:
+                return n >= NAMES
+            cursor = json.loads(b"{" + page[at:page.index(b'"', at + 10) + 1] + b"}")["cursor"]
+
+    def ssh_list(self):
+        return ssh("find %s/many -mindepth 1 -printf '%%p %%y %%s %%m %%T@\\n'" % home).count(b"\n") == NAMES
+
+    def execute(self):
+        done = api.call("POST", "/v1/agents/%s/contexts/%s/executions" % (AGENT, self.context), {"code": "print(1)"})
+        return done["stdout"]["data"] == "1\n"
+
+    def ssh_execute(self):
+        return ssh("python3 -c 'print(1)'") == b"1\n"
+
+    def event(self):
+        """A round begins, and its output is here, as an event."""
+        done = api.call("POST", "/v1/agents/%s/rounds" % AGENT, {"argv": ["echo", "ready"], "wait_ms": 0})
+        self.events = api.ask("GET", "/v1/rounds/%s/events" % done["round_id"])
+        while line := self.events.readline():
+            if line.startswith(b"event: stdout"):
+                return b"ready" in self.events.readline() + self.events.readline()
+        return False
+
+    def ssh_event(self):
+        self.other = subprocess.Popen(sshd.command("echo ready"), env=env, stdout=subprocess.PIPE)
+        return self.other.stdout.read(1) == b"r"
+
+    def rest(self):
+        """Of the last two, outside of the time."""
+        self.events.read()
+        self.other.stdout.read()
+        self.other.stdout.close()
+        self.other.wait()
+
+
+DAY = (("read", "a file of 1 MiB is read", "cat"), ("patch", "a patch of one file", "patch"),
+       ("list", "a list of 10,000 files, all of it", "find -printf"), ("execute", "print(1) in a Python context that is warm", "python3 -c"),
+       ("event", "a round begins: the first event with output", "echo: its first byte"))
+
+
+def day(n=12):
+    api.reset()
+    d = Day()
+    ms = {who: {k: [] for k, _, _ in DAY} for who in ("", "ssh_")}
+    for _ in range(RUNS):
+        got = {who: {k: [] for k in v} for who, v in ms.items()}
+        for i in range(n + 1):
+            for k, _, _ in DAY:
+                for who, times in got.items():
+                    fine = []
+                    times[k].append(timed(lambda f: fine.append(f()), getattr(d, who + k)))
+                    if not fine[0]:
+                        sys.exit("%s%s did not do what it should" % (who, k))
+            d.rest()
+        for who, times in got.items():
+            for k, v in times.items():
+                ms[who][k].append(quantile(v[1:], 0.5))  # the first of each is warm behind it
+        note("an agent's day, ms: " + ", ".join("%s %.1f (ssh %.1f)" % (k, ms[""][k][-1], ms["ssh_"][k][-1]) for k, _, _ in DAY))
+    heading("An agent's day, p50")
+    for k, title, peer in DAY:
+        row(title, ms[""][k], "ms", "ssh host " + peer, ms["ssh_"][k], ("<=", 1.0))
 
 
 # --- memory and rest: fresh daemons, for what others gave back would be taken again unseen
@@ -583,7 +756,7 @@ def part(f):
     note("%s took %.0f s" % (f.__name__, time.monotonic() - begin))
 
 
-PARTS = [bulk, round_output, keys, flood, connect, rounds, memory, rest]
+PARTS = [bulk, round_output, keys, flood, connect, rounds, day, memory, rest]
 only = os.environ.get("ONLY", "").split() or [f.__name__ for f in PARTS]
 api = Api()
 with contextlib.ExitStack() as stack:
