@@ -153,6 +153,7 @@ const struct ctl_command *args_next(const struct ctl_command *const **tables, co
 int args_command(int argc, char **argv, const struct ctl_command *const *tables, const struct ctl_command **out,
 		 int *out_words, struct err *e)
 {
+	const struct ctl_command *alone = NULL; /* of one word: "run", beside "run start" */
 	char verbs[200] = "";
 	size_t len = 0;
 
@@ -163,14 +164,23 @@ int args_command(int argc, char **argv, const struct ctl_command *const *tables,
 		size_t n = first_word(name, argv[0]);
 		if (n == 0)
 			continue;
-		if (!name[n] || (argc > 1 && strcmp(name + n + 1, argv[1]) == 0)) {
+		if (!name[n]) {
+			alone = cmd;
+			continue;
+		}
+		if (argc > 1 && strcmp(name + n + 1, argv[1]) == 0) {
 			*out = cmd;
-			*out_words = name[n] ? 2 : 1;
+			*out_words = 2;
 			return 0;
 		}
 		int put = snprintf(verbs + len, sizeof(verbs) - len, "%s%s", len ? ", " : "", name + n + 1);
 		if (put > 0 && (size_t)put < sizeof(verbs) - len)
 			len += (size_t)put;
+	}
+	if (alone) {
+		*out = alone;
+		*out_words = 1;
+		return 0;
 	}
 	if (len)
 		return err_set(e, ERR_INVAL, "muxctl %.40s: missing subcommand: %s", argv[0], verbs);
@@ -196,13 +206,35 @@ static int check_utf8(const struct ctl_command *cmd, const struct ctl_args *a, s
 	return 0;
 }
 
+/* As docker has it: options end at the second operand, which is put behind the first. Its index; argc: there is none.
+ */
+static int options_end(struct getopt_form *f, int argc, char **argv)
+{
+	int got, first = 0;
+
+	f->shorts[0] = '-'; /* operands come in their order, as 1 */
+	optind = 0;
+	opterr = 0;
+	while ((got = getopt_long(argc, argv, f->shorts, f->longs, NULL)) != -1 && got != '?' && got != ':') {
+		int at = optind - 1;
+
+		if (got == 1 && first)
+			return at;
+		if (got == 1)
+			first = at;
+	}
+	return argc;
+}
+
 int args_parse(const struct ctl_command *cmd, int argc, char **argv, struct ctl_args *out, struct err *e)
 {
 	struct getopt_form f;
 
 	out->command = cmd;
+	form_init(&f, "-:", cmd->options);
+	int end = cmd->runs ? options_end(&f, argc, argv) : argc;
 	form_init(&f, ":", cmd->options);
-	int rc = parse_options(&f, argc, argv, out, e);
+	int rc = parse_options(&f, end, argv, out, e);
 	if (rc < 0 || out->help)
 		return rc;
 	out->operands = argv + optind;

@@ -32,6 +32,7 @@ struct ctl_command {
 	int (*run)(struct ctl *c, const struct ctl_args *a); /* exit status */
 	const char *more;                                    /* paragraphs behind the options; NULL */
 	bool any_bytes; /* operands name files, which need not be UTF-8: the command sees to them itself */
+	bool runs;      /* behind its first operand stands a program: from there on nothing is an option of ours */
 };
 
 struct ctl_value {
@@ -58,7 +59,7 @@ extern const struct ctl_option args_common[], args_before[];
 int args_global(int argc, char **argv, struct ctl_args *out, bool *out_version, int *out_next, struct err *e);
 /* The command behind cmd, the first one behind NULL, and NULL behind the last. tables moves on, and is NULL-ended. */
 const struct ctl_command *args_next(const struct ctl_command *const **tables, const struct ctl_command *cmd);
-/* The command at argv[0] (one word or two), *out_words of them. ERR_INVAL lists what there is. */
+/* The command at argv[0] (two words before one), *out_words of them. ERR_INVAL lists what there is. */
 int args_command(int argc, char **argv, const struct ctl_command *const *tables, const struct ctl_command **out,
 		 int *out_words, struct err *e);
 /* The rest, all of it UTF-8 but names of local files: argc/argv begin with the command's last word. out keeps what

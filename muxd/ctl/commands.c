@@ -12,6 +12,7 @@ const struct ctl_command *const ctl_commands[] = {
     round_commands,
     round_live_commands,
     transfer_commands,
+    copy_commands,
     fs_commands,
     edit_commands,
     artifact_commands,

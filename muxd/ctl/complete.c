@@ -104,13 +104,29 @@ static void take_command(struct said *s, const char *word)
 		if (s->noun ? verb && noun_is(cmd, s->noun) && strcmp(verb + 1, word) == 0
 			    : !verb && noun_is(cmd, word)) {
 			s->cmd = cmd;
-			return;
+			if (verb)
+				return;
 		}
 		noun = noun || (!s->noun && noun_is(cmd, word));
 	}
-	s->lost = !noun && (s->noun || strcmp(word, "help") != 0);
+	s->lost = !noun && !s->cmd && (s->noun || strcmp(word, "help") != 0);
 	if (noun)
 		s->noun = word;
+}
+
+/* Behind "run", which is a command and begins others: may the next word be the second of one of those? */
+static bool verb_may_come(const struct said *s)
+{
+	return s->cmd && s->noun && !s->operands && !s->plain && !strchr(s->cmd->name, ' ');
+}
+
+static bool take_verb(struct said *s, const char *word)
+{
+	const struct ctl_command *was = s->cmd;
+
+	take_command(s, word);
+	s->lost = false;
+	return s->cmd != was;
 }
 
 /* "grant", once for all of its commands, with their verbs for a help. */
@@ -184,7 +200,10 @@ static void take(struct said *s, const char *word)
 	} else if (!s->plain && word[0] == '-' && word[1]) {
 		const struct ctl_option *o = option_of(s, word);
 		s->open = o && o->metavar && !has_value(word) ? o : NULL;
+	} else if (verb_may_come(s) && take_verb(s, word)) {
+		return;
 	} else if (s->cmd) {
+		s->plain = s->plain || (s->cmd->runs && s->operands);
 		s->operands++;
 	} else {
 		take_command(s, word);
@@ -208,6 +227,8 @@ static void put_last(struct buf *b, const struct said *s, const char *last)
 		put_options(b, s->cmd ? s->cmd->options : args_before, last);
 		put_options(b, args_common, last);
 	} else if (s->cmd) {
+		if (verb_may_come(s))
+			put_commands(b, s, last);
 		put_operand(b, s, last);
 	} else {
 		put_commands(b, s, last);

@@ -1,4 +1,5 @@
-/* muxctl exec and attach: a round or a terminal, mirrored by relay.h. */
+/* muxctl exec, run, tail and attach: a round or a terminal, mirrored by relay.h. */
+#include "muxd/ctl/exec.h"
 #include "base/clock.h"
 #include "base/ids.h"
 #include "muxd/ctl/escape.h"
@@ -27,6 +28,21 @@ static const struct ctl_option exec_options[] = {
     {"escape", 0, "KEY", "Escape key of a terminal, as ^] (default), or none."},
     {"exec-id", 0, "ID", "Idempotency key: the same id and command is started once."},
     {"reason", 0, "TEXT", "Reason in the grant and the record (default: muxctl exec)."},
+    {"ttl", 0, "DURATION", "How long the grant behind it lasts."},
+    {NULL, 0, NULL, NULL},
+};
+
+static const struct ctl_option run_options[] = {
+    {"interactive", 'i', NULL, "Pass the standard input on; else its input is empty."},
+    {"tty", 't', NULL, "Make it a terminal, which passes keys on; without a command: a login shell."},
+    {"detach", 'd', NULL, "Start it, print its round id, and leave."},
+    {"workdir", 'w', "DIR", "Working directory in the sandbox (default: /workspace)."},
+    {"env", 'e', "K=V", "Add to its environment; may be given many times."},
+    {"command", 'c', "TEXT", "A shell command line instead of an argument list."},
+    {"timeout", 0, "DURATION", "End it with all its processes after this time; muxctl exits with 124."},
+    {"exec-id", 0, "ID", "Idempotency key: the same id and command is started once."},
+    {"task", 0, "ID", "Task that the round belongs to (default: console)."},
+    {"reason", 0, "TEXT", "Reason in the grant and the record (default: muxctl run)."},
     {"ttl", 0, "DURATION", "How long the grant behind it lasts."},
     {NULL, 0, NULL, NULL},
 };
@@ -82,10 +98,16 @@ static void exec_set_ms(json_t *o, const char *key, unsigned long long ns)
 		json_object_set_new(o, key, json_integer((json_int_t)((ns + NS_PER_MS - 1) / NS_PER_MS)));
 }
 
+/* exec always passes its input on, and run as docker does, where it is asked to: a loop of runs eats no list. */
+static bool has_input(const struct ctl_args *a)
+{
+	return a->command->runs ? args_has(a, "interactive") || args_has(a, "tty") : !args_has(a, "no-stdin");
+}
+
 static int exec_question(const struct ctl_args *a, bool tty, unsigned long long timeout_ns, json_t **out, struct err *e)
 {
 	const char *command = args_get(a, "command");
-	json_t *o = json_pack("{s:b,s:{}}", "stdin_open", (int)!args_has(a, "no-stdin"), "env");
+	json_t *o = json_pack("{s:b,s:{}}", "stdin_open", (int)has_input(a), "env");
 	json_t *argv = json_array();
 	unsigned long long idle_ns = 0;
 	int rc = o && argv ? args_duration(a, "idle-timeout", &idle_ns, e)
@@ -98,7 +120,8 @@ static int exec_question(const struct ctl_args *a, bool tty, unsigned long long 
 	if (rc == 0 && command && json_array_size(argv))
 		rc = err_set(e, ERR_INVAL, "--command and an argument list exclude each other");
 	if (rc == 0 && !tty && !command && json_array_size(argv) == 0)
-		rc = err_set(e, ERR_INVAL, "no command given: muxctl exec AGENT -- COMMAND, or -it for a shell");
+		rc = err_set(e, ERR_INVAL, "no command given: muxctl %s AGENT -- COMMAND, or -it for a shell",
+			     a->command->name);
 	if (rc < 0) {
 		json_decref(argv);
 		json_decref(o);
@@ -106,7 +129,7 @@ static int exec_question(const struct ctl_args *a, bool tty, unsigned long long 
 	}
 	exec_set_text(o, "command", command);
 	exec_set_text(o, "task_id", args_get(a, "task"));
-	exec_set_text(o, "cwd", args_get(a, "cwd"));
+	exec_set_text(o, "cwd", args_get(a, a->command->runs ? "workdir" : "cwd"));
 	exec_set_text(o, "exec_id", args_get(a, "exec-id"));
 	if (json_array_size(argv))
 		json_object_set(o, "argv", argv);
@@ -176,7 +199,7 @@ static int exec_run(struct ctl *c, const struct ctl_args *a)
 {
 	bool tty = args_has(a, "tty");
 	unsigned long long timeout = 0, ttl = 0;
-	struct relay_options o = {.input = !args_has(a, "no-stdin"), .terminal = tty, .collect = c->json && !tty};
+	struct relay_options o = {.input = has_input(a), .terminal = tty, .collect = c->json && !tty};
 	struct err e = {0};
 	json_t *question = NULL;
 	int rc = args_duration(a, "timeout", &timeout, &e);
@@ -201,13 +224,29 @@ static int exec_run(struct ctl *c, const struct ctl_args *a)
 			     .agent = a->operands[0],
 			     .scopes = tty ? "terminal" : "rounds",
 			     .task = args_get(a, "task"),
-			     .reason = args_get_or(a, "reason", "muxctl exec"),
+			     .reason = args_get_or(a, "reason", a->command->runs ? "muxctl run" : "muxctl exec"),
 			     .ttl_ns = ttl,
 			     .work_ns = timeout};
 	if (args_has(a, "detach"))
 		return exec_detached(c, a, question, &w);
 	return converse(c, &(struct api_call){.path = "/v1/agents/*/exec", .names = {a->operands[0]}}, question, &w,
 			&o);
+}
+
+int exec_program(struct ctl *c, const struct ctl_args *a, const char *agent, json_t *argv, const char *reason)
+{
+	struct relay_options o = {.collect = c->json, .escape_key = -1};
+	struct ctl_wish w = {
+	    .kind = "staff", .agent = agent, .scopes = "rounds", .task = args_get(a, "task"), .reason = reason};
+	struct api_call call = {.path = "/v1/agents/*/exec", .names = {agent}};
+	json_t *question = json_pack("{s:o,s:b,s:s*}", "argv", argv, "stdin_open", 0, "task_id", args_get(a, "task"));
+	struct err e = {0};
+	int rc = question ? target_name_check(agent, &e) : err_set(&e, ERR_NOMEM, "no memory for the question");
+
+	if (rc == 0)
+		return converse(c, &call, question, &w, &o);
+	json_decref(question);
+	return ctl_fail(c, &e);
 }
 
 static int attach_run(struct ctl *c, const struct ctl_args *a)
@@ -247,6 +286,12 @@ const struct ctl_command exec_commands[] = {
      .more = "The exit status is the command's, 128+n after signal n, 124 after a timeout.\n"
 	     "In a terminal (-it), Ctrl-] d detaches; the session runs on until\n"
 	     "muxctl attach. Ctrl-] ? lists the keys, Ctrl-] Ctrl-] sends a Ctrl-].\n"},
+    {"run", "AGENT [--] COMMAND...", 1, -1, "Run one command in an agent's sandbox, as docker run has it.", run_options,
+     .run = exec_run,
+     .more = "What stands behind AGENT and the options is the command's, with or without --. The sandbox is\n"
+	     "made or woken when it is not there, and stays (run start, run show ...: runs of workflows; an agent\n"
+	     "of such a name stands behind --). The exit status is as that of muxctl exec.\n",
+     .runs = true},
     {"attach", "SESSION", 1, 1, "Reattach to a terminal session, or watch it.", attach_options, .run = attach_run,
      .more = "Ctrl-] d detaches again; the session runs on.\n"},
     {0},

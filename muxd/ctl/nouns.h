@@ -12,6 +12,7 @@ extern const struct ctl_command exec_commands[];
 extern const struct ctl_command round_commands[];
 extern const struct ctl_command round_live_commands[];
 extern const struct ctl_command transfer_commands[];
+extern const struct ctl_command copy_commands[];
 extern const struct ctl_command fs_commands[];
 extern const struct ctl_command edit_commands[];
 extern const struct ctl_command artifact_commands[];

@@ -1,8 +1,9 @@
-/* muxctl round: the whole output of a round, as the API has it. */
+/* muxctl round output, and tail: the output of a round as the API has it, or the end of a file. */
 #include "base/ids.h"
 #include "base/slurp.h"
 #include "base/visible.h"
 #include "muxd/ctl/api.h"
+#include "muxd/ctl/exec.h"
 #include "muxd/ctl/nouns.h"
 
 #include <errno.h>
@@ -29,15 +30,27 @@ static const struct ctl_option output_options[] = {
     {NULL, 0, NULL, NULL},
 };
 
+static const struct ctl_option tail_options[] = {
+    {"lines", 'n', "LINES", "The last lines (default: 10; of a round up to 10000)."},
+    {"follow", 'f', NULL,
+     "And what comes: until the round ends, or of a file until Ctrl-C, under whatever it is renamed."},
+    {"stream", 0, "stdout|stderr", "Of a round: which (default: stdout)."},
+    {"task", 0, "ID", "Of a file: the task that it belongs to (default: console)."},
+    {"reason", 0, "TEXT", "Reason in the grant and the record (default: muxctl tail)."},
+    {NULL, 0, NULL, NULL},
+};
+
 /* Its own principal reads all of it; of others' rounds the grant opens those that run, and the record's part. "*" needs
  * admin.
  */
 static struct ctl_wish round_wish(const struct ctl_args *a)
 {
-	return (struct ctl_wish){.kind = "staff",
-				 .agent = "*",
-				 .scopes = "rounds,observe,replay,admin",
-				 .reason = args_get_or(a, "reason", "muxctl round output")};
+	return (struct ctl_wish){
+	    .kind = "staff",
+	    .agent = "*",
+	    .scopes = "rounds,observe,replay,admin",
+	    .reason =
+		args_get_or(a, "reason", a->command == &round_commands[0] ? "muxctl round output" : "muxctl tail")};
 }
 
 static struct api_call round_call(const struct ctl_args *a, json_t *query)
@@ -203,10 +216,61 @@ static int output_run(struct ctl *c, const struct ctl_args *a)
 	return args_has(a, "grep") ? print_matches(c, a, query) : print_bytes(c, a, query);
 }
 
+static int tail_file(struct ctl *c, const struct ctl_args *a, long long lines)
+{
+	char n[24];
+	struct err e = {0};
+
+	if (args_has(a, "stream")) {
+		err_set(&e, ERR_INVAL, "--stream goes with a round: a file has one");
+		return ctl_fail(c, &e);
+	}
+	snprintf(n, sizeof(n), "%lld", lines);
+	/* the file's name is followed, as a log that is rotated wants it */
+	return exec_program(c, a, a->operands[0],
+			    args_has(a, "follow")
+				? json_pack("[s,s,s,s,s,s]", "tail", "-F", "-n", n, "--", a->operands[1])
+				: json_pack("[s,s,s,s,s]", "tail", "-n", n, "--", a->operands[1]),
+			    args_get_or(a, "reason", "muxctl tail"));
+}
+
+static int tail_run(struct ctl *c, const struct ctl_args *a)
+{
+	long long lines = 10;
+	char text[24];
+	struct id id;
+	struct err e = {0};
+	json_t *query;
+	int rc = args_number(a, "lines", 1, a->noperands == 2 ? 1ll << 40 : 10000, &lines, &e);
+
+	if (rc == 0 && a->noperands == 2)
+		return tail_file(c, a, lines);
+	if (rc == 0 && id_parse(a->operands[0], &id) < 0)
+		rc = err_set(&e, ERR_INVAL, "\"%.60s\" is not a round id; of a file name its agent and its path",
+			     a->operands[0]);
+	if (rc == 0 && c->json)
+		rc = err_set(&e, ERR_INVAL, "-o json is a page: muxctl round output has it");
+	snprintf(text, sizeof(text), "%lld", lines);
+	query = json_pack("{s:s,s:s}", "stream", args_get_or(a, "stream", "stdout"), "lines", text);
+	if (rc == 0 && !query)
+		rc = err_set(&e, ERR_NOMEM, "no memory for the question");
+	if (rc < 0) {
+		json_decref(query);
+		return ctl_fail(c, &e);
+	}
+	if (args_has(a, "follow"))
+		json_object_set_new(query, "follow", json_string("true"));
+	return print_bytes(c, a, query);
+}
+
 const struct ctl_command round_commands[] = {
     {"round output", "ROUND", 1, 1, "Print the whole output of a round, also while it runs.", output_options,
      .run = output_run,
      .more = "Bytes come as the program wrote them; what is not kept is named on the standard error.\n"
 	     "With -o json: a page of up to 1 MiB, or of 1000 lines; go on with --offset and its next_offset.\n"},
+    {"tail", "ROUND | AGENT PATH", 1, 2, "Print the end of a round's output, or of a file in a sandbox.", tail_options,
+     .run = tail_run,
+     .more = "Of a round that runs, -f goes on until its end. A file is read by tail(1) of the sandbox, in a\n"
+	     "round; relative to /workspace.\n"},
     {0},
 };
