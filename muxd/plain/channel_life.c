@@ -533,6 +533,10 @@ static void fill_exit(const struct plain_channel *c, struct frame_exit *x, char 
 		x->cause = CAUSE_EXITED;
 		x->code = c->end.code;
 		words = "";
+		if (x->code > 128 && x->code < 192 && c->signals >> (x->code - 128) & 1) {
+			x->signal = (uint8_t)(x->code - 128);
+			x->code = -1;
+		}
 	} else if (c->end.cause == RC_LOST) {
 		x->cause = CAUSE_LOST;
 	}

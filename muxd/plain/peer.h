@@ -84,6 +84,7 @@ struct plain_channel {
 	bool over; /* the exec has ended: `end` says how */
 	struct rc_exit end;
 	bool forgotten, told; /* told: EXIT went */
+	uint64_t signals;     /* that the hub sent, a bit each: a code of 128 and one of these was that signal */
 	enum channel_ending ending;
 	uint8_t cause; /* of the first KILL or timeout */
 	unsigned step, tries, looks, failures;

@@ -85,6 +85,8 @@ static void request_on_signal(struct plain_channel *c, const struct frame *f)
 			   "no signal can be sent: there is no shell or /proc, or it has not begun");
 	else if (sweep_signal(c->peer, c, f->u.number))
 		wire_error(c->peer, c->number, CODE_SYSTEM, "out of memory for a signal");
+	else if (f->u.number < 64)
+		c->signals |= UINT64_C(1) << f->u.number;
 }
 
 static void request_on_forget(struct plain_channel *c)

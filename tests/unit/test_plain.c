@@ -304,6 +304,27 @@ static void a_terminal_has_its_size_and_its_keys(void **state)
 	world_destroy(w);
 }
 
+/* An exec has a code alone. Where it is that of a signal that was sent, that signal was the end. */
+static void a_signal_that_was_sent_is_told_as_the_end(void **state)
+{
+	WORLD(4);
+
+	rig_open(r, 1, "echo ready; exec sleep 60", (struct rig_call){0});
+	assert_true(rig_until(r, 10000, strstr(rig_text(r, 1, 1), "ready")));
+	assert_int_equal(link_signal(r->link, 1, SIGUSR1), 0);
+	rig_wait_exit(r, 1);
+	assert_int_equal(r->ch[1].exit.cause, EXIT_EXITED);
+	assert_int_equal(r->ch[1].exit.signal, SIGUSR1);
+	assert_int_equal(r->ch[1].exit.code, -1);
+	rig_open(r, 2, "trap 'exit 137' USR1; echo ready; while :; do sleep 0.1; done", (struct rig_call){0});
+	assert_true(rig_until(r, 10000, strstr(rig_text(r, 2, 1), "ready")));
+	assert_int_equal(link_signal(r->link, 2, SIGUSR1), 0);
+	rig_wait_exit(r, 2);
+	assert_int_equal(r->ch[2].exit.code, 137);
+	assert_int_equal(r->ch[2].exit.signal, 0);
+	world_destroy(w);
+}
+
 static void the_shell_of_the_image_is_found_and_ends_at_the_end_of_input(void **state)
 {
 	static const char *const shell[] = {"", NULL};
@@ -839,6 +860,7 @@ int main(void)
 	    cmocka_unit_test(a_program_that_ends_does_not_wait_for_its_stdin),
 	    cmocka_unit_test(much_output_comes_whole_and_a_window_holds_it_back),
 	    cmocka_unit_test(a_terminal_has_its_size_and_its_keys),
+	    cmocka_unit_test(a_signal_that_was_sent_is_told_as_the_end),
 	    cmocka_unit_test(the_shell_of_the_image_is_found_and_ends_at_the_end_of_input),
 	    cmocka_unit_test(a_kill_ends_the_whole_tree),
 	    cmocka_unit_test(a_timeout_and_a_forgotten_one_end_too),
