@@ -63,6 +63,14 @@ bool agent_may_end(const struct agent *a)
 	return a->info.backend == SANDBOX_LOCAL;
 }
 
+int agent_plain(const struct agent *a, const char *what, const char *instead, struct err *e)
+{
+	return err_set(e, ERR_UNSUPPORTED,
+		       "%s %.120s: muxlet does not run there (%.100s); %s, or let muxlet in: kubernetes.init_image, "
+		       "kubernetes.ephemeral_image for pods of others",
+		       what, a->name, a->info.why[0] ? a->info.why : "plain", instead);
+}
+
 void agent_unable(struct agent *a, const char *why)
 {
 	if (!a->unable[0]) {

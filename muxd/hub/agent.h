@@ -68,6 +68,8 @@ void agent_touch(struct agent *a);
  */
 void agent_unable(struct agent *a, const char *why);
 uint64_t agent_patience(const struct agent *a); /* ns that its sandbox may take to answer who waits for a start */
+/* ERR_UNSUPPORTED for what is muxlet's work in a sandbox without it: "WHAT AGENT: ...; INSTEAD, or ...". */
+int agent_plain(const struct agent *a, const char *what, const char *instead, struct err *e);
 /* Ended from outside, so that the next one can serve: its workspace stays. False: that would cost it. */
 bool agent_may_end(const struct agent *a);
 

@@ -69,6 +69,12 @@ static void agent_link_on_outside_ended(void *arg, const struct sandbox_answer *
 	hub_flush(a->hub);
 }
 
+static int without_muxlet(const struct agent *a, struct err *e)
+{
+	return agent_plain(a, "not all programs can be ended at once in",
+			   "end its sessions (muxctl session terminate) or the sandbox (muxctl sandbox terminate)", e);
+}
+
 static void end_from_outside(struct agent *a, const char *because)
 {
 	struct sandbox_provider *p = a->hub->p.provider;
@@ -76,6 +82,10 @@ static void end_from_outside(struct agent *a, const char *because)
 
 	if (!because)
 		return;
+	if (a->info.backend == SANDBOX_PLAIN) {
+		clear_answer(a, without_muxlet(a, &e), &e);
+		return;
+	}
 	if (!agent_may_end(a)) {
 		err_set(&e, ERR_TIMEOUT,
 			"the muxlet of %s %s: muxctl sandbox terminate ends the sandbox itself, muxctl sandbox show "
@@ -93,7 +103,12 @@ static void end_from_outside(struct agent *a, const char *because)
 void agent_clear(struct agent *a, const char *why, uint64_t timeout_ns, clear_done *done, void *arg)
 {
 	bool waits = a->state != AGENT_UP && !a->clearing;
+	struct err e = {0};
 
+	if (a->state == AGENT_UP && a->info.backend == SANDBOX_PLAIN) { /* ahead of any session's end */
+		done(arg, without_muxlet(a, &e), &e, 0);
+		return;
+	}
 	end_from_outside(a, clear_begin(a, why, timeout_ns, done, arg));
 	if (waits && a->clearing)
 		agent_reconnect(a);

@@ -130,8 +130,7 @@ static int check_muxlet(const struct agent *a, enum session_kind kind, const str
 	if (!what)
 		return 0;
 	if (a->info.backend == SANDBOX_PLAIN)
-		return err_set(e, ERR_UNSUPPORTED, "%s %s: that is muxlet's work, which does not run there (%.120s)",
-			       what, a->name, a->info.why[0] ? a->info.why : "plain");
+		return agent_plain(a, what, "use rounds", e);
 	return err_set(e, ERR_UNSUPPORTED, "%s %s: its muxlet is from before that was possible; end the sandbox once",
 		       what, a->name);
 }
