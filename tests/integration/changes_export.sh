@@ -77,7 +77,8 @@ equal "two bases" "400 invalid_request" "$(export_to no "{\"snapshot\":\"$SNAP\"
 equal "without scope files" forbidden "$(TOKEN=$(new_token demo agent rounds) export_to no "{\"snapshot\":\"$SNAP\"}" | cut -d' ' -f2)"
 equal "of another's sandbox" forbidden "$(TOKEN=$(new_token other agent files) export_to no "{\"snapshot\":\"$SNAP\"}" | cut -d' ' -f2)"
 equal "none of them is an artifact" 404 "$(c -o /dev/null -w '%{http_code}' "$S/no")"
-for _ in $(seq 50); do [ "$(muxctl sandbox list -o json | jq '[.agents[] | select(.agent | test("-base-"))] | length')" = 0 ] && break; sleep 0.1; done
+alone() { [ "$(muxctl sandbox list -o json | jq '.agents | length')" = 1 ]; }
+wait_for 10 alone
 equal "no sandbox is left of them" demo "$(muxctl sandbox list -o json | jq -r '[.agents[].agent] | join(" ")')"
 equal "the audit log has base and digest" "$SNAP" \
 	"$(muxctl audit --since 0 -n 1000 --event artifact.put -o json | jq -rs '[.[].record | select(.detail.name == "all.patch" and (.detail.sha256 | length) == 64)][0].detail.base')"
@@ -119,15 +120,19 @@ inside 'cd repo && git config --unset filter.evil.clean; git config --unset filt
 equal "credentials among the commits" "409 bad_state" "$(export_to no '{"git":"first","path":"repo","form":"bundle"}')"
 equal "without scope rounds there is no git" forbidden "$(TOKEN=$(new_token demo agent files) export_to no '{"git":"first","path":"repo"}' | cut -d' ' -f2)"
 
+# forked: there is a sandbox of a fork, as its backend has it: a directory, or objects of the cluster
+forked() {
+	if [ -n "${BOX_CONFIG:-}" ]; then kubectl get pod,pvc -o name | grep -e -base-; else ls -d "$MUXD_STATE"/sandboxes/demo-base-*; fi
+}
 # --- the daemon is killed in the middle: no artifact, and the next start takes the fork away
 inside 'head -c 60000000 /dev/urandom >large'
 SNAP=$(muxctl sandbox snapshot demo -o json | jq -r '.snapshot.id // .id')
 export_to killed "{\"snapshot\":\"$SNAP\"}" >/dev/null 2>&1 &
-for _ in $(seq 100); do ls "$MUXD_STATE"/sandboxes/demo-base-* >/dev/null 2>&1 && break; sleep 0.05; done
+wait_for 20 forked
 kill -9 "$DAEMON"
 wait $! 2>/dev/null
-ls -d "$MUXD_STATE"/sandboxes/demo-base-* >/dev/null 2>&1 && ok "the daemon was killed while there was a fork" || fail "no fork was there"
+forked >/dev/null && ok "the daemon was killed while there was a fork" || fail "no fork was there"
 start_daemon "$tmp/state" || fail "no daemon again"
-for _ in $(seq 100); do [ "$(muxctl sandbox list -o json | jq '.agents | length')" = 1 ] && break; sleep 0.1; done
+wait_for 10 alone
 equal "behind the next start it has gone" "demo 404" \
 	"$(muxctl sandbox list -o json | jq -r '[.agents[].agent] | join(" ")') $(c -o /dev/null -w '%{http_code}' "$S/killed")"

@@ -9,7 +9,7 @@ import { fileURLToPath } from "node:url";
 const muxd = await import(join(process.argv[2], "dist/index.js"));
 const { Sandbox, CommandExitError, ConnectionLost, RequestTimeout, SandboxExecTimeout, SandboxTransferTimeout } = muxd;
 const here = dirname(fileURLToPath(import.meta.url));
-const { MUXD_STATE: stateDir, TMP_DIR: tmp, AGENT: agent, TOKEN_FILE: tokenFile, URL: url } = process.env;
+const { MUXD_STATE: stateDir, TMP_DIR: tmp, AGENT: agent, TOKEN_FILE: tokenFile, TASK: task, URL: url } = process.env;
 const any = { stateDir, tokenFile: `${tmp}/any`, taskId: "story" };
 const sum = (bytes) => createHash("sha256").update(bytes).digest("hex");
 const sleep = (ms) => new Promise((go) => setTimeout(go, ms));
@@ -288,7 +288,7 @@ async function artifacts(s, proxy) {
   const a = s.artifacts;
   const big = randomBytes(3 << 20);
   const info = await a.put("big", big, { mediaType: "application/x-big" });
-  equal("an artifact", [big.length, sum(big), "application/x-big", "story"], [info.size, info.sha256, info.mediaType, info.task]);
+  equal("an artifact", [big.length, sum(big), "application/x-big", task], [info.size, info.sha256, info.mediaType, info.task]);
   async function* pieces() {
     for (let i = 0; i < 10; i++) yield new Uint8Array(300);
   }
@@ -305,7 +305,7 @@ async function artifacts(s, proxy) {
   await a.take("again", { roundId: r.roundId });
   equal("of its output later", "said\n", await a.get("again", { format: "text" }));
   await raises("one that is not there", muxd.NotFound, () => a.get("nothing"), { status: 404 });
-  await proxy.cut("body=1000000", "GET", "/v1/tasks/story/artifacts/big", 2);
+  await proxy.cut("body=1000000", "GET", `/v1/tasks/${task}/artifacts/big`, 2);
   const cutOff = await Sandbox.create(agent, { socketPath: proxy.path, tokenFile });
   const back = createHash("sha256");
   for await (const piece of await cutOff.artifacts.get("big", { format: "stream" })) back.update(piece);
@@ -316,7 +316,7 @@ async function artifacts(s, proxy) {
 }
 
 async function cuts(proxy) {
-  const s = await Sandbox.create(agent, { socketPath: proxy.path, tokenFile, taskId: "story", retryForMs: 10_000, requestTimeoutMs: 5000 });
+  const s = await Sandbox.create(agent, { socketPath: proxy.path, tokenFile, taskId: task, retryForMs: 10_000, requestTimeoutMs: 5000 });
   const rounds = `/v1/agents/${agent}/rounds`;
   for (const kind of ["before", "answer"]) {
     await proxy.cut(kind, "POST", rounds, 3);
@@ -463,7 +463,7 @@ async function life() {
   await raises("no TLS", muxd.InvalidRequest, () => Sandbox.create(agent, { url: "http://127.0.0.1:1", token }));
 }
 
-const s = await Sandbox.create(agent, { stateDir, tokenFile, taskId: "story", envs: { Y: "two" } });
+const s = await Sandbox.create(agent, { stateDir, tokenFile, taskId: task, envs: { Y: "two" } });
 equal("its version", process.env.VERSION, muxd.VERSION);
 const proxy = new Proxy();
 equal("the proxy", "ready", await proxy.line());

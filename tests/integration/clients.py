@@ -24,7 +24,7 @@ from muxd import (AsyncArtifacts, AsyncRoundEvents, AsyncSandbox, CommandExitExc
 from muxd._net.aio import sleep  # noqa: E402
 
 STATE, TMP, AGENT = os.environ["MUXD_STATE"], os.environ["TMP_DIR"], os.environ["AGENT"]
-TOKEN = os.environ["TOKEN_FILE"]
+TOKEN, TASK = os.environ["TOKEN_FILE"], os.environ["TASK"]
 PROXY = f"{TMP}/proxy-{sys.argv[1]}.sock"
 
 
@@ -289,7 +289,7 @@ class Slow:
 
 async def cuts(proxy):
     """The connection is cut where it hurts; what is safe is done again, once, and the rest is said."""
-    config = ConnectionConfig(socket_path=PROXY, token_file=TOKEN, task_id="story", retry_for=10, request_timeout=5)
+    config = ConnectionConfig(socket_path=PROXY, token_file=TOKEN, task_id=TASK, retry_for=10, request_timeout=5)
     s = await AsyncSandbox.create(AGENT, connection=config)
     rounds = f"/v1/agents/{AGENT}/rounds"
     for kind in ("before", "answer"):
@@ -465,7 +465,7 @@ async def rounds_with_terminals(s):
     await p.resize(PtySize(rows=11, cols=41))
     await p.send_stdin(b"stty size\n")
     seen = b""
-    while b"11 41" not in seen:
+    while b"11 41\r\n$ " not in seen:  # and its prompt: nothing more comes
         seen += await p.read(timeout=20)
     equal("its output from the beginning, and another size", True, b"it is 42" in seen)
     cells = await p.cells()
@@ -560,7 +560,7 @@ async def artifacts(s, proxy):
     a = s.artifacts
     big = os.urandom(3 << 20)
     info = await a.put("big", big, media_type="application/x-big")
-    equal("an artifact", (len(big), hashlib.sha256(big).hexdigest(), "application/x-big", "story"), (info.size, info.sha256, info.media_type, info.task))
+    equal("an artifact", (len(big), hashlib.sha256(big).hexdigest(), "application/x-big", TASK), (info.size, info.sha256, info.media_type, info.task))
     equal("of pieces, and text", (3000, "grüß"), ((await a.put("pieces", (b"x" * 300 for _ in range(10)))).size, await a.get("text", "text") if await a.put("text", "grüß") else ""))
     await raises("a name that is taken", errors.Conflict, lambda: a.put("text", "x", create_only=True), status=412)
     digest = hashlib.sha256()
@@ -577,7 +577,7 @@ async def artifacts(s, proxy):
     equal("of its output later", "said\n", await a.get("again", "text") if await a.take("again", round_id=r.round_id) else "")
     await raises("one that is not there", errors.NotFound, lambda: a.get("nothing"), status=404)
     await raises("another task's", errors.NotFound, lambda: a.list(task="other"), status=404)
-    proxy.cut("body=1000000", "GET", "/v1/tasks/story/artifacts/big", 2)
+    proxy.cut("body=1000000", "GET", f"/v1/tasks/{TASK}/artifacts/big", 2)
     async with await AsyncArtifacts.open(socket_path=PROXY, token_file=TOKEN) as mine:
         equal("cut twice it is whole, and the grant says whose", hashlib.sha256(big).hexdigest(), hashlib.sha256(await mine.get("big")).hexdigest())
         equal("they were cut", 2, proxy.seen())
@@ -637,7 +637,7 @@ def generate_codes():
 
 async def main():
     equal("its version", os.environ["VERSION"], muxd.__version__)
-    async with await AsyncSandbox.create(AGENT, state_dir=STATE, token_file=TOKEN, task_id="story", envs={"Y": "two"}) as s:
+    async with await AsyncSandbox.create(AGENT, state_dir=STATE, token_file=TOKEN, task_id=TASK, envs={"Y": "two"}) as s:
         for part in (commands, streams, background, files, terminals, rounds_with_terminals, events, watches, trees):
             await part(s)
         proxy = Proxy()

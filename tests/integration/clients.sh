@@ -16,23 +16,24 @@ umask 077
 PRINCIPAL=clients
 new_token '*' service terminal,rounds,files,observe,drive,lifecycle >"$tmp/any"
 new_token '*' service rounds,files >"$tmp/weak"
+# A task each, whose artifacts nobody else deletes.
 # told HOW COMMAND...: beside the others; what it said comes when all are done
 declare -A told
 told() {
 	told[$1]=$!
 }
 for how in sync async; do
-	new_token "clients-$how-$$" agent terminal,rounds,files,lifecycle >"$tmp/token-$how"
-	AGENT=clients-$how-$$ TOKEN_FILE=$tmp/token-$how /usr/bin/python3 -W error "$here/tests/integration/clients.py" $how >"$tmp/$how.log" 2>&1 &
+	GRANT_TASK=$how new_token "clients-$how-$$" agent terminal,rounds,files,lifecycle >"$tmp/token-$how"
+	TASK=$how AGENT=clients-$how-$$ TOKEN_FILE=$tmp/token-$how /usr/bin/python3 -W error "$here/tests/integration/clients.py" $how >"$tmp/$how.log" 2>&1 &
 	told $how
 done
 /usr/bin/python3 "$here/tests/integration/clients_hostile.py" "$tmp/hostile.sock" || fail "see above"
 /usr/bin/python3 -W error "$here/tests/integration/clients_canned.py" "$tmp/canned.sock" || fail "see above"
 /usr/bin/python3 "$here/clients/generate.py" --check || fail "see above"
 "$here/clients/typescript/build.sh" >"$tmp/tsc" 2>&1 || { cat "$tmp/tsc"; fail "the TypeScript package is not built"; }
-new_token "clients-typescript-$$" agent terminal,rounds,files,lifecycle >"$tmp/token-typescript"
+GRANT_TASK=typescript new_token "clients-typescript-$$" agent terminal,rounds,files,lifecycle >"$tmp/token-typescript"
 package=$here/build/clients/typescript
-AGENT=clients-typescript-$$ TOKEN_FILE=$tmp/token-typescript node "$here/tests/integration/clients.mjs" "$package" >"$tmp/typescript.log" 2>&1 &
+TASK=typescript AGENT=clients-typescript-$$ TOKEN_FILE=$tmp/token-typescript node "$here/tests/integration/clients.mjs" "$package" >"$tmp/typescript.log" 2>&1 &
 told typescript
 node "$here/tests/integration/clients_canned.mjs" "$package" "$tmp/canned-ts.sock" || fail "see above"
 for n in 1 2; do

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""clients_cluster.py: what the client makes of a cluster that does not do its part. STATE, TMP_DIR, FAKE (the fake API server's
-commands) in the environment."""
+"""clients_cluster.py [late] [forbidden]: what the client makes of a cluster that does not do its part. MUXD_STATE, TMP_DIR and, where no
+part is named, FAKE (the fake API server's commands) in the environment."""
 import json
 import os
 import sys
@@ -27,13 +27,30 @@ def refused(kind, code, agent, **how):
     sys.exit(f"FAILED: no {kind.__name__}")
 
 
-refused(SandboxCreateTimeout, "sandbox_create_timeout", "late", timeout=0.5)
-tell(do="rule", method="POST", path="/pods", times=0, status=500, body=STATUS)
-e = refused(SandboxK8sError, "sandbox_k8s_error", "refused")
-if e.k8s_status != {"code": 500, "reason": "InternalError", "message": "etcd is out of order"}:
-    sys.exit(f"FAILED: the Status is {e.k8s_status}")
-tell(do="unrule")
-tell(do="rule", method="POST", path="/pods", times=0, status=403, body={**STATUS, "reason": "Forbidden", "message": "pods is forbidden", "code": 403})
-e = refused(errors.K8sForbidden, "k8s_forbidden", "forbidden")
-if not isinstance(e, SandboxK8sError) or e.k8s_status != {"code": 403, "reason": "Forbidden", "message": "pods is forbidden"}:
-    sys.exit(f"FAILED: {e!r} {e.k8s_status}")
+def late():
+    refused(SandboxCreateTimeout, "sandbox_create_timeout", "late", timeout=0.5)
+
+
+def out_of_order():
+    tell(do="rule", method="POST", path="/pods", times=0, status=500, body=STATUS)
+    e = refused(SandboxK8sError, "sandbox_k8s_error", "refused")
+    if e.k8s_status != {"code": 500, "reason": "InternalError", "message": "etcd is out of order"}:
+        sys.exit(f"FAILED: the Status is {e.k8s_status}")
+    tell(do="unrule")
+
+
+def forbidden():
+    e = refused(errors.K8sForbidden, "k8s_forbidden", "forbidden")
+    status = e.k8s_status
+    if not isinstance(e, SandboxK8sError) or (status["code"], status["reason"]) != (403, "Forbidden") or "is forbidden" not in status["message"]:
+        sys.exit(f"FAILED: {e!r} {e.k8s_status}")
+
+
+if sys.argv[1:]:  # these alone, against a real cluster
+    for name in sys.argv[1:]:
+        {"late": late, "forbidden": forbidden}[name]()
+else:
+    late()
+    out_of_order()
+    tell(do="rule", method="POST", path="/pods", times=0, status=403, body={**STATUS, "reason": "Forbidden", "message": "pods is forbidden", "code": 403})
+    forbidden()

@@ -7,13 +7,12 @@
 
 chmod 0711 "$tmp"
 PRINCIPAL=sdk
-agent=runtime
 # theirs METHOD PATH [curl arguments]: with the fields of its connector, and the grant as the password of api_url
 theirs() {
 	local method=$1 path=$2
 	shift 2
 	curl -sS -m 30 --cacert "$MUXD_STATE/keys/tls.crt" -X "$method" -u "sdk:$token" --path-as-is -A python-requests/2.32.5 -H 'Accept: */*' \
-		-H 'Accept-Encoding: gzip, deflate' -H 'Connection: keep-alive' -H "X-Sandbox-ID: ${id:-$agent}" -H 'X-Sandbox-Namespace: default' \
+		-H 'Accept-Encoding: gzip, deflate' -H 'Connection: keep-alive' -H "X-Sandbox-ID: ${id:-$agent}" -H "X-Sandbox-Namespace: ${BOX_NAMESPACE:-default}" \
 		-H "X-Sandbox-Port: ${port:-8888}" -H "X-Sandbox-Timeout: ${timeout:-60.0}" "$@" "https://$(ready https)$path"
 }
 execute() { theirs POST /execute -H 'Content-Type: application/json' --data-binary "$(jq -nc --arg c "$1" '{command: $c}')"; }
@@ -35,10 +34,12 @@ refused() {
 
 start_daemon "$tmp/off" || fail "no daemon"
 trap 'stop_daemon; tidy' EXIT
+agent=port
 token=$(new_token $agent agent ports,rounds,files)
 muxctl exec $agent -- true
 equal "it is off: a port like any other" port_unreachable "$(theirs GET /exists/x -H "Authorization: Bearer $token" | jq -r .error.code)"
 stop_daemon
+agent=runtime
 echo 'router: {runtime: true}' >"$tmp/conf.yaml"
 start_daemon "$tmp/state" --config "$tmp/conf.yaml" || fail "no daemon"
 token=$(new_token $agent agent rounds,files)

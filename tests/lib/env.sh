@@ -21,7 +21,7 @@ ready() { jq -r ".$1" "$MUXD_STATE/ready.json"; }
 muxctl() { "$MUXCTL" --state "$MUXD_STATE" "$@"; }
 # new_token AGENT KIND SCOPES [TTL [REASON]]: prints a token
 new_token() {
-	muxctl grant create --agent "$1" --principal "${PRINCIPAL:-tester}" --kind "$2" --scopes "$3" --task story \
+	muxctl grant create --agent "$1" --principal "${PRINCIPAL:-tester}" --kind "$2" --scopes "$3" --task "${GRANT_TASK:-story}" \
 		--ttl "${4:-15m}" --reason "${5:-story $0}" -o json | jq -r .token
 }
 ssh_port() { ready ssh | sed 's/.*://'; }
@@ -44,12 +44,19 @@ api() {
 	curl -sS --cacert "$MUXD_STATE/keys/tls.crt" -X "$2" -H "Authorization: Bearer $1" -H 'Content-Type: application/json' \
 		${4:+--data-binary "$4"} "https://$(ready https)$3"
 }
-# start_daemon STATE [serve arguments]: a daemon of the story's own; sets MUXD_STATE and DAEMON (pid)
+# start_daemon STATE [serve arguments]: a daemon of the story's own; sets MUXD_STATE and DAEMON (pid). Where BOX_CONFIG
+# names a configuration of sandboxes (tests/e2e/k8s/boxes.sh), that lies under what the story's own --config says.
 start_daemon() {
 	MUXD_STATE=$1
 	shift
 	mkdir -p "$MUXD_STATE" && chmod 0711 "$MUXD_STATE"
 	rm -f "$MUXD_STATE/ready.json"
+	if [ -n "${BOX_CONFIG:-}" ]; then
+		STORY_CONFIG=
+		[ "${1:-}" != --config ] || { STORY_CONFIG=$2 && shift 2; }
+		lay_config
+		set -- "$@" --config "$MUXD_STATE/laid.yaml"
+	fi
 	"$BUILD/muxd" serve --state "$MUXD_STATE" --https 127.0.0.1:0 --ssh 127.0.0.1:0 "$@" 2>>"$MUXD_STATE/daemon.log" &
 	DAEMON=$!
 	for _ in $(seq 300); do
@@ -59,6 +66,22 @@ start_daemon() {
 	done
 	tail -n 20 "$MUXD_STATE/daemon.log" >&2
 	return 1
+}
+# The story's configuration over that of its sandboxes, key by key.
+lay_config() {
+	/usr/bin/python3 - "$BOX_CONFIG" "$STORY_CONFIG" >"$MUXD_STATE/laid.yaml" <<-'P' || fail "the configuration cannot be laid together"
+		import sys, yaml
+		def lay(under, over):
+		    both = isinstance(under, dict) and isinstance(over, dict)
+		    return {k: lay(under.get(k), over[k]) if k in over else under[k] for k in under | over} if both else over
+		files = [yaml.safe_load(open(path)) or {} for path in sys.argv[1:] if path]
+		yaml.safe_dump(files[0] if len(files) == 1 else lay(*files), sys.stdout)
+	P
+}
+# The daemon reads the story's configuration again.
+reload_daemon() {
+	[ -z "${BOX_CONFIG:-}" ] || lay_config
+	kill -HUP "$DAEMON"
 }
 # Ends it; what a sanitizer has to say fails the story, from a trap on EXIT too.
 stop_daemon() {
