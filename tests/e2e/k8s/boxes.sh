@@ -70,7 +70,7 @@ boxes() {
 	BOX_CONFIG=$tmp/boxes.yaml BOX_NAMESPACE=$ns
 	export BOX_CONFIG BOX_NAMESPACE
 	cat >"$BOX_CONFIG" <<-Y
-		sandbox: {backend: kubernetes, workspace_size: ${BOX_SIZE:-128MiB}}
+		sandbox: {backend: kubernetes, workspace_size: ${BOX_SIZE:-256MiB}}
 		kubernetes:
 		  kubeconfig: $tmp/kubeconfig
 		  namespace: $ns
