@@ -232,7 +232,7 @@ static const struct grant_public_key *key_find(const struct grant_keyset *keys, 
 	return NULL;
 }
 
-int grant_check_times(const struct grant *g, int64_t now_ns, struct err *e)
+static int check_now(const struct grant *g, int64_t now_ns, struct err *e)
 {
 	if (now_ns >= g->expires_ns)
 		return err_set(e, ERR_TOKEN_EXPIRED, "the grant has expired");
@@ -241,8 +241,8 @@ int grant_check_times(const struct grant *g, int64_t now_ns, struct err *e)
 	return 0;
 }
 
-int grant_verify(const char *token, size_t len, const struct grant_keyset *keys, const char *issuer, int64_t now_ns,
-		 struct grant *out, struct err *e)
+int grant_open(const char *token, size_t len, const struct grant_keyset *keys, struct grant *out,
+	       struct grant_public_key *out_key, struct err *e)
 {
 	const struct grant_public_key *key;
 	struct grant g;
@@ -261,14 +261,31 @@ int grant_verify(const char *token, size_t len, const struct grant_keyset *keys,
 		rc = err_set(e, rc == ERR_NOMEM ? rc : ERR_TOKEN_MALFORMED, "the token's claims are not well formed");
 		goto out;
 	}
-	if (strcmp(g.issuer, issuer) != 0)
-		rc = err_set(e, ERR_TOKEN_FORGED, "the token was issued by another daemon");
-	else
-		rc = grant_check_times(&g, now_ns, e);
-	if (rc == 0 || rc == ERR_TOKEN_EXPIRED || rc == ERR_TOKEN_NOT_YET)
-		*out = g;
+	*out = g;
+	*out_key = *key;
 out:
 	jws_finish(&j);
+	return rc;
+}
+
+int grant_hold(const struct grant *g, const char *issuer, int64_t now_ns, struct err *e)
+{
+	if (strcmp(g->issuer, issuer) != 0)
+		return err_set(e, ERR_TOKEN_FORGED, "the token was issued by another daemon");
+	return check_now(g, now_ns, e);
+}
+
+int grant_verify(const char *token, size_t len, const struct grant_keyset *keys, const char *issuer, int64_t now_ns,
+		 struct grant *out, struct err *e)
+{
+	struct grant_public_key key;
+	struct grant g;
+	int rc = grant_open(token, len, keys, &g, &key, e);
+
+	if (rc == 0)
+		rc = grant_hold(&g, issuer, now_ns, e);
+	if (rc == 0 || rc == ERR_TOKEN_EXPIRED || rc == ERR_TOKEN_NOT_YET)
+		*out = g;
 	return rc;
 }
 

@@ -82,8 +82,10 @@ void grant_token_free(char *token);
  */
 int grant_verify(const char *token, size_t len, const struct grant_keyset *keys, const char *issuer, int64_t now_ns,
 		 struct grant *out, struct err *e);
-/* Its times alone: ERR_TOKEN_EXPIRED, _NOT_YET. */
-int grant_check_times(const struct grant *g, int64_t now_ns, struct err *e);
+/* Its two halves: signature and form, once for a token and a key; issuer and times, each time. */
+int grant_open(const char *token, size_t len, const struct grant_keyset *keys, struct grant *out,
+	       struct grant_public_key *out_key, struct err *e);
+int grant_hold(const struct grant *g, const char *issuer, int64_t now_ns, struct err *e);
 /* The part of a grant that is kept with whatever goes on under it. */
 struct grant_line grant_line(const struct grant *g);
 /* Does the right to `wide` (an agent of a grant) reach `name`, a target or itself such a pattern? */

@@ -107,7 +107,12 @@ void life_set_conf(struct life *l, const struct conf *c);
 void life_begin(struct life *l);
 struct sandbox_provider *life_provider(struct life *l); /* life's */
 /* The snapshot that is current for what is opened in its sandbox now; "" where there is none. */
-void life_current(struct life *l, const char *agent, char out[ID_STR_LEN]);
+struct life_current {
+	char snapshot[ID_STR_LEN];
+	uint64_t changes; /* store_changes() when it was read; 0: nobody did */
+};
+/* *c is of an earlier call for the same agent, or zeros: the database is read only when it has changed since. */
+void life_current(struct life *l, const char *agent, struct life_current *c);
 
 /*
  * Calls. Everything is answered once, from the loop; result is the answer's, borrowed. Concurrent calls that want

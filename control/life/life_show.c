@@ -143,16 +143,21 @@ int life_snapshots(struct life *l, const char *agent, json_t **out, struct err *
 	return *out ? 0 : err_set(e, ERR_NOMEM, "no memory for the answer");
 }
 
-void life_current(struct life *l, const char *agent, char out[ID_STR_LEN])
+void life_current(struct life *l, const char *agent, struct life_current *c)
 {
 	struct question q = {.life = l, .agent = agent};
 	struct life_agent *a = life_known(l, agent);
+	uint64_t changes = store_changes(l->store);
 
-	out[0] = '\0';
+	if (!a && c->changes == changes)
+		return;
+	*c = (struct life_current){0};
 	if (a)
 		q.row = a->row;
 	else if (target_is_pod(agent) || store_read(l->store, read_row, &q, NULL))
 		return;
+	else
+		c->changes = changes;
 	if (q.row.generation && !id_is_nil(&q.row.snapshot))
-		id_format(&q.row.snapshot, out);
+		id_format(&q.row.snapshot, c->snapshot);
 }

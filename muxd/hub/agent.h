@@ -8,6 +8,7 @@
 #ifndef MUXD_HUB_AGENT_H
 #define MUXD_HUB_AGENT_H
 
+#include "control/life/life.h"
 #include "control/sandbox.h"
 #include "muxd/hub/clear.h"
 #include "muxd/hub/session_state.h"
@@ -52,6 +53,7 @@ struct agent {
 	bool cut;                /* broke the protocol: this incarnation is not spoken to again */
 	struct agent_ask *ask;   /* the provider works on it */
 	struct agent_want *want; /* lifecycle was told that somebody waits for it */
+	struct life_current current;
 };
 
 #define AGENT_RETRY_MIN_MS 50

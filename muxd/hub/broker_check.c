@@ -58,7 +58,7 @@ void broker_audit_refused(struct hub *h, const struct origin *from, const char *
 /* Whose token it is: *out is filled wherever its signature is good, also when it has ended or was revoked. */
 static int identify(struct hub *h, const char *token, size_t len, struct grant *out, struct err *e)
 {
-	int rc = grant_verify(token, len, &h->keyset, h->p.instance, hub_now_wall(h), out, e);
+	int rc = grants_known_verify(&h->known, token, len, &h->keyset, h->p.instance, hub_now_wall(h), out, e);
 	struct grant_news news = hub_grant_news(h);
 	struct grant_line line = grant_line(out);
 

@@ -17,6 +17,7 @@
 #include "muxd/hub/session_state.h"
 #include "muxd/hub/setup.h"
 #include "muxd/hub/shells.h"
+#include "policy/grant_known.h"
 #include "policy/id_times.h"
 #include "policy/time_floor.h"
 
@@ -29,6 +30,7 @@ struct hub {
 	struct journal *journal;
 	struct grant_public_key *keys;
 	struct grant_keyset keyset;
+	struct grants_known known;
 	struct id_times *revoked, *renewed;   /* grants (policy/grant_kin.h) */
 	struct renewed_token *renewed_tokens; /* of what was renewed since the start: what goes on asks with them */
 	struct failures *failures, *verdicts;

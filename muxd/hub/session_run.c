@@ -98,8 +98,10 @@ int session_create(struct agent *a, const struct request *rq, enum session_kind 
 	s->door = rq->door;
 	memcpy(s->peer, rq->peer, sizeof(s->peer));
 	memcpy(s->snapshot_id, a->info.snapshot_id, sizeof(s->snapshot_id));
-	if (s->hub->p.life) /* one may have been taken since the stream was asked for */
-		life_current(s->hub->p.life, a->name, s->snapshot_id);
+	if (s->hub->p.life) { /* one may have been taken since the stream was asked for */
+		life_current(s->hub->p.life, a->name, &a->current);
+		memcpy(s->snapshot_id, a->current.snapshot, sizeof(s->snapshot_id));
+	}
 	s->channel = ++a->next_channel;
 	s->opened_wall_ns = hub_now_wall(s->hub);
 	s->opened_boot_ns = clock_boot_ns();

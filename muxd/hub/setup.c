@@ -276,6 +276,7 @@ void hub_destroy(struct hub *h)
 	id_times_destroy(h->renewed);
 	grants_forget_tokens(h, INT64_MAX);
 	conf_destroy(h->conf);
+	grants_known_finish(&h->known);
 	free(h->keys);
 	free(h);
 }

@@ -2,9 +2,9 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "policy/grant_known.h"
 #include "policy/id_times.h"
 #include "policy/time_floor.h"
-#include "recorder/chain/digest.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -12,14 +12,6 @@
 #include <string.h>
 
 #define KEYS_MAX  64
-#define KNOWN_MAX 16
-
-/* A token whose signature was good: who reads on and on shows it with each page. */
-struct known {
-	uint8_t digest[DIGEST_LEN];
-	struct grant grant;
-	uint64_t used; /* 0: free */
-};
 
 struct auth {
 	pthread_mutex_t lock;
@@ -27,8 +19,7 @@ struct auth {
 	struct grant_keyset keys;
 	struct id_times *revoked;
 	struct time_floor floor;
-	struct known known[KNOWN_MAX]; /* under the keys as they are */
-	uint64_t uses;
+	struct grants_known known;
 };
 
 int auth_create(const char *instance, int64_t floor_ns, struct auth **out)
@@ -50,6 +41,7 @@ void auth_destroy(struct auth *a)
 	if (!a)
 		return;
 	id_times_destroy(a->revoked);
+	grants_known_finish(&a->known);
 	free(a->keys.keys);
 	pthread_mutex_destroy(&a->lock);
 	free(a);
@@ -96,7 +88,6 @@ int auth_set_keys(struct auth *a, const json_t *keys, struct err *e)
 	pthread_mutex_lock(&a->lock);
 	free(a->keys.keys);
 	a->keys = (struct grant_keyset){.keys = list, .n = n};
-	memset(a->known, 0, sizeof(a->known));
 	pthread_mutex_unlock(&a->lock);
 	return 0;
 }
@@ -120,49 +111,12 @@ int auth_revoke(struct auth *a, const json_t *revocation, struct err *e)
 	return rc ? err_set(e, rc, "a revocation could not be kept") : 0;
 }
 
-/* The one of that digest; else the one that was not used for the longest time, which is free then. */
-static struct known *known_find(struct auth *a, const uint8_t digest[DIGEST_LEN])
-{
-	struct known *oldest = &a->known[0];
-
-	for (size_t i = 0; i < KNOWN_MAX; i++) {
-		if (a->known[i].used && memcmp(a->known[i].digest, digest, DIGEST_LEN) == 0)
-			return &a->known[i];
-		if (a->known[i].used < oldest->used)
-			oldest = &a->known[i];
-	}
-	oldest->used = 0;
-	return oldest;
-}
-
-/* A signature is looked at once; times each time. */
-static int verify_once(struct auth *a, const char *token, int64_t now, struct grant *out, struct err *e)
-{
-	uint8_t digest[DIGEST_LEN];
-	struct digest d;
-	struct known *k;
-	int rc;
-
-	digest_init(&d);
-	digest_update(&d, token, strlen(token));
-	digest_peek(&d, digest);
-	k = known_find(a, digest);
-	rc = k->used ? grant_check_times(&k->grant, now, e)
-		     : grant_verify(token, strlen(token), &a->keys, a->instance, now, &k->grant, e);
-	if (rc == 0) {
-		memcpy(k->digest, digest, DIGEST_LEN);
-		k->used = ++a->uses;
-	}
-	*out = k->grant;
-	return rc;
-}
-
 int auth_verify(struct auth *a, const char *token, struct grant *out, struct err *e)
 {
 	struct grant g;
 	pthread_mutex_lock(&a->lock);
 	int64_t now = time_floor_now(&a->floor, clock_wall_ns(), clock_boot_ns());
-	int rc = verify_once(a, token, now, &g, e);
+	int rc = grants_known_verify(&a->known, token, strlen(token), &a->keys, a->instance, now, &g, e);
 	struct grant_line line = rc == 0 ? grant_line(&g) : (struct grant_line){0};
 	if (rc == 0 && grant_line_revoked(&line, &(struct grant_news){.revoked = a->revoked}))
 		rc = err_set(e, ERR_TOKEN_REVOKED, "the grant was revoked");

@@ -2,6 +2,7 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "policy/grant.h"
+#include "policy/grant_known.h"
 #include "policy/jws.h"
 #include "policy/reason.h"
 
@@ -185,6 +186,96 @@ static void every_key_of_the_set_verifies(void **state)
 	assert_int_equal(grant_sign(&g, two[0].kid, seed, &token, NULL), 0);
 	assert_int_equal(grant_verify(token, strlen(token), &keys, ISSUER, NOW, &back, NULL), 0);
 	grant_token_free(token);
+}
+
+/* What is remembered of a token must answer as the token does: whatever changed since. */
+static void a_known_token_is_asked_for_what_may_have_changed(void **state)
+{
+	const struct fixture *f = *state;
+	struct grants_known known = {0};
+	struct grant g = example(), back;
+	struct grant_public_key other, same_kid = f->key;
+	struct grant_keyset none = {0}, others = {&other, 1}, swapped = {&same_kid, 1};
+	uint8_t seed[GRANT_KEY_LEN];
+	char *token = NULL;
+	size_t len;
+
+	assert_int_equal(grant_key_create(seed, &other), 0);
+	memcpy(same_kid.key, other.key, sizeof same_kid.key);
+	assert_int_equal(grant_sign(&g, f->key.kid, f->seed, &token, NULL), 0);
+	len = strlen(token);
+	for (int i = 0; i < 2; i++) { /* the second time from memory */
+		memset(&back, 0, sizeof back);
+		assert_int_equal(grants_known_verify(&known, token, len, &f->keys, ISSUER, NOW, &back, NULL), 0);
+		assert_memory_equal(&back.id, &g.id, sizeof g.id);
+		assert_string_equal(back.reason, g.reason);
+	}
+	assert_int_equal(grants_known_verify(&known, token, len, &f->keys, ISSUER, NOW - 1, &back, NULL),
+			 ERR_TOKEN_NOT_YET);
+	assert_int_equal(grants_known_verify(&known, token, len, &f->keys, ISSUER, g.expires_ns, &back, NULL),
+			 ERR_TOKEN_EXPIRED);
+	assert_int_equal(grants_known_verify(&known, token, len, &f->keys, "another", NOW, &back, NULL),
+			 ERR_TOKEN_FORGED);
+	assert_int_equal(grants_known_verify(&known, token, len, &none, ISSUER, NOW, &back, NULL), ERR_TOKEN_FORGED);
+	assert_int_equal(grants_known_verify(&known, token, len, &others, ISSUER, NOW, &back, NULL), ERR_TOKEN_FORGED);
+	assert_int_equal(grants_known_verify(&known, token, len, &swapped, ISSUER, NOW, &back, NULL), ERR_TOKEN_FORGED);
+	assert_int_equal(grants_known_verify(&known, token, len, &f->keys, ISSUER, NOW, &back, NULL), 0);
+	grants_known_finish(&known);
+	grant_token_free(token);
+}
+
+static void nothing_is_remembered_of_a_token_that_is_not_good(void **state)
+{
+	const struct fixture *f = *state;
+	struct grants_known known = {0};
+	struct grant g = example(), back = {0};
+	char *token = NULL;
+	size_t len;
+
+	assert_int_equal(grant_sign(&g, f->key.kid, f->seed, &token, NULL), 0);
+	len = strlen(token);
+	assert_int_equal(grants_known_verify(&known, token, len, &f->keys, ISSUER, NOW, &back, NULL), 0);
+	memset(&back, 0, sizeof back);
+	for (size_t i = 0; i < len; i++) {
+		char was = token[i];
+
+		token[i] = was == 'A' ? 'B' : 'A';
+		for (int again = 0; again < 2; again++) {
+			int rc = grants_known_verify(&known, token, len, &f->keys, ISSUER, NOW, &back, NULL);
+
+			assert_true(rc == ERR_TOKEN_MALFORMED || rc == ERR_TOKEN_FORGED || was == token[i]);
+			rc = grants_known_verify(&known, token, i, &f->keys, ISSUER, NOW, &back, NULL);
+			assert_int_equal(rc, ERR_TOKEN_MALFORMED);
+		}
+		token[i] = was;
+	}
+	assert_true(id_is_nil(&back.id));
+	grants_known_finish(&known);
+	grant_token_free(token);
+}
+
+/* More tokens than there are places: each is good all the same. */
+static void a_place_is_taken_by_the_next_good_token(void **state)
+{
+	const struct fixture *f = *state;
+	struct grants_known known = {0};
+	char *tokens[2 * GRANT_KNOWN_MAX];
+	struct grant made[2 * GRANT_KNOWN_MAX], back;
+
+	for (int i = 0; i < 2 * GRANT_KNOWN_MAX; i++) {
+		made[i] = example();
+		assert_int_equal(grant_sign(&made[i], f->key.kid, f->seed, &tokens[i], NULL), 0);
+	}
+	for (int i = 0; i < 4 * GRANT_KNOWN_MAX; i++) {
+		int k = i % (2 * GRANT_KNOWN_MAX);
+
+		assert_int_equal(
+		    grants_known_verify(&known, tokens[k], strlen(tokens[k]), &f->keys, ISSUER, NOW, &back, NULL), 0);
+		assert_true(id_equal(&back.id, &made[k].id));
+	}
+	for (int i = 0; i < 2 * GRANT_KNOWN_MAX; i++)
+		grant_token_free(tokens[i]);
+	grants_known_finish(&known);
 }
 
 /* A token with any header and payload, signed with the right key: what a buggy or hostile signer could make. */
@@ -551,6 +642,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test_setup_teardown(a_signed_grant_comes_back_whole, setup, teardown),
 	    cmocka_unit_test_setup_teardown(it_holds_from_its_beginning_until_its_end, setup, teardown),
+	    cmocka_unit_test_setup_teardown(a_known_token_is_asked_for_what_may_have_changed, setup, teardown),
+	    cmocka_unit_test_setup_teardown(nothing_is_remembered_of_a_token_that_is_not_good, setup, teardown),
+	    cmocka_unit_test_setup_teardown(a_place_is_taken_by_the_next_good_token, setup, teardown),
 	    cmocka_unit_test_setup_teardown(no_byte_of_a_token_can_be_changed, setup, teardown),
 	    cmocka_unit_test_setup_teardown(trailing_bytes_and_over_long_tokens_are_refused, setup, teardown),
 	    cmocka_unit_test_setup_teardown(another_daemons_token_is_forged, setup, teardown),

@@ -1,0 +1,30 @@
+/*
+ * grant_known.h - grants whose signature was looked at before.
+ *
+ * A client sends the same token with each call, and an Ed25519 signature costs more than all else that a call needs.
+ * What is remembered is the claims of tokens whose signature was good, by the token's SHA-256; no token. What may
+ * change meanwhile is asked again each time: the key, the issuer, the times; revocation is the caller's next question,
+ * as of grant_verify().
+ *
+ * A value of its owner's, zeros to begin with; one thread at a time. GRANT_KNOWN_MAX tokens at most, each in the place
+ * that its digest gives it; only who has a good token can take the place of another.
+ */
+#ifndef POLICY_GRANT_KNOWN_H
+#define POLICY_GRANT_KNOWN_H
+
+#include "policy/grant.h"
+
+#define GRANT_KNOWN_MAX 128
+
+struct grant_known_one;
+struct grants_known {
+	struct grant_known_one *places[GRANT_KNOWN_MAX];
+};
+
+/* As grant_verify(), with the same answers. */
+int grants_known_verify(struct grants_known *known, const char *token, size_t len, const struct grant_keyset *keys,
+			const char *issuer, int64_t now_ns, struct grant *out, struct err *e);
+/* Frees what is remembered. */
+void grants_known_finish(struct grants_known *known);
+
+#endif
