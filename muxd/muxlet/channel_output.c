@@ -202,12 +202,23 @@ static bool by_threads(const struct output *o)
 	return !o->channel->pty && o->channel->m->pipes.threads;
 }
 
-/* A pipe without bytes and without a writer is known as such without a read. */
+/*
+ * A pipe without bytes and without a writer is known as such without a read. The kernel looks at bytes first and at
+ * writers then: a writer that wrote its last and closed in between leaves bytes behind an answer that tells of none. A
+ * second look, when no writer is left, cannot be wrong.
+ */
+static bool pipe_is_over(const struct output *o)
+{
+	struct pollfd p = {.fd = o->src.fd, .events = POLLIN};
+
+	return poll(&p, 1, 0) > 0 && !(p.revents & POLLIN) && p.revents & (POLLHUP | POLLERR);
+}
+
 static void look_at_pipe(struct output *o, uint32_t events)
 {
 	if (events & EPOLLIN)
 		ask_threads(o);
-	else if (events & (EPOLLHUP | EPOLLERR))
+	else if (events & (EPOLLHUP | EPOLLERR) && pipe_is_over(o))
 		output_close(o);
 }
 

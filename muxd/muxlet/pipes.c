@@ -129,8 +129,8 @@ static void job_put(struct pipes *p, struct pipe_job *j)
 {
 	(void)pthread_mutex_lock(&p->lock);
 	STAILQ_INSERT_TAIL(&p->todo[j->lane], j, entry);
-	(void)pthread_cond_signal(&p->asked);
 	(void)pthread_mutex_unlock(&p->lock);
+	(void)pthread_cond_signal(&p->asked); /* without the lock, for which the thread would wait at once */
 }
 
 static void job_keep(struct pipes *p, struct pipe_job *j)

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #define ASIDE_MAX 1000
@@ -35,21 +36,34 @@ int file_read_at(int fd, void *p, size_t n, uint64_t pos, const char *path, stru
 	return 0;
 }
 
-int file_write_at(int fd, const void *p, size_t n, uint64_t pos, const char *path, struct err *e)
+int file_write_pieces_at(int fd, struct iovec *pieces, int n, uint64_t pos, const char *path, struct err *e)
 {
-	const uint8_t *at = p;
-
 	while (n) {
-		ssize_t put = pwrite(fd, at, n, (off_t)pos);
-		if (put < 0 && errno == EINTR)
-			continue;
-		if (put <= 0)
-			return err_sys(e, put < 0 ? errno : ENOSPC, "cannot write %s", path);
-		at += put;
-		n -= (size_t)put;
+		ssize_t put = 0;
+
+		if (pieces->iov_len) {
+			put = pwritev(fd, pieces, n, (off_t)pos);
+			if (put < 0 && errno == EINTR)
+				continue;
+			if (put <= 0)
+				return err_sys(e, put < 0 ? errno : ENOSPC, "cannot write %s", path);
+		}
 		pos += (uint64_t)put;
+		for (; n && (size_t)put >= pieces->iov_len; n--)
+			put -= (ssize_t)(pieces++)->iov_len;
+		if (n) {
+			pieces->iov_base = (uint8_t *)pieces->iov_base + put;
+			pieces->iov_len -= (size_t)put;
+		}
 	}
 	return 0;
+}
+
+int file_write_at(int fd, const void *p, size_t n, uint64_t pos, const char *path, struct err *e)
+{
+	struct iovec all = {(void *)(uintptr_t)p, n};
+
+	return file_write_pieces_at(fd, &all, 1, pos, path, e);
 }
 
 static const char *kind_of(mode_t mode)

@@ -11,12 +11,15 @@
 #include <stdint.h>
 
 struct err;
+struct iovec;
 
 #define FILE_PATH_MAX 4096
 
 /* ERR_EOF when the file is shorter (quietly: *e is filled, but it is often no error). */
 int file_read_at(int fd, void *p, size_t n, uint64_t pos, const char *path, struct err *e);
 int file_write_at(int fd, const void *p, size_t n, uint64_t pos, const char *path, struct err *e);
+/* The same of n pieces, one after the other in the file; what stands in `pieces` is used up. */
+int file_write_pieces_at(int fd, struct iovec *pieces, int n, uint64_t pos, const char *path, struct err *e);
 /* SHA-256 of its first `size` bytes; out: 32 bytes. */
 int file_digest(int fd, const char *path, uint64_t size, uint8_t out[32]);
 int file_size(int fd, const char *path, uint64_t *out, struct err *e); /* ERR_NOT_A_FILE */

@@ -24,13 +24,9 @@ static void take_texts(struct part *p, const json_t *o)
 	take_text(o, "boot_id", p->boot_id, sizeof(p->boot_id));
 }
 
-void part_describe(struct part *p, const char *open, size_t n)
+void part_describe(struct part *p, const json_t *open)
 {
-	json_t *o = NULL;
-
-	if (json_parse(open, n, RING_RECORD_MAX, &o, NULL) == 0)
-		take_texts(p, o);
-	json_decref(o);
+	take_texts(p, open);
 }
 
 static json_t *texts_json(const struct part *p)

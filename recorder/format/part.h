@@ -26,7 +26,7 @@ struct part {
 };
 
 /* What an OPEN says of the session, into the part's texts. */
-void part_describe(struct part *p, const char *open, size_t n);
+void part_describe(struct part *p, const json_t *open);
 /* An OPEN made of the part, for one that is lost: JSON, to be freed. NULL: no memory. */
 char *part_open(const struct part *p);
 /* The payload of the entry; NULL: no memory. And back: ERR_CORRUPT. */

@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #define STATE_VERSION 1
@@ -87,12 +88,19 @@ static int blocks_open_file(struct blocks *b, const char *path, int flags, struc
 	return open_file_use(b->files, &b->file, b->path, flags, e);
 }
 
-static int write_at(struct blocks *b, const void *p, size_t n, uint64_t pos, struct err *e)
+static int write_pieces(struct blocks *b, struct iovec *pieces, int n, uint64_t pos, struct err *e)
 {
 	int rc = open_file_use(b->files, &b->file, b->path, 0, e);
 
 	b->file.unsynced = true;
-	return rc ? rc : file_write_at(b->file.fd, p, n, pos, b->path, e);
+	return rc ? rc : file_write_pieces_at(b->file.fd, pieces, n, pos, b->path, e);
+}
+
+static int write_at(struct blocks *b, const void *p, size_t n, uint64_t pos, struct err *e)
+{
+	struct iovec all = {(void *)(uintptr_t)p, n};
+
+	return write_pieces(b, &all, 1, pos, e);
 }
 
 int blocks_put(struct blocks *b, const void *p, size_t n, struct err *e)
@@ -258,11 +266,9 @@ int blocks_write(struct blocks *b, struct block_header *h, const void *raw, size
 		return rc;
 	block_header_encode(h, head);
 	digest_link(b->hash, head, sizeof head, stored, h->stored_len, en.hash);
-	rc = write_at(b, head, sizeof head, b->pos, e);
-	if (!rc)
-		rc = write_at(b, stored, h->stored_len, b->pos + BLOCK_HEADER, e);
-	if (!rc)
-		rc = write_at(b, en.hash, DIGEST_LEN, b->pos + BLOCK_HEADER + h->stored_len, e);
+	rc = write_pieces(
+	    b, (struct iovec[]){{head, sizeof head}, {(void *)(uintptr_t)stored, h->stored_len}, {en.hash, DIGEST_LEN}},
+	    3, b->pos, e);
 	en.header = *h;
 	if (!rc && h->type != BLOCK_INDEX)
 		rc = add_entry(b, &en, e);

@@ -51,41 +51,38 @@ static int day_of(int64_t wall_ns, char out[11])
 	return 0;
 }
 
-/* wall_ns of the OPEN; a record that does not say counts from 1970, which is plain to see. */
-static int64_t open_wall(const struct ring_record *open)
-{
-	json_t *o = NULL;
-	int64_t wall = 0;
-
-	if (json_parse(open->payload, open->len, RING_RECORD_MAX, &o, NULL))
-		return 0;
-	if (json_opt_int(o, "wall_ns", 0, INT64_MAX, &wall, NULL))
-		wall = 0;
-	json_decref(o);
-	return wall;
-}
-
-static void builder_describe(struct builder *b, const struct trunc_rule *rule, const struct ring_record *open)
+static void builder_describe(struct builder *b, const struct trunc_rule *rule, const struct ring_record *open,
+			     const json_t *o)
 {
 	b->about = (struct part){.session = b->session,
 				 .open_lsn = open->seq,
 				 .open_ns = open->boot_ns,
 				 .open_wall_ns = b->wall_ns,
 				 .rule = *rule};
-	part_describe(&b->about, (const char *)open->payload, open->len);
+	part_describe(&b->about, o);
 }
 
-static void open_size(struct builder *b, const struct ring_record *open)
+/* NULL: it cannot be read. */
+static json_t *open_json(const struct ring_record *open)
 {
 	json_t *o = NULL;
-	int64_t cols = 0, rows = 0;
 
-	if (json_parse(open->payload, open->len, RING_RECORD_MAX, &o, NULL))
-		return;
-	if (json_opt_int(o, "cols", 0, UINT16_MAX, &cols, NULL) == 0)
+	return json_parse(open->payload, open->len, RING_RECORD_MAX, &o, NULL) ? NULL : o;
+}
+
+/* One that does not say when it was counts from 1970, which is plain to see. */
+static void take_open(struct builder *b, const struct trunc_rule *rule, const struct ring_record *open)
+{
+	int64_t wall = 0, cols = 0, rows = 0;
+	json_t *o = open_json(open);
+
+	if (o && json_opt_int(o, "wall_ns", 0, INT64_MAX, &wall, NULL) == 0)
+		b->wall_ns = wall;
+	if (o && json_opt_int(o, "cols", 0, UINT16_MAX, &cols, NULL) == 0)
 		b->blocks.cols = (uint16_t)cols;
-	if (json_opt_int(o, "rows", 0, UINT16_MAX, &rows, NULL) == 0)
+	if (o && json_opt_int(o, "rows", 0, UINT16_MAX, &rows, NULL) == 0)
 		b->blocks.rows = (uint16_t)rows;
+	builder_describe(b, rule, open, o);
 	json_decref(o);
 }
 
@@ -177,9 +174,7 @@ int builder_create(const struct builder_options *o, const struct ring_record *op
 	rc = builder_prepare(o, &open->session, &b, e);
 	if (rc)
 		return rc;
-	b->wall_ns = open_wall(open);
-	builder_describe(b, &o->rule, open);
-	open_size(b, open);
+	take_open(b, &o->rule, open);
 	rc = check_not_sealed(b, e);
 	if (!rc && trunc_create(&o->rule, emit, b, &b->trunc))
 		rc = err_set(e, ERR_NOMEM, "no memory to build a recording");
@@ -404,10 +399,11 @@ static int restore(struct builder *b, const uint8_t *p, size_t n, struct err *e)
 		b->wall_ns = h.wall_ns;
 		b->ended = get_u32(p + 4) != 0;
 		b->seq = get_u64(p + 8);
-		builder_describe(
-		    b, &h.rule,
-		    &(struct ring_record){
-			.seq = h.open_seq, .boot_ns = h.open_ns, .payload = h.open, .len = (uint32_t)h.open_len});
+		struct ring_record open = {
+		    .seq = h.open_seq, .boot_ns = h.open_ns, .payload = h.open, .len = (uint32_t)h.open_len};
+		json_t *o = open_json(&open);
+		builder_describe(b, &h.rule, &open, o);
+		json_decref(o);
 		rc = trunc_create(&h.rule, emit, b, &b->trunc);
 	}
 	buf_finish(&header);
@@ -505,44 +501,37 @@ static int write_footer(struct builder *b, const struct signer *s, const struct 
 	memcpy(f.kid, signer_public(s)->kid, sizeof f.kid);
 	format_footer_encode(&f, out);
 	rc = signer_sign(s, FORMAT_PURPOSE, out, FORMAT_SIGNED, out + FORMAT_SIGNED, e);
-	if (!rc)
-		rc = blocks_put(k, out, FORMAT_FOOTER, e);
-	return rc ? rc : blocks_sync(k, e);
+	return rc ? rc : blocks_put(k, out, FORMAT_FOOTER, e);
 }
 
-static int move(struct builder *b, char day[11], struct err *e)
+static int make_sealed(const struct builder *b, const char *folder, struct err *e)
 {
-	char folder[FILE_PATH_MAX], file[FILE_PATH_MAX], above[FILE_PATH_MAX];
-	int rc = sealed_path(b, folder, file, day, e);
+	char above[FILE_PATH_MAX];
+	int rc = file_path(above, e, "%s/sealed", b->dir);
 
-	if (!rc)
-		rc = file_path(above, e, "%s/sealed", b->dir);
 	if (!rc)
 		rc = file_make_folder(above, e);
-	if (!rc)
-		rc = file_make_folder(folder, e);
-	if (rc)
-		return rc;
-	if (renameat2(AT_FDCWD, b->blocks.path, AT_FDCWD, file, RENAME_NOREPLACE) != 0) {
-		if (errno != EINVAL && errno != ENOSYS)
-			return errno == EEXIST ? err_set(e, ERR_CONFLICT, "%s is sealed already", file)
-					       : err_sys(e, errno, "cannot move %s to %s", b->blocks.path, file);
-		/* A file system without it: one recorder holds the folder, so nobody comes between. */
-		rc = check_not_sealed(b, e);
-		if (!rc && rename(b->blocks.path, file) != 0)
-			rc = err_sys(e, errno, "cannot move %s to %s", b->blocks.path, file);
-		if (rc)
-			return rc;
-	}
-	b->sealed = true;
-	rc = file_sync_folder(folder, e);
-	if (!rc)
-		rc = file_path(above, e, "%s/open", b->dir);
-	return rc ? rc : file_sync_folder(above, e);
+	return rc ? rc : file_make_folder(folder, e);
 }
 
-int builder_seal(struct builder *b, const struct signer *s, const struct chain_head *head, struct chain_seal *out,
-		 struct err *e)
+static int rename_to(struct builder *b, const char *file, struct err *e)
+{
+	int rc;
+
+	if (renameat2(AT_FDCWD, b->blocks.path, AT_FDCWD, file, RENAME_NOREPLACE) == 0)
+		return 0;
+	if (errno != EINVAL && errno != ENOSYS)
+		return errno == EEXIST ? err_set(e, ERR_CONFLICT, "%s is sealed already", file)
+				       : err_sys(e, errno, "cannot move %s to %s", b->blocks.path, file);
+	/* A file system without it: one recorder holds the folder, so nobody comes between. */
+	rc = check_not_sealed(b, e);
+	if (!rc && rename(b->blocks.path, file) != 0)
+		rc = err_sys(e, errno, "cannot move %s to %s", b->blocks.path, file);
+	return rc;
+}
+
+int builder_close(struct builder *b, const struct signer *s, const struct chain_head *head, struct chain_seal *out,
+		  struct err *e)
 {
 	struct chain_seal seal = {.session = b->session};
 	uint8_t footer[FORMAT_FOOTER];
@@ -552,6 +541,9 @@ int builder_seal(struct builder *b, const struct signer *s, const struct chain_h
 	if (b->failed || b->sealed)
 		return err_set(e, ERR_BAD_STATE, "the recording is %s", b->sealed ? "sealed" : "not writable any more");
 	b->failed = true; /* until all of it is done: half a seal is begun anew */
+	rc = day_of(b->wall_ns, seal.day);
+	if (rc)
+		return err_set(e, rc, "the OPEN record has an impossible wall time");
 	rc = trunc_flush(b->trunc, e);
 	if (!rc)
 		rc = blocks_end(&b->blocks, e);
@@ -560,8 +552,6 @@ int builder_seal(struct builder *b, const struct signer *s, const struct chain_h
 		rc = write_index(b, e);
 	if (!rc)
 		rc = write_footer(b, s, head, index_pos, footer, e);
-	if (!rc)
-		rc = move(b, seal.day, e);
 	if (rc)
 		return rc;
 	seal.journal_seq = b->seq;
@@ -569,6 +559,51 @@ int builder_seal(struct builder *b, const struct signer *s, const struct chain_h
 	format_leaf(b->salt, footer, seal.leaf);
 	*out = seal;
 	return 0;
+}
+
+int builder_sync(struct builder *b, struct err *e)
+{
+	return blocks_sync(&b->blocks, e);
+}
+
+int builder_move(struct builder *b, struct err *e)
+{
+	char folder[FILE_PATH_MAX], file[FILE_PATH_MAX], day[11];
+	int rc = sealed_path(b, folder, file, day, e);
+
+	if (!rc && access(folder, F_OK) != 0)
+		rc = make_sealed(b, folder, e);
+	if (!rc)
+		rc = rename_to(b, file, e);
+	b->sealed = rc == 0;
+	return rc;
+}
+
+int builder_moved(const char *dir, const char *day, struct err *e)
+{
+	char folder[FILE_PATH_MAX];
+	int rc = day ? file_path(folder, e, "%s/sealed/%s", dir, day) : file_path(folder, e, "%s/open", dir);
+
+	return rc ? rc : file_sync_folder(folder, e);
+}
+
+int builder_seal(struct builder *b, const struct signer *s, const struct chain_head *head, struct chain_seal *out,
+		 struct err *e)
+{
+	struct chain_seal seal;
+	int rc = builder_close(b, s, head, &seal, e);
+
+	if (!rc)
+		rc = builder_sync(b, e);
+	if (!rc)
+		rc = builder_move(b, e);
+	if (!rc)
+		rc = builder_moved(b->dir, seal.day, e);
+	if (!rc)
+		rc = builder_moved(b->dir, NULL, e);
+	if (!rc)
+		*out = seal;
+	return rc;
 }
 
 void builder_destroy(struct builder *b)

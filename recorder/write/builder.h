@@ -29,6 +29,7 @@ struct builder_options {
 	struct trunc_rule rule;
 	int codec;                /* enum block_codec; 0 = zstd */
 	bool staff;               /* of somebody of staff: its seal is told to witnesses at once */
+	bool pty;                 /* of a terminal */
 	struct open_files *files; /* bounds the open ones; NULL: each stays open */
 	bool beside;              /* writes open/<id>.recut, until builder_publish() */
 };
@@ -89,6 +90,16 @@ int builder_digest(const struct builder *b, unsigned stream, uint8_t out[32]); /
  */
 int builder_seal(struct builder *b, const struct signer *s, const struct chain_head *head, struct chain_seal *out,
 		 struct err *e);
+/*
+ * The same in its steps, for who seals many: each step of all of them before the next, so that they share the waits
+ * for the disk. Nothing may be told to the log before all steps are done.
+ */
+int builder_close(struct builder *b, const struct signer *s, const struct chain_head *head, struct chain_seal *out,
+		  struct err *e);
+int builder_sync(struct builder *b, struct err *e); /* the file */
+int builder_move(struct builder *b, struct err *e);
+/* The folder of that day, NULL: the one of open recordings. */
+int builder_moved(const char *dir, const char *day, struct err *e);
 /* Closes; the file stays as it is (of a sealed one nothing is left to do). NULL-safe. */
 void builder_destroy(struct builder *b);
 /* The same, and the unsealed file is removed. */

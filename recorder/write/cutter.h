@@ -41,8 +41,8 @@ struct cutter_params {
 	const json_t *loaded;    /* who loaded it (config_log.h), copied; NULL: nobody says */
 	bool idle_priority;
 	unsigned open_max; /* files of open sessions that are open at once; 0: what the limit of descriptors allows */
-	/* From its threads, NULL: nobody. Told of each seal; that an open recording's file holds more that was typed.
-	 */
+	/* From its threads, NULL: nobody. Told of each seal of a terminal; that an open recording's file holds more
+	 * that was typed. */
 	void (*sealed)(void *arg, const struct id *session);
 	void (*typed)(void *arg, const struct id *session);
 	void *sealed_arg;

@@ -18,7 +18,8 @@ struct restore {
 	struct recut *recut; /* those whose file does not fit its checkpoint */
 };
 
-static int restore_add(struct cutter *c, const struct index_unsealed *u, struct builder *b, bool staff, struct err *e)
+static int restore_add(struct cutter *c, const struct index_unsealed *u, struct builder *b,
+		       const struct builder_options *options, struct err *e)
 {
 	struct cut_session *s;
 	int rc = cut_add(c, &u->id, b, &s, e);
@@ -27,7 +28,8 @@ static int restore_add(struct cutter *c, const struct index_unsealed *u, struct 
 		return rc;
 	}
 	memcpy(s->offsets, u->offsets, sizeof(s->offsets));
-	s->staff = staff;
+	s->staff = options->staff;
+	s->plain = !options->pty;
 	s->open_lsn = u->open_lsn;
 	s->fresh_lsn = 1; /* what the log says of it is not read again for this */
 	if (builder_ended(b))
@@ -60,7 +62,7 @@ static int restore_checkpoint(struct restore *r, const struct index_unsealed *u)
 	if (rc == 0 && !c->restored && (rc = builder_read_back(b, true, &why)) != 0)
 		builder_destroy(b);
 	if (rc == 0)
-		return restore_add(c, u, b, options.staff, r->e);
+		return restore_add(c, u, b, &options, r->e);
 	bool passing = rc != ERR_CORRUPT && rc != ERR_NOT_FOUND && rc != ERR_VERSION && rc != ERR_EOF;
 	return passing && is_there(c, &u->id) ? err_set(r->e, rc, "%s", why.message)
 					      : recut_add(r->recut, u, why.message);

@@ -154,54 +154,98 @@ int cut_seal_mend(struct cutter *c, const char *path, struct err *e)
 	return rc ? rc : seal_tell(c, &seal, true, e);
 }
 
-static int seal_one(struct cutter *c, struct cut_session *s, struct err *e)
+/* Recordings that are sealed in one pass. */
+struct seals {
+	struct one_seal {
+		struct cut_session *session;
+		struct chain_seal seal;
+	} of[SEALS_MOST];
+	size_t n;
+};
+
+static void seals_find(const struct cutter *c, uint64_t now, struct seals *all)
+{
+	all->n = 0;
+	for (size_t i = 0; i < c->n && all->n < SEALS_MOST; i++)
+		if (c->sessions[i]->seal_ns && c->sessions[i]->seal_ns <= now)
+			all->of[all->n++].session = c->sessions[i];
+}
+
+/* Under a seal nobody could tell damage from what was. All of it is looked at where it could still be cut anew. */
+static int seals_look(struct cutter *c, struct seals *all, struct err *e)
+{
+	int rc = 0;
+
+	for (size_t i = 0; rc == 0 && i < all->n; i++) {
+		struct cut_session *s = all->of[i].session;
+
+		rc = index_put_offsets(c->index, &s->id, s->offsets, e);
+		if (rc == 0)
+			rc = cut_read_back(c, s, s->open_lsn >= c->oldest_lsn, e);
+	}
+	return rc;
+}
+
+/* What a file has is synced before it has its name, and the name before anybody is told. */
+static int seals_write(struct cutter *c, struct seals *all, struct err *e)
 {
 	struct chain_head head;
-	struct chain_seal seal;
 	uint64_t fresh;
-	char text[ID_STR_LEN];
+	int rc = 0;
 
-	id_format(&s->id, text);
-	struct log_ids ids = {.session = text};
-	int rc = index_put_offsets(c->index, &s->id, s->offsets, e);
-	/* Under a seal nobody could tell damage from what was. All of it, where it could still be cut anew. */
-	if (rc == 0)
-		rc = cut_read_back(c, s, s->open_lsn >= c->oldest_lsn, e);
-	if (rc)
-		return rc;
 	chain_head(c->chain, &head, &fresh);
-	if ((rc = builder_seal(s->b, c->p.signer, &head, &seal, e)) != 0)
-		return rc;
-	if ((rc = seal_tell(c, &seal, false, e)) != 0)
-		return rc;
-	if (s->staff)
-		atomic_store(&c->staff_seal, chain_seq(c->chain));
-	log_debug(&ids, "sealed, %" PRIu64 " bytes", seal.size);
-	if (c->p.sealed)
-		c->p.sealed(c->p.sealed_arg, &s->id);
-	cut_remove(c, s);
-	return 0;
+	for (size_t i = 0; rc == 0 && i < all->n; i++)
+		rc = builder_close(all->of[i].session->b, c->p.signer, &head, &all->of[i].seal, e);
+	for (size_t i = 0; rc == 0 && i < all->n; i++)
+		rc = builder_sync(all->of[i].session->b, e);
+	for (size_t i = 0; rc == 0 && i < all->n; i++)
+		rc = builder_move(all->of[i].session->b, e);
+	for (size_t i = 0; rc == 0 && i < all->n; i++)
+		if (i == 0 || strcmp(all->of[i].seal.day, all->of[i - 1].seal.day) != 0)
+			rc = builder_moved(c->dir, all->of[i].seal.day, e);
+	return rc ? rc : builder_moved(c->dir, NULL, e);
+}
+
+static int seals_tell(struct cutter *c, struct seals *all, struct err *e)
+{
+	int rc = 0;
+
+	for (size_t i = 0; rc == 0 && i < all->n; i++) {
+		struct cut_session *s = all->of[i].session;
+		char text[ID_STR_LEN];
+		struct log_ids ids = {.session = text};
+
+		if ((rc = seal_tell(c, &all->of[i].seal, false, e)) != 0)
+			break;
+		if (s->staff)
+			atomic_store(&c->staff_seal, chain_seq(c->chain));
+		id_format(&s->id, text);
+		log_debug(&ids, "sealed, %" PRIu64 " bytes", all->of[i].seal.size);
+		if (c->p.sealed && !s->plain)
+			c->p.sealed(c->p.sealed_arg, &s->id);
+		cut_remove(c, s);
+	}
+	return rc;
 }
 
 int cut_seal_due(struct cutter *c, uint64_t now, struct err *e)
 {
-	size_t sealed = 0;
-	int rc = 0;
+	struct seals all;
+	int rc;
 
-	for (size_t i = 0; rc == 0 && i < c->n;) {
-		struct cut_session *s = c->sessions[i];
-		if (!s->seal_ns || s->seal_ns > now) {
-			i++;
-			continue;
-		}
-		rc = seal_one(c, s, e);
-		sealed++;
-	}
+	seals_find(c, now, &all);
+	if (!all.n)
+		return 0;
+	rc = seals_look(c, &all, e);
+	if (rc == 0)
+		rc = seals_write(c, &all, e);
+	if (rc == 0)
+		rc = seals_tell(c, &all, e);
 	/* One signature for all of them: it vouches for every entry before it. */
-	if (rc == 0 && sealed) {
+	if (rc == 0)
 		rc = chain_sign_head(c->chain, clock_wall_ns(), e);
+	if (rc == 0)
 		c->head_ns = clock_boot_ns();
-	}
 	return rc;
 }
 

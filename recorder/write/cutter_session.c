@@ -27,6 +27,7 @@ void cut_options(struct cutter *c, const char *open, size_t n, struct builder_op
 		(void)json_opt_bool(o, "pty", &pty, NULL);
 	}
 	out->staff = strcmp(principal_kind, "staff") == 0;
+	out->pty = pty;
 	trunc_rule_choose(c->rules, c->nrules, principal_kind, kind, pty, &out->rule);
 	json_decref(o);
 }
@@ -65,6 +66,7 @@ static int cut_begin(struct cutter *c, const struct ring_record *rec, struct cut
 	s->dirty = true;
 	s->open_lsn = s->fresh_lsn = rec->seq;
 	s->staff = options.staff;
+	s->plain = !options.pty;
 	*out = s;
 	return 0;
 }
@@ -158,7 +160,9 @@ static int cut_end(struct cutter *c, struct cut_session *s, const struct segment
 		     : err_set(e, ERR_NOMEM, "out of memory");
 	free(exit);
 	if (rc == 0 && !s->seal_ns) {
-		s->seal_ns = clock_boot_ns() + SEAL_DELAY_NS;
+		uint64_t at = clock_boot_ns() + SEAL_DELAY_NS;
+
+		s->seal_ns = at + SEAL_GRID_NS - at % SEAL_GRID_NS;
 		cut_tell_streams(c, s);
 	}
 	return rc;

@@ -25,6 +25,8 @@
 #define STEP_BYTES          (1024 * 1024)
 #define STEP_RECORDS        4096
 #define SEAL_DELAY_NS       (200 * NS_PER_MS) /* who detaches at the end is still in the recording */
+#define SEAL_GRID_NS        (100 * NS_PER_MS) /* seals fall together: they share the waits for the disk */
+#define SEALS_MOST          64                /* in one pass */
 #define CHECKPOINT_BYTES    (UINT64_C(32) << 20)
 #define CHECKPOINT_NS       (10 * NS_PER_SEC)
 #define RETENTION_NS        (600 * NS_PER_SEC)
@@ -36,6 +38,7 @@ struct cut_session {
 	struct builder *b;
 	uint64_t offsets[STREAM_COUNT];
 	bool staff;       /* its seal is told to witnesses at once */
+	bool plain;       /* no terminal: nobody looks for screens and commands in it */
 	uint64_t typed;   /* of input, when somebody was told of it */
 	bool touched;     /* offsets moved since they were stored */
 	bool dirty;       /* the builder took something since its checkpoint */
@@ -148,7 +151,7 @@ int cut_record(struct cutter *c, struct segment_record *sr, struct err *e);
 void cut_options(struct cutter *c, const char *open, size_t n, struct builder_options *out);
 
 /* cutter_seal.c */
-/* Seal what is due at now (UINT64_MAX: whatever has ended). */
+/* Seal what is due at now (UINT64_MAX: whatever has ended), SEALS_MOST of it at most; the rest is due still. */
 int cut_seal_due(struct cutter *c, uint64_t now, struct err *e);
 /* When the next one is due; UINT64_MAX = none. */
 uint64_t cut_seal_next(const struct cutter *c);
