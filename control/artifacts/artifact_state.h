@@ -28,6 +28,8 @@ struct artifacts {
 	void *now_ctx;
 	uv_timer_t *timer;
 	bool expiring, stopped;
+	uint64_t looked;                 /* store_changes() when the next end was read */
+	int64_t next_ns;                 /* that end */
 	struct artifacts_numbers stored; /* as the last transaction left it */
 	uint64_t in_flight;              /* bytes that writers have taken and no row has yet */
 	LIST_HEAD(, artifact_writer) writers;

@@ -197,14 +197,30 @@ static int look_in_db(struct sqlite3 *db, void *arg, struct err *e)
 	return rows_expired(db, x->now_ns, x->rows, 1, &x->n, e);
 }
 
+/* The database is asked for the one that ends next, and again when it has changed. */
+static bool ends_now(struct artifacts *a, int64_t now_ns)
+{
+	struct artifact_row first = {0};
+	struct expiring look = {.now_ns = INT64_MAX, .rows = &first};
+	uint64_t changes = store_changes(a->store);
+
+	if (a->looked != changes) {
+		if (store_read(a->store, look_in_db, &look, NULL))
+			return false;
+		a->looked = changes;
+		a->next_ns = look.n ? first.expires_ns : INT64_MAX;
+	}
+	return a->next_ns <= now_ns;
+}
+
 static void artifacts_on_tick(uv_timer_t *t)
 {
 	struct artifacts *a = t->data;
-	struct artifact_row first = {0};
-	struct expiring look = {.now_ns = artifacts_now(a), .rows = &first}, *x;
+	struct expiring *x;
+	int64_t now = artifacts_now(a);
 
 	tick_start(t, artifacts_on_tick, TICK_MS);
-	if (a->expiring || a->stopped || store_read(a->store, look_in_db, &look, NULL) || !look.n)
+	if (a->expiring || a->stopped || !ends_now(a, now))
 		return;
 	x = calloc(1, sizeof(*x));
 	if (x)
@@ -214,7 +230,7 @@ static void artifacts_on_tick(uv_timer_t *t)
 		return;
 	}
 	x->a = a;
-	x->now_ns = look.now_ns;
+	x->now_ns = now;
 	a->expiring = true;
 	store_write(a->store, expire_in_db, artifacts_on_expired, x);
 }

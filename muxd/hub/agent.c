@@ -26,6 +26,7 @@ void agent_set_state(struct agent *a, enum agent_state s)
 {
 	log_debug(&(struct log_ids){.agent = a->name}, "%s -> %s", agent_state_name(a->state), agent_state_name(s));
 	a->state = s;
+	hub_stir(a->hub);
 }
 
 struct agent *agent_find(struct hub *h, const char *name)

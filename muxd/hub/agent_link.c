@@ -699,6 +699,11 @@ void agent_tick(struct agent *a, uint64_t now)
 		agent_link_ask(a, !STAILQ_EMPTY(&a->waiters));
 }
 
+bool agent_rests(const struct agent *a)
+{
+	return !a->retry_at && !a->clearing && !a->quiesce && STAILQ_EMPTY(&a->waiters) && survey_rests(a);
+}
+
 void agent_destroy(struct agent *a)
 {
 	struct err e = {0};

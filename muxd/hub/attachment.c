@@ -94,6 +94,7 @@ int attachment_create(struct session *s, const struct request *rq, enum attachme
 	s->observers += role == ROLE_OBSERVER;
 	pace_begin(a);
 	TAILQ_INSERT_TAIL(&s->hub->attachments, a, of_hub);
+	hub_stir(s->hub);
 	s->linger_at = 0;
 	session_pace(s, a->since_ns);
 	s->hub->stats.attachments_live++;

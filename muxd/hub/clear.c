@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "muxd/hub/agent.h"
+#include "muxd/hub/hub_state.h"
 #include "muxd/hub/session_end.h"
 
 #include <stdlib.h>
@@ -93,6 +94,7 @@ const char *clear_begin(struct agent *a, const char *why, uint64_t timeout_ns, c
 	k->done = done;
 	k->arg = arg;
 	a->clearing = k;
+	hub_stir(a->hub);
 	condemn_all(a);
 	return clear_link_up(a);
 }

@@ -58,6 +58,7 @@ int gate_pass(struct hub *h, const struct request *rq, gate_go *go, void *arg, s
 		return rc;
 	*w = (struct gate_wait){.until = clock_boot_ns() + WAIT_NS, .rq = rq, .go = go, .arg = arg};
 	TAILQ_INSERT_TAIL(&h->gate, w, entry);
+	hub_stir(h);
 	return GATE_WAITS;
 }
 
@@ -69,6 +70,7 @@ int gate_later(struct hub *h, gate_go *go, void *arg)
 		return ERR_NOMEM;
 	*w = (struct gate_wait){.go = go, .arg = arg};
 	TAILQ_INSERT_TAIL(&h->later, w, entry);
+	hub_stir(h);
 	return 0;
 }
 

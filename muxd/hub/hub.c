@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/tick.h"
 #include "muxd/hub/hub_state.h"
 
 int hub_writable(struct hub *h, struct err *e)
@@ -16,6 +17,14 @@ int hub_writable(struct hub *h, struct err *e)
 		return err_set(e, ERR_RECORD_UNAVAILABLE, "the record cannot be written (%s): nothing may start",
 			       hub_record_state_name(journal_state(h->journal)));
 	}
+}
+
+void hub_stir(struct hub *h)
+{
+	if (!h->rests)
+		return;
+	h->rests = false;
+	tick_start(h->second, h->tick, HUB_TICK_MS);
 }
 
 int hub_can_record(struct hub *h)

@@ -59,6 +59,8 @@ struct hub {
 	TAILQ_HEAD(, round_wishes) wishes;            /* of rounds that have ended */
 	struct recovery *recovery;                    /* waits for the recorder to say how it is */
 	uv_timer_t *second;
+	uv_timer_cb tick; /* of second */
+	bool rests;       /* nothing is under way: it comes once a second */
 	uv_idle_t *idle;
 	uv_timer_t *pace, *ahead_timer;
 	struct session_list ahead; /* whose input waits */
@@ -74,6 +76,10 @@ struct hub {
 
 /* hub.c */
 int hub_writable(struct hub *h, struct err *e); /* 0, ERR_RECORD_UNAVAILABLE, ERR_DISK_FULL */
+#define HUB_TICK_MS      250
+#define HUB_REST_TICK_MS 1000
+/* Something begins that the tick is to look after: from here on it comes every HUB_TICK_MS again. */
+void hub_stir(struct hub *h);
 /* grants.c, witnesses.c: each second */
 void grants_tick(struct hub *h);
 /* grant_news.c. Borrowed. */

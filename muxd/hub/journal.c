@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
+#include "base/tick.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -52,7 +53,7 @@ static void set_tick(struct journal *j, unsigned ms)
 	if (j->tick_ms == ms)
 		return;
 	j->tick_ms = ms;
-	uv_timer_start(&j->handles->timer, journal_on_tick, ms, ms);
+	tick_start(&j->handles->timer, journal_on_tick, ms);
 }
 
 static bool journal_has_bells(const struct journal *j)
@@ -158,6 +159,7 @@ static void journal_on_tick(uv_timer_t *t)
 {
 	struct journal_handles *h = t->data;
 
+	tick_start(t, journal_on_tick, h->journal->tick_ms);
 	journal_refresh(h->journal);
 }
 

@@ -141,6 +141,7 @@ int quiesce_begin(struct agent *a, uint64_t timeout_ns, uint64_t hold_ns, life_h
 			      .done = done,
 			      .arg = arg};
 	a->quiesce = q;
+	hub_stir(a->hub);
 	if (a->state == AGENT_UP)
 		quiesce_link_up(a);
 	return 0;

@@ -47,6 +47,7 @@ static void wishes_on_end(void *arg, struct session *s)
 		round_wishes_free(k);
 	} else {
 		TAILQ_INSERT_TAIL(&k->hub->wishes, k, entry);
+		hub_stir(k->hub);
 	}
 }
 

@@ -72,6 +72,7 @@ static void enlist(struct session *s)
 	HASH_ADD(hh_channel, s->agent->channels, channel, sizeof(s->channel), s);
 	put_in_order(s);
 	s->hub->stats.sessions_live[s->kind]++;
+	hub_stir(s->hub);
 }
 
 static int init_keeps(struct session *s)

@@ -22,7 +22,6 @@
 
 #include <stdlib.h>
 
-#define TICK_MS         250
 #define PAUSE_UNTOLD_NS (2 * NS_PER_SEC) /* a pause shorter than this is nobody's news */
 
 static void setup_on_moved(void *arg, uint64_t durable)
@@ -74,6 +73,7 @@ static void setup_on_record_state(void *arg, enum hub_record_state now, enum hub
 	struct attachment *a;
 
 	(void)before;
+	hub_stir(h);
 	if (h->recovered && (now == RECORD_OK) == h->paused) {
 		h->paused = now != RECORD_OK;
 		h->paused_at = h->paused ? clock_boot_ns() : 0;
@@ -98,6 +98,24 @@ static void setup_on_record_state(void *arg, enum hub_record_state now, enum hub
 
 static const struct journal_ops journal_callbacks = {.moved = setup_on_moved, .state = setup_on_record_state};
 
+/* Of what is left without any of these, nothing needs to be looked after more than once a second. */
+static bool setup_rests(const struct hub *h)
+{
+	const struct session *s;
+	const struct agent *a, *next;
+
+	if (!h->recovered || h->paused || !TAILQ_EMPTY(&h->gate) || !TAILQ_EMPTY(&h->later) ||
+	    !TAILQ_EMPTY(&h->wishes) || !TAILQ_EMPTY(&h->attachments) || !TAILQ_EMPTY(&h->screens))
+		return false;
+	TAILQ_FOREACH(s, &h->order, order)
+	if (s->state != SESSION_ENDED || s->end != END_TOLD)
+		return false;
+	HASH_ITER(hh, h->agents, a, next)
+	if (!agent_rests(a))
+		return false;
+	return true;
+}
+
 static void setup_on_second(uv_timer_t *t)
 {
 	struct hub *h = t->data;
@@ -105,7 +123,8 @@ static void setup_on_second(uv_timer_t *t)
 	struct session *s, *next;
 	struct agent *a, *an;
 
-	tick_start(t, setup_on_second, TICK_MS);
+	h->rests = setup_rests(h);
+	tick_start(t, setup_on_second, h->rests ? HUB_REST_TICK_MS : HUB_TICK_MS);
 	grants_tick(h);
 	gate_tick(h);
 	gate_tick_later(h);
@@ -141,7 +160,8 @@ static int start_timers(struct hub *h)
 	uv_idle_init(h->loop, h->idle);
 	h->second->data = h;
 	h->idle->data = h;
-	tick_start(h->second, setup_on_second, TICK_MS);
+	h->tick = setup_on_second;
+	tick_start(h->second, setup_on_second, HUB_TICK_MS);
 	return 0;
 }
 

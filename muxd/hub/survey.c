@@ -49,6 +49,7 @@ static void survey_set_state(struct agent *a, enum survey_state state)
 
 	log_debug(&(struct log_ids){.agent = a->name}, "%s -> %s", names[a->survey->state], names[state]);
 	a->survey->state = state;
+	hub_stir(a->hub);
 }
 
 static struct survey *survey_get(struct agent *a)
@@ -506,6 +507,11 @@ void survey_gone(struct agent *a, const char *why)
 		(void)audit_event(a->hub, EVENT, NULL, a->name, "lost",
 				  json_pack("{s:s,s:O}", "message", why, "sessions", v->ended));
 	survey_destroy(a);
+}
+
+bool survey_rests(const struct agent *a)
+{
+	return !a->survey || a->survey->state == SURVEY_IDLE;
 }
 
 void survey_tick(struct agent *a, uint64_t now)

@@ -34,6 +34,7 @@ void survey_gone(struct agent *a, const char *why);
 bool survey_said(struct agent *a, uint32_t channel, const uint8_t *p, size_t n);
 bool survey_exited(struct agent *a, uint32_t channel, const struct link_exit *x);
 void survey_tick(struct agent *a, uint64_t now);
+bool survey_rests(const struct agent *a); /* survey_tick() has nothing to wait for */
 void survey_destroy(struct agent *a);
 
 #endif

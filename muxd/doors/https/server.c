@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #define SWEEP_MS        250
+#define SWEEP_REST_MS   1000 /* without connections */
 #define ACCEPT_PER_TURN 16
 #define ACCEPT_PAUSE_MS 200
 #define HEADER_DATA_MAX (16 * 1024) /* a head of API_HEAD_MAX, and what libwebsockets adds to each field */
@@ -63,10 +64,15 @@ static void server_make_room(struct rest_door *d, struct conn *victim)
 	conn_end(victim);
 }
 
+static void server_on_sweep(uv_timer_t *t);
+
 static void server_take(struct rest_listener *l, int fd, const struct sockaddr *sa)
 {
+	bool rested = !l->door->conns;
 	struct conn *victim, *c = conn_enter(l, fd, sa, &victim);
 
+	if (rested && l->door->conns)
+		tick_start(&l->door->sweep_timer, server_on_sweep, SWEEP_MS);
 	server_make_room(l->door, victim);
 	if (!c)
 		close(fd);
@@ -116,7 +122,7 @@ static void server_on_sweep(uv_timer_t *t)
 	struct rest_door *d = t->data;
 	uint64_t now = clock_boot_ns();
 
-	tick_start(t, server_on_sweep, SWEEP_MS);
+	tick_start(t, server_on_sweep, d->conns ? SWEEP_MS : SWEEP_REST_MS);
 	for (struct conn *c = d->conns, *next; c; c = next) {
 		next = c->next;
 		conn_sweep(c, now);
@@ -256,7 +262,7 @@ static int open_handles(struct rest_door *d, struct err *e)
 	if (rc == 0)
 		rc = uv_check_start(&d->turns, conn_on_turns);
 	if (rc == 0)
-		tick_start(&d->sweep_timer, server_on_sweep, SWEEP_MS);
+		tick_start(&d->sweep_timer, server_on_sweep, SWEEP_REST_MS);
 	return rc ? err_set(e, ERR_SYS, "the API door's loop handles: %s", uv_strerror(rc)) : 0;
 }
 
