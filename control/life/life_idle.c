@@ -107,7 +107,7 @@ struct due {
 	struct life *l;
 	char name[64][AGENT_NAME_MAX + 1];
 	size_t n;
-	int64_t now;
+	int64_t now, next;
 };
 
 static bool add_due(void *arg, const struct life_row *r)
@@ -122,15 +122,20 @@ static int find_due(struct sqlite3 *db, void *job, struct err *e)
 {
 	struct due *d = job;
 
-	return rows_due(db, d->now, add_due, d, e);
+	int rc = rows_due(db, d->now, add_due, d, e);
+
+	return rc || d->n ? rc : rows_next_due(db, &d->next, e);
 }
 
 void life_idle_due(struct life *l)
 {
 	struct due d = {.l = l, .now = life_now(l)};
+	uint64_t changes = store_changes(l->store);
 
-	if (store_read(l->store, find_due, &d, NULL))
+	if ((l->due_looked == changes && d.now < l->due_next) || store_read(l->store, find_due, &d, NULL))
 		return;
+	l->due_looked = d.n ? 0 : changes;
+	l->due_next = d.next;
 	for (size_t i = 0; i < d.n; i++) {
 		struct life_agent *a = life_agent(l, d.name[i], NULL);
 

@@ -330,6 +330,18 @@ int rows_due(sqlite3 *db, int64_t now, row_each *each, void *arg, struct err *e)
 			  "SELECT " COLUMNS " FROM agents WHERE due_ns <= ? ORDER BY due_ns LIMIT 64", "i", now);
 }
 
+static int life_row_on_time(void *arg, sqlite3_stmt *st)
+{
+	*(int64_t *)arg = sqlite3_column_int64(st, 0);
+	return 0;
+}
+
+int rows_next_due(sqlite3 *db, int64_t *out, struct err *e)
+{
+	return store_each(db, NULL, life_row_on_time, out, e,
+			  "SELECT coalesce(min(due_ns), ?) FROM agents WHERE due_ns IS NOT NULL", "i", INT64_MAX);
+}
+
 int rows_awake(sqlite3 *db, row_each *each, void *arg, struct err *e)
 {
 	return store_each(db, NULL, life_row_pass_row, &(struct rows){each, arg}, e,

@@ -88,6 +88,7 @@ int snap_unhashed(struct sqlite3 *db, const struct id *after, struct life_snap *
 typedef bool row_each(void *arg, const struct life_row *r);
 typedef bool snap_each(void *arg, const struct life_snap *s);
 int rows_due(struct sqlite3 *db, int64_t now, row_each *each, void *arg, struct err *e);
+int rows_next_due(struct sqlite3 *db, int64_t *out, struct err *e); /* INT64_MAX: nobody is ever */
 /* Rows of sandboxes that are not stopped. */
 int rows_awake(struct sqlite3 *db, row_each *each, void *arg, struct err *e);
 /* Stopped, and their restore was begun: after a crash these go on, too. */

@@ -109,6 +109,8 @@ struct life {
 	uv_timer_t *tick;
 	uv_prepare_t *prepare; /* takes the due */
 	TAILQ_HEAD(, life_agent) due;
+	uint64_t due_looked; /* store_changes() when nobody was due */
+	int64_t due_next;    /* who is due first, then */
 	uint64_t next_run, reconcile_at, keep_at, left_at;
 	char keep_after[AGENT_NAME_MAX + 1]; /* life_keep_some() goes on behind it */
 	int64_t began_ns;                    /* lifecycle's clock at life_begin() */

@@ -16,7 +16,7 @@
 /* Later blocks are larger: the index of a very long recording stays below its limit. */
 #define GROW_AFTER  65536
 #define GROW_TARGET (2 * 1024 * 1024)
-#define RAW_LEAST   4096
+#define RAW_LEAST   1024
 
 void blocks_init(struct blocks *b, int codec, struct open_files *files)
 {
