@@ -2,7 +2,7 @@
  * grant_known.h - grants whose signature was looked at before.
  *
  * A client sends the same token with each call, and an Ed25519 signature costs more than all else that a call needs.
- * What is remembered is the claims of tokens whose signature was good, by the token's SHA-256; no token. What may
+ * The claims of a token whose signature was good are remembered, by the SHA-256 of the token, never the token. What may
  * change meanwhile is asked again each time: the key, the issuer, the times; revocation is the caller's next question,
  * as of grant_verify().
  *

@@ -186,7 +186,7 @@ static int seals_look(struct cutter *c, struct seals *all, struct err *e)
 	return rc;
 }
 
-/* What a file has is synced before it has its name, and the name before anybody is told. */
+/* Each file is synced before it has its name, and the name before anybody is told. */
 static int seals_write(struct cutter *c, struct seals *all, struct err *e)
 {
 	struct chain_head head;

@@ -188,7 +188,7 @@ static void every_key_of_the_set_verifies(void **state)
 	grant_token_free(token);
 }
 
-/* What is remembered of a token must answer as the token does: whatever changed since. */
+/* A remembered token must answer as the token itself does, whatever changed since. */
 static void a_known_token_is_asked_for_what_may_have_changed(void **state)
 {
 	const struct fixture *f = *state;
