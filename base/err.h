@@ -128,6 +128,7 @@
 	X(SNAPSHOT_DIFFERS, "snapshot_differs", 409, 74,                                                               \
 	  "The copy is not what the record's log says; keep it, run muxctl verify --snapshots, or ask with "           \
 	  "accept_differs.")                                                                                           \
+	X(DID_NOT_RUN, "did_not_run", 503, 75, "Nothing of it ran: send the same call again, with the same exec_id.")  \
 	X(EOF, "end_of_file", 500, 74, "The other side closed early.")
 
 enum err_code {

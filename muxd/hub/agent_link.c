@@ -162,8 +162,7 @@ static void agent_link_on_up(void *arg, const struct link_channel_info *list, si
 		if (s->state == SESSION_ENDED)
 			continue;
 		if (!info || !id_equal(&info->session, &s->id))
-			session_finish(s, EXIT_UNKNOWN, -1, 0,
-				       "the sandbox does not know it: whether it ran is not known");
+			session_unlisted(s);
 		else
 			session_resume(s, info);
 	}

@@ -46,9 +46,14 @@ static void broker_open_job_free(struct open_job *j)
 	free(j);
 }
 
+/* A question to a monitor that has died is taken back: nothing is noted of it, but its caller took nothing back. */
 static void job_fail(struct open_job *j, int rc, const struct err *e)
 {
-	if (rc != ERR_CANCELLED)
+	struct err gone = {0};
+
+	if (rc == ERR_CANCELLED)
+		rc = err_set(&gone, ERR_UNAVAILABLE, "the daemon is stopping; nothing was started"), e = &gone;
+	else
 		(void)audit_event(j->hub, "session.refused", &j->rq, j->agent ? j->agent->name : j->name, err_name(rc),
 				  json_pack("{s:s}", "message", e ? e->message : ""));
 	j->done(j->arg, rc, e, NULL, NULL, NULL);
@@ -150,17 +155,22 @@ static void audit_start(const struct session *s, const struct request *rq)
 	(void)audit_event(s->hub, start_event(s), rq, s->agent->name, "allowed", d);
 }
 
-/* The same exec_id again: the same round if it is the same call, a conflict if not. True: that was the answer. */
+/*
+ * The same exec_id again: the same round if it is the same call, a conflict if not. True: that was the answer. False,
+ * too, for a round of which only the sandbox can tell whether it ever began: that is asked for, then looked at again.
+ */
 static bool seen_before(struct open_job *j)
 {
 	const struct exec_use *k;
+	const struct session *s;
 	struct err e = {0};
 	char id[ID_STR_LEN];
 
 	if (!j->launch.exec_id)
 		return false;
 	k = exec_ids_find(j->hub->exec_ids, j->agent->name, j->rq.grant.principal, j->launch.exec_id);
-	if (!k)
+	s = k ? hub_session_find(j->hub, &k->session) : NULL;
+	if (!k || (s && session_start_unsure(s)))
 		return false;
 	if (strcmp(k->digest, j->launch.digest) != 0) {
 		id_format(&k->session, id);

@@ -78,6 +78,15 @@ void exec_ids_destroy(struct exec_ids *x)
 	free(x);
 }
 
+void exec_ids_forget_session(struct exec_ids *x, const struct id *session)
+{
+	struct exec_key *k = NULL;
+
+	HASH_FIND(hh_session, x->by_session, session, sizeof(*session), k);
+	if (k)
+		exec_ids_forget(x, k);
+}
+
 static int make_key(char *out, size_t size, const char *agent, const char *principal, const char *exec_id)
 {
 	int n = snprintf(out, size, "%s\n%s\n%s", agent, principal, exec_id);

@@ -38,6 +38,8 @@ bool exec_ids_has_session(struct exec_ids *x, const struct id *session, const ch
 /* An exec_id that is known already stays with the newer of both rounds. ERR_NOMEM, ERR_TOO_LARGE. */
 int exec_ids_add(struct exec_ids *x, const char *agent, const char *principal, const char *exec_id,
 		 const struct id *session, const char *digest);
+/* Its exec_id stands for no round any more, as that one never ran. */
+void exec_ids_forget_session(struct exec_ids *x, const struct id *session);
 /* Forgets what is too old; now: boot ns. Some thousands a call at most: call it often. */
 void exec_ids_expire(struct exec_ids *x, uint64_t now);
 unsigned exec_ids_count(const struct exec_ids *x);

@@ -76,6 +76,12 @@ bool hub_ready(const struct hub *h)
 {
 	return h->recovered && !h->stopping && journal_state(h->journal) == RECORD_OK;
 }
+
+bool hub_stopping(const struct hub *h)
+{
+	return h->stopping;
+}
+
 void hub_stats(struct hub *h, struct hub_stats *out)
 {
 	*out = h->stats;

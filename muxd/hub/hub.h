@@ -54,6 +54,7 @@ json_t *hub_metrics(struct hub *h);
 const json_t *hub_alarms(const struct hub *h);
 /* Of each witness what the recorder said last (recorder/serve/witnesses.h); a list, borrowed; NULL: there are none. */
 const json_t *hub_witnesses(const struct hub *h);
-bool hub_ready(const struct hub *h); /* recovered, record writable */
+bool hub_ready(const struct hub *h);    /* recovered, record writable */
+bool hub_stopping(const struct hub *h); /* hub_stop() was called: who still waits is answered ERR_CANCELLED */
 
 #endif

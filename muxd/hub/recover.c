@@ -112,10 +112,15 @@ static int restore_launch(struct launch *l, const json_t *open)
 	return 0;
 }
 
-static void remember_exec_id(struct hub *h, const json_t *open, const struct id *id)
+/* Of one that never ran the exec_id is free, as it was before the restart. */
+static void remember_exec_id(struct hub *h, const json_t *entry, const json_t *open, const struct id *id)
 {
 	const char *agent = NULL, *principal = NULL, *exec_id = NULL, *digest = "";
+	struct session_result how;
 
+	session_result_read(json_object_get(entry, "exit"), &how);
+	if (how.refused == ERR_DID_NOT_RUN)
+		return;
 	(void)json_opt_str(open, "agent", &agent, NULL);
 	(void)json_opt_str(open, "principal", &principal, NULL);
 	(void)json_opt_str(open, "exec_id", &exec_id, NULL);
@@ -245,6 +250,7 @@ static int restore_session(struct hub *h, const struct id *id, const json_t *ope
 	s = a ? session_restore_alloc(a, id, kind, (uint32_t)channel, at) : NULL;
 	if (!s)
 		return err_set(e, ERR_NOMEM, "no memory");
+	session_json_read_mark(open, &s->mark);
 	restore_grant(&s->grant, open);
 	restore_time(s, open);
 	rc = restore_launch(&s->launch, open);
@@ -277,7 +283,7 @@ int session_restore(struct hub *h, const json_t *entry, struct err *e)
 	if ((rc = json_need_str(entry, "session", &id_text, e)) || (rc = id_parse(id_text, &id)))
 		return rc;
 	(void)json_opt_bool(entry, "ended", &ended, NULL);
-	remember_exec_id(h, open, &id);
+	remember_exec_id(h, entry, open, &id);
 	if (!ended && !hub_session_find(h, &id))
 		rc = restore_session(h, &id, open, offsets, e);
 	if (!rc)

@@ -36,6 +36,7 @@ struct session_result {
 	char message[200]; /* why it did not start, who ended it */
 	uint64_t total[3];
 	char sha256[3][65]; /* lower-case hex; of rounds, without [0] */
+	int refused;        /* EXIT_NOT_STARTED: ERR_*, and message says why; 0: not known, or it started */
 	int failed;         /* of a transfer or a connection to a port: ERR_*, and message says it; 0: it went well */
 	uint64_t duration_ns;
 };

@@ -15,6 +15,7 @@
 #include "muxd/hub/screen.h"
 #include "muxd/hub/session_end.h"
 #include "muxd/hub/session_input.h"
+#include "muxd/hub/session_json.h"
 #include "muxd/hub/session_output.h"
 #include "muxd/hub/session_run.h"
 #include "muxd/hub/session_state.h"
@@ -182,6 +183,8 @@ static json_t *exit_record(const struct session *s)
 				    json_pack("{s:s,s:s}", "stdout", r->sha256[1], "stderr", r->sha256[2]));
 	if (o && s->launch.transfer)
 		json_object_set_new(o, "file", transfer_json(s->launch.transfer));
+	if (o && r->refused)
+		json_object_set_new(o, "refused", json_string(err_name(r->refused)));
 	if (o && s->begun_cwd)
 		session_set_begun(s, o);
 	return o;
@@ -264,7 +267,7 @@ static int audit_end(struct session *s)
 	return audit_event(s->hub, end_event(s), &rq, s->agent->name, outcome,
 			   json_pack("{s:s,s:s,s:i,s:i,s:s*,s:s,s:I,s:I,s:s*,s:s*,s:o*}", "session", s->id_text, "task",
 				     s->launch.task, "code", r->code, "signal", r->signal, "error",
-				     exit_cause_error(r->cause), "message", r->message, "stdout_bytes",
+				     session_result_error(r), "message", r->message, "stdout_bytes",
 				     (json_int_t)r->total[1], "stderr_bytes", (json_int_t)r->total[2], "stdout_sha256",
 				     digest_of(r, 1), "stderr_sha256", digest_of(r, 2), "context",
 				     s->launch.context.role ? context_use_json(&s->launch.context) : NULL));
@@ -347,6 +350,8 @@ static void ended(struct session *s)
 			      s->launch.shell.name, &s->id, s->result.cause == EXIT_EXITED && s->result.code >= 0);
 	if (s->launch.context.role)
 		contexts_settle(h->contexts, &s->launch.context, &s->id, &s->result);
+	if (s->result.refused == ERR_DID_NOT_RUN) /* the same call may come again, and then it runs */
+		exec_ids_forget_session(h->exec_ids, &s->id);
 	session_audit_end(s);
 	survey_session_ended(s);
 	agent_touch(s->agent);
@@ -363,6 +368,7 @@ static bool end_record(struct session *s)
 		return false;
 	fill_result(s);
 	refusal = end_refusal(s);
+	s->result.refused = s->exit.cause == EXIT_NOT_STARTED ? refusal : 0;
 	if (journal_exit(s))
 		return false;
 	session_set_end(s, END_RECORDED);
@@ -388,6 +394,16 @@ void session_finish(struct session *s, enum exit_cause cause, int code, int sign
 {
 	know_end(s, cause, code, signum, message);
 	end_turn(s);
+}
+
+void session_never_came(struct session *s)
+{
+	static const char name[] = "the word to start it was lost on its way, and nothing of it ran";
+
+	if (s->end >= END_KNOWN)
+		return;
+	text_put(s->exit.error_at, sizeof(s->exit.error_at), err_name(ERR_DID_NOT_RUN));
+	session_finish(s, EXIT_NOT_STARTED, -1, 0, name);
 }
 
 /* ---- told to end */

@@ -10,7 +10,8 @@
 struct session;
 
 void session_finish(struct session *s, enum exit_cause cause, int code, int signum, const char *message);
-void session_pump(struct session *s); /* backlog, queued stdin, windows, pending exit */
+void session_never_came(struct session *s); /* its OPEN did not reach the sandbox: not started, did_not_run */
+void session_pump(struct session *s);       /* backlog, queued stdin, windows, pending exit */
 void session_audit_end(struct session *s);
 void session_kill(struct session *s, enum exit_cause cause, const char *why);
 /* The same, but for the word to its sandbox: that is the caller's. False: there is none to be said now. */

@@ -11,6 +11,7 @@
 #include "muxd/hub/session_end.h"
 #include "muxd/hub/session_state.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -50,6 +51,34 @@ static json_t *env_names(char *const *env)
 		json_array_append_new(a, json_stringn(*env, eq ? (size_t)(eq - *env) : strlen(*env)));
 	}
 	return a;
+}
+
+/* All 64 bits of a life do not fit a number of JSON. */
+static void set_mark(json_t *o, const struct link_mark *m)
+{
+	char life[17];
+
+	if (!m->life)
+		return;
+	snprintf(life, sizeof(life), "%016" PRIx64, m->life);
+	json_object_set_new(o, "start", json_pack("{s:s,s:I}", "life", life, "opens", (json_int_t)m->opens));
+}
+
+void session_json_read_mark(const json_t *open, struct link_mark *out)
+{
+	const json_t *o = json_object_get(open, "start");
+	const char *life = "";
+	int64_t opens = 0;
+	char *end;
+
+	*out = (struct link_mark){0};
+	if (json_opt_str(o, "life", &life, NULL) || strlen(life) != 16 ||
+	    json_opt_int(o, "opens", 1, INT64_MAX, &opens, NULL))
+		return;
+	out->life = strtoull(life, &end, 16);
+	out->opens = (uint64_t)opens;
+	if (*end || !opens)
+		*out = (struct link_mark){0};
 }
 
 static void set_str(json_t *o, const char *key, const char *value)
@@ -122,6 +151,7 @@ json_t *session_open_json(const struct session *s)
 		json_object_set_new(o, "context", context_use_json(&l->context));
 	set_str(o, "peer", s->peer);
 	set_str(o, "snapshot_id", s->snapshot_id);
+	set_mark(o, &s->mark);
 	set_root(o, s);
 	return o;
 }
@@ -150,6 +180,7 @@ void session_result_read(const json_t *exit, struct session_result *out)
 	out->signal = (int)json_integer_value(json_object_get(exit, "signal"));
 	out->duration_ns = (uint64_t)json_integer_value(json_object_get(exit, "duration_ns"));
 	text_put(out->message, sizeof(out->message), json_string_value(json_object_get(exit, "message")) ?: "");
+	out->refused = err_by_name(json_string_value(json_object_get(exit, "refused")) ?: "");
 	for (size_t i = 0; i < STREAM_COUNT; i++) {
 		const char *sum = json_string_value(json_object_get(sums, streams[i]));
 
@@ -158,11 +189,16 @@ void session_result_read(const json_t *exit, struct session_result *out)
 	}
 }
 
+const char *session_result_error(const struct session_result *r)
+{
+	return r->refused ? err_name(r->refused) : exit_cause_error(r->cause);
+}
+
 static json_t *exit_json(const struct session_result *r)
 {
 	return json_pack("{s:s,s:o,s:s?,s:s*,s:s*}", "cause", exit_cause_name(r->cause), "code",
 			 r->code >= 0 ? json_integer(r->code) : json_null(), "signal",
-			 r->signal ? signal_name(r->signal) : NULL, "error", exit_cause_error(r->cause), "message",
+			 r->signal ? signal_name(r->signal) : NULL, "error", session_result_error(r), "message",
 			 r->message[0] ? r->message : NULL);
 }
 
@@ -174,10 +210,9 @@ static json_t *farewell_stream(const struct session_result *r, int stream)
 json_t *session_farewell(const struct session_result *r)
 {
 	return json_pack("{s:{s:s,s:i,s:s,s:s*,s:s},s:o,s:o,s:I}", "exit", "cause", exit_cause_name(r->cause), "code",
-			 r->code, "signal", r->signal ? signal_name(r->signal) : "", "error",
-			 exit_cause_error(r->cause), "message", r->message, "stdout", farewell_stream(r, STREAM_OUTPUT),
-			 "stderr", farewell_stream(r, STREAM_STDERR), "duration_ms",
-			 (json_int_t)(r->duration_ns / NS_PER_MS));
+			 r->code, "signal", r->signal ? signal_name(r->signal) : "", "error", session_result_error(r),
+			 "message", r->message, "stdout", farewell_stream(r, STREAM_OUTPUT), "stderr",
+			 farewell_stream(r, STREAM_STDERR), "duration_ms", (json_int_t)(r->duration_ns / NS_PER_MS));
 }
 
 json_t *round_shell_json(const struct shell_use *u)

@@ -6,6 +6,7 @@
 
 #include "base/json.h"
 #include "muxd/hub/session.h"
+#include "muxd/link/link.h"
 
 /* Of a round, from memory or the record. NULL: null in the answer; "absent": left out. */
 struct round_told {
@@ -21,7 +22,10 @@ json_t *round_shell_json(const struct shell_use *u); /* {name, fresh}; NULL: it 
 json_t *session_open_json(const struct session *s);
 /* The one renderer of GET /v1/rounds/{id}. NULL: no memory. */
 json_t *round_told_json(const struct round_told *t);
+/* Where the start stands in its muxlet's life, as OPEN has it; life 0: it does not say. */
+void session_json_read_mark(const json_t *open, struct link_mark *out);
 /* EXIT of the recording, as exit_record() writes it (session_end.c). */
+const char *session_result_error(const struct session_result *r); /* a stable code; NULL: no failure of muxd's */
 void session_result_read(const json_t *exit, struct session_result *out);
 
 #endif

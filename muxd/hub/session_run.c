@@ -192,9 +192,13 @@ static int send_open(struct session *s, struct err *e)
 /* The intent stands in the journal before anything else of the session, and before the sandbox hears of it. */
 int session_intend(struct session *s, struct err *e)
 {
-	json_t *o = session_open_json(s);
-	int rc = o ? journal_json(s->hub->journal, RING_OPEN, &s->id, o) : ERR_NOMEM;
+	json_t *o;
+	int rc;
 
+	s->mark = link_mark(s->agent->link);
+	s->mark.opens += s->mark.life != 0;
+	o = session_open_json(s);
+	rc = o ? journal_json(s->hub->journal, RING_OPEN, &s->id, o) : ERR_NOMEM;
 	json_decref(o);
 	return rc ? err_set(e, rc == ERR_AGAIN ? ERR_RECORD_UNAVAILABLE : rc, "the session cannot be journaled: %s",
 			    err_name(rc))
@@ -319,6 +323,24 @@ void session_suspend(struct session *s)
 	}
 }
 
+void session_unlisted(struct session *s)
+{
+	struct link_mark now = link_mark(s->agent->link);
+
+	if (link_mark_never_came(&s->mark, &now))
+		session_never_came(s);
+	else
+		session_finish(s, EXIT_UNKNOWN, -1, 0, "the sandbox does not know it: whether it ran is not known");
+}
+
+bool session_start_unsure(const struct session *s)
+{
+	bool silent = !s->stream[STREAM_OUTPUT].end && !s->stream[STREAM_STDERR].end;
+
+	return s->kind == SESSION_ROUND && s->state == SESSION_SUSPENDED && s->end == END_NOT_YET && s->mark.life &&
+	       !s->started && silent;
+}
+
 void session_resume(struct session *s, const struct link_channel_info *info)
 {
 	uint64_t have[STREAM_COUNT];
@@ -384,7 +406,11 @@ static void end_in_time(struct session *s, uint64_t now)
 {
 	bool cannot_hear = s->state == SESSION_ENDING || s->state == SESSION_SUSPENDED;
 
-	if (s->on_opened && now - s->opened_boot_ns >= agent_patience(s->agent))
+	bool in_vain = s->on_opened && now - s->opened_boot_ns >= agent_patience(s->agent);
+
+	if (in_vain && s->launch.exec_id && session_start_unsure(s)) /* who asks again hears what the link shows */
+		session_opened(s, ERR_LINK_LOST, "its sandbox does not answer: ask again whether it began");
+	else if (in_vain)
 		session_finish(s, EXIT_UNKNOWN, -1, 0, "its sandbox did not answer: whether it began is not known");
 	else if (s->kill_deadline && now >= s->kill_deadline && cannot_hear)
 		session_finish(s, EXIT_UNKNOWN, -1, 0, "it was told to end and did not report back");

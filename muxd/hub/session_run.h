@@ -27,6 +27,10 @@ void session_on_waits(struct session *s, const char *why);
 bool session_gives_up(struct session *s, const void *p, size_t n); /* Ctrl-C of one who waits ended it */
 void session_suspend(struct session *s);
 void session_resume(struct session *s, const struct link_channel_info *info);
+/* The link is back, and muxlet does not list it: it never began, or whether it did is not known. */
+void session_unlisted(struct session *s);
+/* A round of which nothing was heard before its link went: whether it began is seen when the link is back. */
+bool session_start_unsure(const struct session *s);
 struct session *session_restore_alloc(struct agent *a, const struct id *id, enum session_kind kind, uint32_t channel,
 				      const uint64_t at[STREAM_COUNT]);
 void session_tick(struct session *s, uint64_t now);

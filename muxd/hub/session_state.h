@@ -112,8 +112,9 @@ struct session {
 	enum exit_cause doom_cause;
 	char kill_text[200];
 	struct link_exit exit;
-	uint64_t heard_ns;  /* boot: when output came last, or could begin to come */
-	uint64_t end_asked; /* boot ns: since when END_ASKED */
+	uint64_t heard_ns;     /* boot: when output came last, or could begin to come */
+	uint64_t end_asked;    /* boot ns: since when END_ASKED */
+	struct link_mark mark; /* of its OPEN, as the record has it; life 0: not known */
 	uint64_t exit_position;
 	struct session_result result;
 	json_t *artifacts;   /* what came of those of a round; NULL: none was asked for */

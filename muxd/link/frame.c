@@ -270,6 +270,12 @@ static void frame_fields(struct cursor *c, struct frame *f)
 		any_bytes(c, f->u.proof, FRAME_PROOF_LEN);
 		break;
 	case FRAME_LISTED:
+		any_64(c, &f->offset);
+		if (!c->out && !c->left) /* of a muxlet from before FEATURE_STARTS */
+			break;
+		any_64(c, &f->u.listed.life);
+		any_64(c, &f->u.listed.opens);
+		break;
 	case FRAME_PING:
 	case FRAME_PONG:
 	case FRAME_CLEAR:

@@ -64,7 +64,8 @@ enum frame_feature {
 	FEATURE_FS = 64,       /* muxlet knows --fs */
 	FEATURE_IDLE = 128,    /* OPEN_IDLE, and CAUSE_IDLE_TIMEOUT behind it */
 	FEATURE_SURVEY = 256,  /* muxlet knows --survey; and --fs watches, and takes trees */
-	FEATURE_CHANGES = 512 /* muxlet --fs makes patches of changes, and stays below paths that are listed */
+	FEATURE_CHANGES = 512, /* muxlet --fs makes patches of changes, and stays below paths that are listed */
+	FEATURE_STARTS = 1024  /* LISTED tells muxlet's life, and how many OPENs came in it */
 };
 enum frame_list_flag { LIST_PTY = 1, LIST_EXITED = 2 };
 enum frame_echo_flag { ECHO_ON = 1, ECHO_CANONICAL = 2 };
@@ -123,6 +124,9 @@ struct frame {
 			uint64_t have[3], window;
 		} resume;
 		uint16_t fd; /* SECRET */
+		struct {
+			uint64_t life, opens; /* LISTED; 0 where its sender has not FEATURE_STARTS */
+		} listed;
 	} u;
 };
 

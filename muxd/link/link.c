@@ -84,6 +84,16 @@ bool link_has_ports(const struct link *l)
 	return l->state == LINK_UP && l->features & FEATURE_PORTS;
 }
 
+struct link_mark link_mark(const struct link *l)
+{
+	return l->state == LINK_UP ? l->mark : (struct link_mark){0};
+}
+
+bool link_mark_never_came(const struct link_mark *start, const struct link_mark *now)
+{
+	return start->life && start->life == now->life && now->opens < start->opens;
+}
+
 /* ---- channels */
 
 static struct link_channel *link_channel_find(const struct link *l, uint32_t channel)
@@ -264,12 +274,15 @@ int link_open(struct link *l, const struct link_open *o, struct err *e)
 	to->cwd = o->cwd ? o->cwd : "";
 	to->argv = o->argv;
 	to->env = o->env;
-	rc = link_put(l, &f);
-	if (rc)
-		return err_set(e, rc, "the call does not fit a frame");
 	c = link_channel_add(l, o->channel);
 	if (!c)
 		return err_set(e, ERR_NOMEM, "no memory for a channel");
+	rc = link_put(l, &f);
+	if (rc) {
+		link_channel_remove(l, c);
+		return err_set(e, rc, "the call does not fit a frame");
+	}
+	l->mark.opens += l->mark.life != 0;
 	c->live = true;
 	c->pty = o->pty;
 	c->window[1] = c->window[2] = o->window;
@@ -486,7 +499,8 @@ static int link_hello_start(struct link *l)
 	l->hub_hello.major = FRAME_MAJOR;
 	l->hub_hello.minor = FRAME_MINOR;
 	l->hub_hello.features = FEATURE_FILES | FEATURE_PORTS | FEATURE_SYNC | FEATURE_FREEZE | FEATURE_CLEAR |
-				FEATURE_QUEUE | FEATURE_FS | FEATURE_IDLE | FEATURE_SURVEY | FEATURE_CHANGES;
+				FEATURE_QUEUE | FEATURE_FS | FEATURE_IDLE | FEATURE_SURVEY | FEATURE_CHANGES |
+				FEATURE_STARTS;
 	l->hub_hello.epoch = l->p.epoch;
 	f.u.hello = l->hub_hello;
 	return link_put(l, &f);
@@ -609,6 +623,9 @@ static int link_on_listed(struct link *l, const struct frame *f, const char **wh
 
 	if (l->state != LINK_LIST || f->offset != n)
 		return breaks(why, "LISTED out of order or with another count");
+	l->mark = (struct link_mark){0};
+	if (l->features & FEATURE_STARTS && f->u.listed.life)
+		l->mark = (struct link_mark){.life = f->u.listed.life, .opens = f->u.listed.opens};
 	link_set_state(l, LINK_UP);
 	l->list = NULL;
 	l->nlist = l->list_cap = 0;

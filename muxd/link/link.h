@@ -81,6 +81,16 @@ struct link_open {
 	uint64_t window;         /* first credit for each output stream */
 };
 
+/*
+ * Where an OPEN stands in the life of a muxlet: which process that is, and how many OPENs have come to it with this
+ * one. What the hub writes down ahead of an OPEN, and what LISTED says later, tell together whether that OPEN ever came
+ * (docs/decisions/0029-a-start-that-never-came.md).
+ */
+struct link_mark {
+	uint64_t life; /* 0: not known, of a muxlet that does not tell it */
+	uint64_t opens;
+};
+
 /* How a terminal treats input (termios of the pty). */
 enum link_echo {
 	LINK_ECHO_LINES, /* ECHO, ICANON: it echoes and edits lines, as while most programs run */
@@ -147,6 +157,13 @@ bool link_has_idle(const struct link *l);    /* watches for silence itself: idle
 bool link_has_ports(const struct link *l);   /* and connects to ports in the sandbox (muxd/muxlet/dial.h) */
 
 int link_open(struct link *l, const struct link_open *o, struct err *e); /* ERR_BAD_STATE unless UP; ERR_TOO_LARGE */
+/* Of the OPEN that was sent last; the next one has one more. All 0 unless UP. */
+struct link_mark link_mark(const struct link *l);
+/*
+ * An OPEN was written down as `start`, and muxlet says `now`: it never came, and no longer can, as the stream that it
+ * was written to is closed. False: it came, or muxlet is another one, or nobody can tell.
+ */
+bool link_mark_never_came(const struct link_mark *start, const struct link_mark *now);
 /* After `up`: go on with a channel; the next data is at have[stream]. ERR_INVAL when the spool no longer reaches back.
  */
 int link_resume(struct link *l, uint32_t channel, const uint64_t have[3], uint64_t window);

@@ -56,8 +56,9 @@ struct link {
 	struct buf out;
 	bool wipe_out; /* a secret went into it: it is wiped once it is empty */
 	struct frame_hello hub_hello;
-	uint64_t features;    /* that both sides have */
-	uint64_t epoch_taken; /* of the newest stream muxlet had, as it said itself */
+	uint64_t features;     /* that both sides have */
+	uint64_t epoch_taken;  /* of the newest stream muxlet had, as it said itself */
+	struct link_mark mark; /* of the OPEN that went last, or as LISTED said */
 	struct link_channel *channels;
 	uint32_t highest; /* channel number seen on this stream */
 	struct link_channel_info *list;

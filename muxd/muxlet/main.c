@@ -23,6 +23,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -240,6 +241,8 @@ static int main_set_up(struct muxlet *m, const struct options *o)
 	raise_limits(m);
 	if (!o->join && read_secret(m, o->secret_fd))
 		return -EBADMSG;
+	if (getrandom(&m->life, sizeof(m->life), 0) != sizeof(m->life))
+		m->life = 0; /* then nobody can tell this process from another */
 	m->own_uid_only = o->join != NULL;
 	m->own_pod = o->join && !o->leave_s;
 	m->leave_ns = (uint64_t)o->leave_s * 1000 * MS_NS;

@@ -56,6 +56,7 @@ struct muxlet {
 	bool verbose;
 	uint8_t secret[SECRET_LEN];
 	uint64_t epoch;        /* of the newest stream taken */
+	uint64_t life, opens;  /* a random number that stands for this process; OPENs that came, refused ones too */
 	struct stream *stream; /* the one that is proven */
 	struct stream *pending[STREAMS_PENDING];
 	struct pool pool;

@@ -57,7 +57,8 @@ void request_list(struct muxlet *m)
 		list_one(m, c);
 		n++;
 	}
-	stream_put(m->stream, &(struct frame){.type = FRAME_LISTED, .offset = n});
+	stream_put(m->stream, &(struct frame){
+				  .type = FRAME_LISTED, .offset = n, .u.listed = {.life = m->life, .opens = m->opens}});
 }
 
 static void request_on_resume(struct muxlet *m, struct channel *c, const struct frame *f)

@@ -550,6 +550,7 @@ void start_channel(struct muxlet *m, const struct frame *f)
 	const char *at = "spawn";
 	int err;
 
+	m->opens++;
 	if (!may_start(m, f))
 		goto out;
 	s.c = timer_reserve(&m->loop, 2 * (m->living + m->finished + 1) + TIMERS_OWN) ? NULL : new_channel(m, f);

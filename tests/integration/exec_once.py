@@ -1,28 +1,29 @@
 """Starts under kill -9, asked again until they are answered: each command ran once.
 
-    exec_once.py STATE_DIR TOKEN_FILE KILLS
+    exec_once.py STATE_DIR KILLS
 
 Four clients start rounds, each with an exec_id of its own; a client that got no answer, or that the daemon is not there yet,
-asks again with the same exec_id. Meanwhile net, the recorder or both are killed at random moments. A command adds a byte to
-the file that its exec_id names, and says its exec_id. In the end, of every start that was answered:
+asks again with the same exec_id. Meanwhile net, the recorder, the monitor or several of them are killed at random moments,
+each time some start was answered. A command adds a byte to the file that its exec_id names, and says its exec_id. In the end, of every start that was answered:
 
- - its file has one byte: the command ran, and ran once; none has more. Net may have died between the record of a start and
-   the word to the sandbox: such a round ends as `unknown` and has no file, and there is less than one of them a kill;
+ - its file has one byte: the command ran, and ran once; none has more, and none has no file;
  - asked once more, with the same exec_id, it is the same round, which has ended with 0 and has the output;
  - no two answers to one exec_id named different rounds.
-"""
-import http.client, json, os, random, signal, ssl, sys, threading, time
 
-state, token_file, kills = sys.argv[1], sys.argv[2], int(sys.argv[3])
-with open(token_file, encoding="ascii") as f:
-    token = f.read().strip()
+A start whose word to the sandbox was lost ends as `did_not_run`, and the next call with its exec_id begins another round: how
+many there were is told from the audit log. None ends as `unknown`.
+"""
+import http.client, json, os, random, signal, ssl, subprocess, sys, threading, time
+
+BUILD = os.environ.get("BUILD", "build")
+state, kills = sys.argv[1], int(sys.argv[2])
 seed = int(os.environ.get("SEED", "0")) or random.randrange(1 << 30)
 print(f"  seed {seed}")
 rnd = random.Random(seed)
-context = ssl.create_default_context(cafile=os.path.join(state, "keys", "tls.crt"))
-context.check_hostname = False
-stop, faults, unknown, lock = threading.Event(), [], [], threading.Lock()
+stop, faults, lock = threading.Event(), [], threading.Lock()
+KILLED = [("net",), ("net",), ("recorder",), ("net", "recorder"), ("monitor",), ("monitor", "net", "recorder")]
 rounds, asked_again = {}, 0  # exec_id -> round_id
+PATIENCE = 300  # seconds
 NOT_YET = (500, 502, 503, 429)  # nothing was begun, or not known whether: ask again
 
 
@@ -35,6 +36,55 @@ def fault(text):
 def ready():
     with open(os.path.join(state, "ready.json"), encoding="utf-8") as f:
         return json.load(f)
+
+
+class Daemon:
+    """The monitor is this script's child, and begun anew when it was killed."""
+
+    def __init__(self):
+        self.p, self.log = None, open(state + "/daemon.log", "ab")
+
+    def start(self):
+        end = time.monotonic() + 120
+        while time.monotonic() < end:
+            self.p = subprocess.Popen([BUILD + "/muxd", "serve", "--state", state, "--config", state + "/muxd.yaml", "--https",
+                                       "127.0.0.1:0", "--ssh", "127.0.0.1:0"], stdout=self.log, stderr=self.log)
+            while time.monotonic() < end and self.p.poll() is None:
+                try:
+                    if ready()["pids"]["monitor"] == self.p.pid:
+                        return
+                except (OSError, ValueError, KeyError):
+                    pass
+                time.sleep(0.01)
+            time.sleep(0.1)  # the one before still holds its lock
+        sys.exit("FAILED: the daemon does not start")
+
+    def kill(self, which):
+        """Returns when everything that was killed is there again."""
+        old = ready()["pids"]
+        for w in which:
+            try:
+                os.kill(old[w], signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        if "monitor" in which:
+            self.p.wait()
+            self.start()
+            return
+        end = time.monotonic() + 60
+        while time.monotonic() < end:
+            try:
+                now = ready()["pids"]
+                if all(now[w] not in (old[w], 0) for w in which):
+                    return
+            except (OSError, ValueError, KeyError):
+                pass
+            time.sleep(0.01)
+        fault("%s did not come back" % "+".join(which))
+
+    def muxctl(self, *words):
+        done = subprocess.run([BUILD + "/muxctl", "--state", state, *words], stdout=subprocess.PIPE, check=False)
+        return done.stdout.decode("utf-8", "replace")
 
 
 class Client:
@@ -69,9 +119,9 @@ class Client:
             time.sleep(0.05)
 
     def start(self, exec_id):
-        """Until it is answered; the round's id. None: not within a minute."""
+        """Until it is answered; the round's id. None: not within PATIENCE, while there are kills all the time."""
         global asked_again
-        end = time.monotonic() + 60
+        end, said = time.monotonic() + PATIENCE, []
         body = {"command": f"printf x >>once/{exec_id}; printf %s {exec_id}", "exec_id": exec_id, "wait_ms": 2000}
         first = True
         while time.monotonic() < end:
@@ -82,14 +132,16 @@ class Client:
             first = False
             try:
                 status, answer = self.call("POST", "/v1/agents/once/rounds", body)
-            except (OSError, http.client.HTTPException, ValueError, KeyError):
+            except (OSError, http.client.HTTPException, ValueError, KeyError) as e:
+                said.append(repr(e))
                 continue
             if status in (200, 201, 202):
                 return answer["round_id"]
+            said.append(f"{status} {answer['error']['code']}: {answer['error']['message']}")
             if status not in NOT_YET:
                 fault(f"{exec_id}: {status} {answer}")
                 return None
-        fault(f"{exec_id}: no answer within a minute")
+        fault(f"{exec_id}: no answer within {PATIENCE} s: {said[-5:]}")
         return None
 
 
@@ -102,27 +154,6 @@ def work(number):
         if got:
             with lock:
                 rounds[exec_id] = got
-
-
-def kill_one():
-    """Returns when everything that was killed is there again."""
-    old = ready()["pids"]
-    which = rnd.choice([("net",), ("recorder",), ("net", "recorder")])
-    for w in which:
-        try:
-            os.kill(old[w], signal.SIGKILL)
-        except ProcessLookupError:
-            pass
-    end = time.monotonic() + 60
-    while time.monotonic() < end:
-        try:
-            now = ready()["pids"]
-            if all(now[w] not in (old[w], 0) for w in which):
-                return
-        except (OSError, ValueError, KeyError):
-            pass
-        time.sleep(0.01)
-    fault("%s did not come back" % "+".join(which))
 
 
 def ended(client, exec_id):
@@ -145,9 +176,6 @@ def check(exec_id, client, contents):
     o = ended(client, exec_id)
     if not o:
         return f"{exec_id} does not end"
-    if exec_id not in contents and o["exit"]["cause"] == "unknown":
-        unknown.append(exec_id)
-        return None
     if contents.get(exec_id) != 1:
         return f"{exec_id} ran {contents.get(exec_id, 0)} times: {json.dumps(o)[:600]}"
     if o["exit"]["code"] != 0 or o["stdout"]["data"] != exec_id:
@@ -167,32 +195,65 @@ def counted(client):
     return {n: int(size) for size, n in (line.split() for line in text.splitlines()) if n != "total"}
 
 
-first = Client()
-status, o = first.sure("POST", "/v1/agents/once/rounds", {"argv": ["mkdir", "once"], "wait_ms": 60000, "exec_id": "mkdir"})
-if status != 200 or o["exit"]["code"] != 0:
-    sys.exit(f"FAILED: {status} {o}")
-workers = [threading.Thread(target=work, args=(n,)) for n in range(4)]
-for w in workers:
-    w.start()
-for _ in range(kills):
-    time.sleep(rnd.uniform(0, 0.6))
-    kill_one()
-stop.set()
-for w in workers:
-    w.join()
-contents = counted(first)
-odd = [e for e in rounds if contents.get(e) != 1]
-ids = odd + rnd.sample(sorted(set(rounds) - set(odd)), min(200, len(rounds) - len(odd)))  # all are counted; these asked for
-for exec_id in ids:
-    why = check(exec_id, first, contents)
-    if why:
-        fault(why)
-if not rounds or (kills >= 4 and not asked_again):
-    fault(f"{len(rounds)} starts, {asked_again} asked again: the story shows nothing")
-if len(contents) + len(unknown) != len(rounds) and not faults:
-    fault(f"{len(contents)} files of {len(rounds)} starts")
-if len(unknown) > kills:
-    fault(f"{len(unknown)} of {len(rounds)} ended as unknown")
-print(f"  {kills} kills, {len(rounds)} starts, {asked_again} times asked again, {len(contents)} files of one byte each, "
-      f"{len(unknown)} that ended as unknown and did not run")
+def round_ends():
+    """What the audit log has of each end of a round."""
+    found, since = [], 0
+    while True:
+        rows = [json.loads(line) for line in daemon.muxctl("audit", "--event", "round.end", "--since", str(since), "-n", "1000", "-o",
+                                                           "json").splitlines()]
+        if not rows:
+            return found
+        found += [row["record"] for row in rows]
+        since = rows[-1]["seq"]
+
+
+def story():
+    global token, context
+    context = ssl.create_default_context(cafile=os.path.join(state, "keys", "tls.crt"))
+    context.check_hostname = False
+    token = json.loads(daemon.muxctl("grant", "create", "--agent", "once", "--principal", "tester", "--kind", "agent", "--scopes",
+                                     "rounds", "--task", "story", "--ttl", "10h", "--reason", "starts under kills", "-o", "json"))["token"]
+    first = Client()
+    status, o = first.sure("POST", "/v1/agents/once/rounds", {"argv": ["mkdir", "once"], "wait_ms": 60000, "exec_id": "mkdir"})
+    if status != 200 or o["exit"]["code"] != 0:
+        sys.exit(f"FAILED: {status} {o}")
+    workers = [threading.Thread(target=work, args=(n,), daemon=True) for n in range(4)]
+    for w in workers:
+        w.start()
+    for _ in range(kills):
+        since, end = len(rounds), time.monotonic() + PATIENCE
+        while len(rounds) == since and time.monotonic() < end:  # so that nobody starves
+            time.sleep(0.005)
+        time.sleep(rnd.uniform(0, 0.6))
+        daemon.kill(rnd.choice(KILLED))
+    stop.set()
+    for w in workers:
+        w.join()
+    contents = counted(first)
+    odd = [e for e in rounds if contents.get(e) != 1]
+    ids = odd + rnd.sample(sorted(set(rounds) - set(odd)), min(200, len(rounds) - len(odd)))  # all are counted; these asked for
+    for exec_id in ids:
+        why = check(exec_id, first, contents)
+        if why:
+            fault(why)
+    if not rounds or (kills >= 4 and not asked_again):
+        fault(f"{len(rounds)} starts, {asked_again} asked again: the story shows nothing")
+    if len(contents) != len(rounds) and not faults:
+        fault(f"{len(contents)} files of {len(rounds)} starts")
+    ends = round_ends()
+    odd = [e for e in ends if e["outcome"] != "exit" and e["detail"].get("error") != "did_not_run"]
+    for e in odd[:10]:
+        fault(f"a round ended as {json.dumps(e)[:400]}")
+    print(f"  {kills} kills, {len(rounds)} starts, {asked_again} times asked again, {len(contents)} files of one byte each, "
+          f"{sum(e['outcome'] != 'exit' for e in ends)} starts that did not run and were begun again")
+
+
+daemon = Daemon()
+signal.signal(signal.SIGTERM, lambda *_: sys.exit("FAILED: told to end"))
+daemon.start()
+try:
+    story()
+finally:
+    daemon.muxctl("shutdown", "--sandboxes")
+    daemon.p.wait()
 sys.exit(1 if faults else 0)

@@ -53,7 +53,10 @@ static void marks_and_numbers(void **state)
 	}
 	there_and_back(&(struct frame){.type = FRAME_PING, .offset = 77}, 'H', text, sizeof(text));
 	there_and_back(&(struct frame){.type = FRAME_PONG, .offset = 77}, 'M', text, sizeof(text));
-	there_and_back(&(struct frame){.type = FRAME_LISTED, .offset = 3}, 'M', text, sizeof(text));
+	assert_int_equal(there_and_back(&(struct frame){.type = FRAME_LISTED, .offset = 3, .u.listed = {7, 9}}, 'M',
+					text, sizeof(text))
+			     .u.listed.opens,
+			 9);
 	there_and_back(&(struct frame){.type = FRAME_FORGET, .channel = 3}, 'H', text, sizeof(text));
 	assert_int_equal(
 	    there_and_back(&(struct frame){.type = FRAME_SIGNAL, .channel = 1, .u.number = 64}, 'H', text, 64).u.number,
@@ -66,6 +69,24 @@ static void marks_and_numbers(void **state)
 	    there_and_back(&(struct frame){.type = FRAME_ECHO, .channel = 1, .u.number = ECHO_CANONICAL}, 'M', text, 64)
 		.u.number,
 	    ECHO_CANONICAL);
+}
+
+/* A muxlet from before lists nothing of its life; half of that is no frame. */
+static void listed_of_an_older_muxlet(void **state)
+{
+	struct frame f = {.type = FRAME_LISTED, .offset = 3, .u.listed = {.life = 7, .opens = 9}}, back;
+	const char *why;
+	uint8_t text[64];
+	size_t size, n = frame_encode(&f, text, sizeof(text));
+
+	(void)state;
+	assert_int_equal(n, FRAME_HEADER + 24);
+	for (size_t fields = 0; fields <= 24; fields++) {
+		put_u32(text, (uint32_t)(fields + FRAME_HEADER - 4));
+		assert_int_equal(frame_decode(text, n, 'M', &back, &size, &why), fields == 8 || fields == 24 ? 1 : -1);
+		if (fields == 8)
+			assert_int_equal(back.u.listed.life + back.u.listed.opens, 0);
+	}
 }
 
 static void data_up_to_its_limit(void **state)
@@ -373,6 +394,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(marks_and_numbers),
+	    cmocka_unit_test(listed_of_an_older_muxlet),
 	    cmocka_unit_test(data_up_to_its_limit),
 	    cmocka_unit_test(hello_and_proof),
 	    cmocka_unit_test(open_carries_its_strings),

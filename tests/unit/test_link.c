@@ -364,10 +364,61 @@ static void causes_have_names(void **state)
 	assert_int_equal(exit_cause_parse("gone", &c), ERR_INVAL);
 }
 
+/* ---- where a start stands in muxlet's life (link_mark) */
+
+static void only_what_is_sure_never_came(void **state)
+{
+	static const struct {
+		struct link_mark start, now;
+		bool never_came;
+	} rows[] = {
+	    {{7, 3}, {7, 2}, true},                    /* the OPEN before it was the last that came */
+	    {{7, 3}, {7, 0}, true},                    /* none came */
+	    {{7, 3}, {7, 3}, false},                   /* it came */
+	    {{7, 3}, {7, 9}, false},                   /* and others behind it */
+	    {{7, 3}, {8, 2}, false},                   /* another muxlet: the one of then may have had it */
+	    {{7, 3}, {0, 0}, false},                   /* one that does not tell */
+	    {{0, 0}, {7, 2}, false},                   /* a record from before */
+	    {{0, 0}, {0, 0}, false},                   /* neither tells: a part of the daemon that plays muxlet */
+	    {{7, UINT64_MAX}, {7, UINT64_MAX}, false}, /* what a sandbox may say */
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		assert_int_equal(link_mark_never_came(&rows[i].start, &rows[i].now), rows[i].never_came);
+}
+
+/* Every OPEN counts, whatever became of it, and the same muxlet says the same over its streams. */
+static void a_life_counts_what_came(void **state)
+{
+	static const char *const nothing[] = {"no-such-program-here", NULL};
+	FRESH(r);
+	struct link_mark begin = link_mark(r->link), now;
+
+	(void)state;
+	assert_int_not_equal(begin.life, 0);
+	assert_int_equal(begin.opens, 0);
+	rig_open(r, 1, "true", (struct rig_call){0});
+	assert_int_equal(rig_open_argv(r, 2, nothing, &(struct rig_call){0}), 0);
+	assert_int_not_equal(rig_open_argv(r, 2, nothing, &(struct rig_call){0}), 0); /* that one is not sent */
+	assert_int_equal(link_mark(r->link).opens, 2);
+	rig_wait_exit(r, 1);
+	rig_wait_exit(r, 2);
+	assert_int_equal(link_forget(r->link, 1), 0);
+	rig_break(r);
+	rig_attach(r);
+	now = link_mark(r->link);
+	assert_int_equal(now.life, begin.life);
+	assert_int_equal(now.opens, 2);
+	rig_destroy(r);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(a_round_answers_stdout_stderr_and_code),
+	    cmocka_unit_test(only_what_is_sure_never_came),
+	    cmocka_unit_test(a_life_counts_what_came),
 	    cmocka_unit_test(a_signal_is_not_a_code),
 	    cmocka_unit_test(what_cannot_start_says_where_and_why),
 	    cmocka_unit_test(environment_and_place_are_as_said),

@@ -339,6 +339,10 @@ class K8sBusy(SandboxK8sError):
     code = "k8s_busy"
 
 
+class DidNotRun(SandboxError):
+    code = "did_not_run"
+
+
 class EndOfFile(SandboxError):
     code = "end_of_file"
 
@@ -429,6 +433,7 @@ BY_CODE: Dict[str, Type[SandboxError]] = {
     "k8s_field_dropped": K8sFieldDropped,
     "k8s_gone": K8sGone,
     "k8s_busy": K8sBusy,
+    "did_not_run": DidNotRun,
     "end_of_file": EndOfFile,
 }
 
@@ -453,6 +458,7 @@ __all__ = [
     "ContextEnded",
     "Corrupt",
     "DataKept",
+    "DidNotRun",
     "DirectoryNotEmpty",
     "DiskFull",
     "EndOfFile",

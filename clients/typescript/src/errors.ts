@@ -338,6 +338,10 @@ export class K8sBusy extends SandboxK8sError {
   static override readonly code: string = "k8s_busy";
 }
 
+export class DidNotRun extends SandboxError {
+  static override readonly code: string = "did_not_run";
+}
+
 export class EndOfFile extends SandboxError {
   static override readonly code: string = "end_of_file";
 }
@@ -427,5 +431,6 @@ export const BY_CODE: ReadonlyMap<string, typeof SandboxError> = new Map<string,
   ["k8s_field_dropped", K8sFieldDropped],
   ["k8s_gone", K8sGone],
   ["k8s_busy", K8sBusy],
+  ["did_not_run", DidNotRun],
   ["end_of_file", EndOfFile],
 ]);

@@ -101,9 +101,7 @@ void conn_farewell(struct conn *c)
 	if (conn_exchange(c, path))
 		return;
 	c->x->method = method;
-	(void)answer_and_close(c, 503, ERR_UNAVAILABLE,
-			       "the daemon is stopping; what runs in sandboxes goes on: ask again by exec_id or id",
-			       LWS_WRITE_HTTP);
+	(void)answer_and_close(c, 503, ERR_UNAVAILABLE, HTTP_FAREWELL, LWS_WRITE_HTTP);
 }
 
 static bool is_websocket(struct lws *wsi)

@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "muxd/doors/https/route.h"
+#include "muxd/hub/hub.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -334,14 +335,28 @@ static void reply_error(struct http_exchange *x, int status, int rc, const struc
 	http_answer(x, status, "application/json");
 }
 
+/* A caller that is still here has cancelled nothing: the daemon goes, and the call may be made again. */
+static bool reply_farewell(struct http_exchange *x, int rc)
+{
+	struct err e = {0};
+
+	if (rc != ERR_CANCELLED || !x->done || !x->hub || !hub_stopping(x->hub))
+		return false;
+	err_set(&e, ERR_UNAVAILABLE, HTTP_FAREWELL);
+	reply_error(x, err_http_status(e.code), e.code, &e, NULL);
+	return true;
+}
+
 void http_reply_status(struct http_exchange *x, int status, int rc, const struct err *e)
 {
-	reply_error(x, status, rc, e, NULL);
+	if (!reply_farewell(x, rc))
+		reply_error(x, status, rc, e, NULL);
 }
 
 void http_reply_error_with(struct http_exchange *x, int rc, const struct err *e, json_t *details)
 {
-	reply_error(x, err_http_status(rc), rc, e, details);
+	if (!reply_farewell(x, rc))
+		reply_error(x, err_http_status(rc), rc, e, details);
 }
 
 const char *http_method_name(enum http_method m)

@@ -155,6 +155,7 @@ void http_reply_stream(struct http_exchange *x, int status, const char *content_
 void http_reply_chunked(struct http_exchange *x, int status, const char *content_type);
 void http_reply_text(struct http_exchange *x, int status, const char *content_type, const char *text, size_t len);
 /* rc: ERR_*; e may be NULL or empty. The status is the table's. */
+#define HTTP_FAREWELL "the daemon is stopping; what runs in sandboxes goes on: ask again by exec_id or id"
 void http_reply_error(struct http_exchange *x, int rc, const struct err *e);
 /* The same with what a program can use of it, an object in "details"; NULL: nothing. Borrowed. */
 void http_reply_error_with(struct http_exchange *x, int rc, const struct err *e, json_t *details);
