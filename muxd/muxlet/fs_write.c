@@ -6,17 +6,23 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <string.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
-#define CHUNK (64 * 1024)
+#define CHUNK      (64 * 1024)
+#define COPY_MAX   (1024 * 1024) /* a file is made anew for what is appended up to that size, */
+#define COPY_TIMES 16            /* or up to so many times the size of what is appended */
 
 /* Where it goes, what is there, and what came. */
 struct writing {
 	struct fs_place place;
 	struct newfile file;
 	struct fs_state before, after;
-	long long size; /* of what came */
+	long long size;       /* of what came */
+	struct newfile whole; /* append: what is there and what came, beside it */
+	bool in_place;        /* append: at the end of the file itself */
 };
 
 static int writing_place(struct fs_work *w, struct writing *x)
@@ -90,6 +96,7 @@ static void writing_told(struct fs_work *w, struct writing *x, int fd)
 static int writing_end(struct writing *x, int err)
 {
 	newfile_drop(&x->file);
+	newfile_drop(&x->whole);
 	fs_root_leave(&x->place);
 	return err;
 }
@@ -138,6 +145,70 @@ static int append_open(struct fs_work *w, struct writing *x, int *out_fd)
 	return fs_state_digest(w, *out_fd, x->before.sha256);
 }
 
+/*
+ * Whether the file may be made anew beside itself, so that a kill leaves the one or the other. Not where others would
+ * notice: who has it open (a program that logs into it, who follows it), its other names and links to it, who owns it,
+ * what is written on it besides its mode. Nor where that would cost much more than what is appended.
+ */
+static bool append_is_plain(const struct writing *x, int fd)
+{
+	const struct stat *st = &x->before.st;
+	struct stat named;
+	char names[256];
+	ssize_t n = flistxattr(fd, names, sizeof(names));
+	bool bare = n == 0 || (n < 0 && errno == ENOTSUP) ||
+		    (n == sizeof("security.selinux") && memcmp(names, "security.selinux", (size_t)n) == 0);
+
+	return bare && st->st_nlink == 1 && st->st_uid == geteuid() &&
+	       fstatat(x->place.dir_fd, x->place.base, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
+	       named.st_ino == st->st_ino && named.st_dev == st->st_dev &&
+	       (st->st_size <= COPY_MAX || st->st_size / COPY_TIMES <= x->size);
+}
+
+/* A lease is given to who alone has the file open, and is taken back when somebody opens it. */
+static bool append_alone(int fd)
+{
+	return signal(SIGIO, SIG_IGN) != SIG_ERR && fcntl(fd, F_SETLEASE, F_WRLCK) == 0;
+}
+
+static int append_copy(struct writing *x, int fd)
+{
+	struct newfile *n = &x->whole;
+	long long done = 0;
+	struct stat st;
+	int err;
+
+	n->dir_fd = x->place.dir_fd;
+	strcpy(n->base, x->place.base);
+	err = newfile_open(n);
+	if (!err && fstat(n->fd, &st))
+		err = errno;
+	if (!err && st.st_gid != x->before.st.st_gid && fchown(n->fd, (uid_t)-1, x->before.st.st_gid))
+		err = errno;
+	if (!err)
+		err = add_content(fd, n->fd, &done);
+	return err ? err : add_content(x->file.fd, n->fd, &done);
+}
+
+/* *out_done: it is there; else nothing was changed, and in place it may still go. */
+static int append_beside(struct fs_work *w, struct writing *x, int fd, bool *out_done)
+{
+	int err = 0;
+
+	if (!append_is_plain(x, fd) || !append_alone(fd))
+		return 0;
+	*out_done = append_copy(x, fd) == 0 && fcntl(fd, F_GETLEASE) == F_WRLCK;
+	if (*out_done)
+		err = newfile_publish(&x->whole, x->before.st.st_mode & NEWFILE_MODE_BITS, true);
+	if (err == EBUSY || err == EXDEV || err == EPERM || err == EACCES) /* its name is not for us to give */
+		*out_done = false, err = 0;
+	if (*out_done && !err)
+		return fs_state_digest(w, x->whole.fd, x->after.sha256);
+	newfile_drop(&x->whole);
+	(void)fcntl(fd, F_SETLEASE, F_UNLCK);
+	return err;
+}
+
 /* When there is no room for all of it what was added goes again, unless a program has added to it meanwhile. */
 static void take_back(const struct writing *x, int fd, long long done)
 {
@@ -151,12 +222,16 @@ static void take_back(const struct writing *x, int fd, long long done)
 static int append_content(struct fs_work *w, struct writing *x, int fd)
 {
 	long long done = 0;
+	bool beside = false;
 	int err = fs_state_match(w, &x->before);
 
 	if (!err)
 		err = fs_allow_size(w, w->name, x->before.st.st_size + x->size);
-	if (err)
+	if (!err)
+		err = append_beside(w, x, fd, &beside);
+	if (err || beside)
 		return err;
+	x->in_place = true;
 	err = add_content(x->file.fd, fd, &done);
 	if (err)
 		take_back(x, fd, done);
@@ -165,7 +240,7 @@ static int append_content(struct fs_work *w, struct writing *x, int fd)
 	return err ? err : fs_state_digest(w, fd, x->after.sha256);
 }
 
-/* The content that is there stays. A missing file is made. */
+/* The content that is there stays. A missing file is made. docs/files.md, Append, says what a kill leaves. */
 int fs_append(struct fs_work *w)
 {
 	static struct writing x = {.place = {.dir_fd = -1}};
@@ -182,7 +257,9 @@ int fs_append(struct fs_work *w)
 	else if (err == ENOENT && fd < 0)
 		err = writing_replace(w, &x);
 	if (!err)
-		writing_told(w, &x, fd >= 0 ? fd : x.file.fd);
+		writing_told(w, &x, x.in_place ? fd : fd >= 0 ? x.whole.fd : x.file.fd);
+	if (!err && fd >= 0)
+		fs_out_flag(&w->out, "in_place", x.in_place);
 	if (fd >= 0)
 		close(fd);
 	return writing_end(&x, err);

@@ -383,6 +383,107 @@ static void a_kill_leaves_one_or_the_other(void **state)
 	}
 }
 
+/* The same of what is appended to a file that nobody has open: all of it or nothing, behind what was there. */
+static void a_kill_leaves_an_append_whole_or_absent(void **state)
+{
+	static char big[3000000], got[sizeof(big) + 16];
+	unsigned seed = seed_of_run(), whole = 0, absent = 0;
+
+	(void)state;
+	memset(big, 'b', sizeof(big));
+	for (int i = 0; i < times(24); i++) {
+		int in, out;
+		size_t n;
+		pid_t pid;
+		FILE *f;
+
+		make(inside("killed"), "before\n");
+		pid = start("{\"op\":\"append\",\"path\":\"killed\"}", &in, &out);
+		feed_content(in, big, sizeof(big));
+		close(in);
+		usleep((useconds_t)(rand_r(&seed) % 20000));
+		(void)kill(pid, SIGKILL);
+		(void)finish(pid, out);
+		f = fopen(inside("killed"), "r");
+		assert_non_null(f);
+		n = fread(got, 1, sizeof(got), f);
+		fclose(f);
+		assert_true(n == 7 || n == 7 + sizeof(big));
+		assert_memory_equal(got, "before\n", 7);
+		assert_int_equal(n > 7 ? memcmp(got + 7, big, sizeof(big)) : 0, 0);
+		whole += n > 7;
+		absent += n == 7;
+	}
+	print_message("%u whole, %u absent\n", whole, absent);
+}
+
+static ino_t inode(const char *path)
+{
+	struct stat st;
+
+	assert_int_equal(lstat(path, &st), 0);
+	return st.st_ino;
+}
+
+/* A program that has the file open, or by another name, keeps it: the file itself grows. */
+static void an_append_that_others_would_notice_is_in_place(void **state)
+{
+	static const struct {
+		const char *name;
+		int open; /* by somebody else; -1: by nobody */
+		bool second_name, in_place;
+	} rows[] = {
+	    {"log-alone", -1, false, false},
+	    {"log-followed", O_RDONLY, false, true},
+	    {"log-written", O_WRONLY | O_APPEND, false, true},
+	    {"log-of-two-names", -1, true, true},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		char request[120], path[120], second[128], got[16] = "";
+		int fd = -1;
+		ino_t was;
+
+		snprintf(path, sizeof(path), "%s", inside(rows[i].name));
+		snprintf(second, sizeof(second), "%s.2", path);
+		make(path, "one\n");
+		assert_int_equal(chmod(path, 0640), 0);
+		was = inode(path);
+		if (rows[i].open >= 0)
+			fd = open(path, rows[i].open | O_CLOEXEC);
+		if (rows[i].second_name)
+			assert_int_equal(link(path, second), 0);
+		snprintf(request, sizeof(request), "{\"op\":\"append\",\"path\":\"%s\"}", rows[i].name);
+		assert_int_equal(put(request, "two\n", 4), 0);
+		assert_int_equal(json_is_true(json_object_get(answer, "in_place")), rows[i].in_place);
+		assert_content(path, "one\ntwo\n");
+		assert_string_equal(text_of("mode"), "0640");
+		assert_int_equal(inode(path) == was, rows[i].in_place);
+		if (fd >= 0 && rows[i].open == O_RDONLY)
+			assert_int_equal(pread(fd, got, sizeof(got), 4), 4); /* as tail -f does */
+		if (rows[i].second_name)
+			assert_content(second, "one\ntwo\n");
+		if (fd >= 0)
+			close(fd);
+	}
+}
+
+/* A link in the workspace is followed, and stays one. */
+static void an_append_through_a_link(void **state)
+{
+	char path[120], to[16];
+
+	(void)state;
+	make(inside("linked"), "one\n");
+	snprintf(path, sizeof(path), "%s", inside("link-to-it"));
+	assert_int_equal(symlink("linked", path), 0);
+	assert_int_equal(put("{\"op\":\"append\",\"path\":\"link-to-it\"}", "two\n", 4), 0);
+	assert_true(json_is_true(json_object_get(answer, "in_place")));
+	assert_content(inside("linked"), "one\ntwo\n");
+	assert_int_equal(readlink(path, to, sizeof(to)), 6);
+}
+
 /* Of those who change the same known content at once, one wins. */
 static void one_of_many_changes_it(void **state)
 {
@@ -1286,6 +1387,9 @@ int main(void)
 	    cmocka_unit_test(parts_of_a_file),
 	    cmocka_unit_test(what_is_not_whole_does_not_appear),
 	    cmocka_unit_test(a_kill_leaves_one_or_the_other),
+	    cmocka_unit_test(a_kill_leaves_an_append_whole_or_absent),
+	    cmocka_unit_test(an_append_that_others_would_notice_is_in_place),
+	    cmocka_unit_test(an_append_through_a_link),
 	    cmocka_unit_test(one_of_many_changes_it),
 	    cmocka_unit_test(links_are_names_of_their_own),
 	    cmocka_unit_test(trees_are_copied_whole_or_not),
