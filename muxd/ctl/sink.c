@@ -11,16 +11,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Where a file is put together here; the handler takes it away. */
-static char temporary[PATH_MAX];
-
-static void sink_on_end(int signum)
-{
-	if (temporary[0])
-		(void)unlink(temporary);
-	_exit(128 + signum);
-}
-
 char *sink_into(const char *to, const char *from)
 {
 	const char *slash = strrchr(from, '/');
@@ -40,6 +30,18 @@ static int open_as_it_is(const char *local, const struct stat *st, struct sink *
 	return out->fd < 0 ? err_sys(e, errno, "open %s", local) : 0;
 }
 
+/* In the directory of its name; without one of its own it vanishes with muxctl, however that ends. */
+static int open_unnamed(const char *real)
+{
+	char dir[PATH_MAX];
+	const char *slash = strrchr(real, '/');
+
+	if (access("/proc/self/fd", X_OK)) /* by which it gets its name */
+		return -1;
+	snprintf(dir, sizeof(dir), "%.*s", slash ? (int)(slash - real) + 1 : 1, slash ? real : ".");
+	return open(dir, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
+}
+
 int sink_open(const char *local, struct sink *out, struct err *e)
 {
 	struct stat st;
@@ -49,21 +51,20 @@ int sink_open(const char *local, struct sink *out, struct err *e)
 		out->fd = STDOUT_FILENO;
 		return 0;
 	}
-	(void)signal(SIGINT, sink_on_end);
-	(void)signal(SIGTERM, sink_on_end);
-	(void)signal(SIGHUP, sink_on_end);
 	if (stat(local, &st) == 0 && !S_ISREG(st.st_mode))
 		return open_as_it_is(local, &st, out, e);
-	if (!realpath(local, out->real) && snprintf(out->real, PATH_MAX, "%s", local) >= PATH_MAX)
-		return err_set(e, ERR_INVAL, "the name of the file is too long");
-	if (snprintf(temporary, sizeof(temporary), "%s.XXXXXX", out->real) >= (int)sizeof(temporary)) {
-		temporary[0] = '\0';
+	if ((!realpath(local, out->real) && snprintf(out->real, PATH_MAX, "%s", local) >= PATH_MAX) ||
+	    snprintf(out->temporary, PATH_MAX, "%s.XXXXXX", out->real) >= PATH_MAX) {
+		out->temporary[0] = '\0';
 		return err_set(e, ERR_INVAL, "the name of the file is too long");
 	}
-	out->fd = mkostemp(temporary, O_CLOEXEC);
+	out->fd = open_unnamed(out->real);
+	out->unnamed = out->fd >= 0;
+	if (!out->unnamed)
+		out->fd = mkostemp(out->temporary, O_CLOEXEC);
 	if (out->fd >= 0)
 		return 0;
-	temporary[0] = '\0';
+	out->temporary[0] = '\0';
 	return err_sys(e, errno, "make a file beside %s", local);
 }
 
@@ -84,21 +85,48 @@ static mode_t permissions(const char *real, long asked)
 	return 0666 & ~mask;
 }
 
+/* link() replaces nothing, rename() does: so it has a name beside its own in between. */
+static int sink_name(struct sink *s)
+{
+	char fd[40];
+
+	snprintf(fd, sizeof(fd), "/proc/self/fd/%d", s->fd);
+	if (s->unnamed) {
+		int own = mkostemp(s->temporary, O_CLOEXEC); /* a name that nobody has */
+
+		if (own < 0)
+			return -1;
+		close(own);
+		if (unlink(s->temporary) || linkat(AT_FDCWD, fd, AT_FDCWD, s->temporary, AT_SYMLINK_FOLLOW))
+			return -1;
+		s->unnamed = false;
+	}
+	return rename(s->temporary, s->real);
+}
+
 int sink_settle(struct sink *s, long mode, struct err *e)
 {
-	if (!temporary[0])
+	sigset_t all, before;
+	int rc;
+
+	if (!s->temporary[0])
 		return 0;
-	if (fchmod(s->fd, permissions(s->real, mode)) < 0 || fsync(s->fd) < 0 || rename(temporary, s->real) < 0)
-		return err_sys(e, errno, "write %s", s->real);
-	temporary[0] = '\0';
-	return 0;
+	sigfillset(&all);
+	(void)sigprocmask(SIG_SETMASK, &all, &before); /* no signal comes between the two names */
+	rc = fchmod(s->fd, permissions(s->real, mode)) < 0 || fsync(s->fd) < 0 || sink_name(s) < 0
+		 ? err_sys(e, errno, "write %s", s->real)
+		 : 0;
+	(void)sigprocmask(SIG_SETMASK, &before, NULL);
+	if (!rc)
+		s->temporary[0] = '\0';
+	return rc;
 }
 
 void sink_close(struct sink *s)
 {
-	if (temporary[0])
-		(void)unlink(temporary);
-	temporary[0] = '\0';
+	if (s->temporary[0] && !s->unnamed)
+		(void)unlink(s->temporary);
+	s->temporary[0] = '\0';
 	if (s->fd > STDERR_FILENO)
 		close(s->fd);
 	s->fd = -1;

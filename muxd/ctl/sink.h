@@ -1,20 +1,23 @@
 /*
  * sink.h - a file on this side that something is got into: whole under its name, or not there.
  *
- * A new name, or a file that is replaced: it is put together beside it, and takes the name once it is complete. What is
- * no regular file (a terminal, a pipe) is written into as it is; "-" is the standard output. A signal that ends muxctl
- * takes the unfinished file away. One sink at a time.
+ * A new name, or a file that is replaced: it is put together beside it, without a name, and takes its own once it is
+ * complete; so nothing is left of one that is not, however muxctl ends. Where the file system has no files without a
+ * name it stands there as NAME.XXXXXX until then, and a signal leaves that. No regular file (a terminal, a pipe) is
+ * written into as it is; "-" is the standard output. Owned by its caller.
  */
 #ifndef MUXD_CTL_SINK_H
 #define MUXD_CTL_SINK_H
 
 #include <limits.h>
+#include <stdbool.h>
 
 struct err;
 
 struct sink {
 	int fd;
-	char real[PATH_MAX];
+	bool unnamed; /* the file has no name yet: temporary is the pattern of one */
+	char real[PATH_MAX], temporary[PATH_MAX];
 };
 
 /* ERR_INVAL: a directory, a name that is too long; ERR_SYS ... */

@@ -359,10 +359,13 @@ void broker_head(struct hub *h, const struct request *rq, broker_json_done *done
 /* As a witness of other daemons (recorder/serve/keeper.h). question: borrowed. */
 void broker_witness_keep(struct hub *h, json_t *question, broker_json_done *done, void *arg);
 void broker_witness_heads(struct hub *h, const char *log_id, size_t limit, broker_json_done *done, void *arg);
-/* Bytes at offset (UINT64_MAX = the end; else repeats are dropped, gaps refused). *out_taken may be short. eof closes
- * stdin. */
+/* Bytes at offset (UINT64_MAX = the end; else repeats are dropped, gaps refused; ERR_CONFLICT: another writer's input
+ * stands there). *out_taken may be short. eof closes stdin. */
 int broker_round_stdin(struct hub *h, const struct request *rq, const struct id *round, uint64_t offset, const void *p,
 		       size_t n, bool eof, size_t *out_taken, struct err *e);
+/* The offset behind all input that was taken. */
+int broker_round_stdin_end(struct hub *h, const struct request *rq, const struct id *round, uint64_t *out,
+			   struct err *e);
 /* All of these bytes or none: ERR_AGAIN where there is no room for them now. */
 int broker_round_type(struct hub *h, const struct request *rq, const struct id *round, const void *p, size_t n,
 		      struct err *e);

@@ -215,27 +215,31 @@ int broker_find_round(struct hub *h, const struct request *rq, const struct id *
 {
 	struct session *s = hub_session_find(h, round);
 	bool owner;
+	int rc;
 
-	err_set(e, ERR_NOT_FOUND, NO_ROUND);
 	if (!s || s->kind != SESSION_ROUND)
-		return ERR_NOT_FOUND;
+		return err_set(e, ERR_NOT_FOUND, NO_ROUND);
 	if (!broker_may_see(rq, s)) {
 		broker_hide(h, rq, s, what);
-		return ERR_NOT_FOUND;
+		return err_set(e, ERR_NOT_FOUND, NO_ROUND);
 	}
 	owner = broker_owns(rq, s);
-	*out = s;
-	if (!scope)
-		return check_look(h, rq, s, owner, what, e);
-	return broker_check(h, rq, s->agent->name, owner ? scope : SCOPE_DRIVE, what, e);
+	rc = scope ? broker_check(h, rq, s->agent->name, owner ? scope : SCOPE_DRIVE, what, e)
+		   : check_look(h, rq, s, owner, what, e);
+	if (!rc)
+		*out = s;
+	return rc;
 }
 
 int broker_find_typed(struct hub *h, const struct request *rq, const struct id *round, const char *what,
 		      struct session **out, struct err *e)
 {
-	int rc = broker_find_round(h, rq, round, SCOPE_ROUNDS, what, out, e);
+	struct session *s = NULL;
+	int rc = broker_find_round(h, rq, round, SCOPE_ROUNDS, what, &s, e);
 
-	if (rc || !(*out)->launch.pty || !broker_owns(rq, *out))
-		return rc;
-	return broker_check(h, rq, (*out)->agent->name, SCOPE_TERMINAL, what, e);
+	if (!rc && s->launch.pty && broker_owns(rq, s))
+		rc = broker_check(h, rq, s->agent->name, SCOPE_TERMINAL, what, e);
+	if (!rc)
+		*out = s;
+	return rc;
 }

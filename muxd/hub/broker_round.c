@@ -21,6 +21,7 @@ struct wait_job {
 	struct session_waiter waiter;
 	uv_timer_t timer;
 	struct session *session;
+	struct request rq; /* its grant may be revoked meanwhile */
 	broker_json_done *done;
 	void *arg;
 	bool over;
@@ -28,20 +29,26 @@ struct wait_job {
 
 static void free_wait(uv_handle_t *t)
 {
-	free(t->data);
+	struct wait_job *w = t->data;
+
+	request_finish(&w->rq);
+	free(w);
 }
 
+/* The grant is looked at when its holder is answered, too: the wait may have been longer than the grant. */
 static void answer_wait(struct wait_job *w, struct session *s)
 {
-	json_t *o = session_round_json(s);
 	struct err e = {0};
+	json_t *o = NULL;
+	int rc;
 
-	if (w->over) {
-		json_decref(o);
+	if (w->over)
 		return;
-	}
 	w->over = true;
-	w->done(w->arg, o ? 0 : err_set(&e, ERR_NOMEM, "no memory for the answer"), o ? NULL : &e, o);
+	rc = broker_in_force(s->hub, &w->rq, "round", &e);
+	if (!rc && !(o = session_round_json(s)))
+		rc = err_set(&e, ERR_NOMEM, "no memory for the answer");
+	w->done(w->arg, rc, rc ? &e : NULL, o);
 	json_decref(o);
 	uv_close((uv_handle_t *)&w->timer, free_wait);
 }
@@ -86,6 +93,7 @@ void broker_round_wait(struct hub *h, const struct request *rq, const struct id 
 		return;
 	}
 	w->session = s;
+	w->rq = *rq;
 	w->done = done;
 	w->arg = arg;
 	uv_timer_init(h->loop, &w->timer);
@@ -124,30 +132,71 @@ int broker_round_type(struct hub *h, const struct request *rq, const struct id *
 	return rc;
 }
 
+static uint64_t input_end(const struct session *s)
+{
+	return s->in_offset + buf_len(&s->in_queue);
+}
+
+/* Of what is sent at an offset before the end: how many bytes are a repeat. Else another writer's stand there. */
+static int repeated_input(const struct session *s, uint64_t offset, const uint8_t *p, size_t n, size_t *out,
+			  struct err *e)
+{
+	uint64_t before = offset < s->given_from ? s->given_from - offset : 0;
+	size_t known = before < n ? (size_t)before : n;
+
+	known += given_repeats(s->given, offset + known, p + known, n - known);
+	if (n && !known && !given_knows(s->given, offset))
+		return err_set(
+		    e, ERR_BAD_STATE,
+		    "others have written so much behind offset %llu that it is not known whether this was taken before",
+		    (unsigned long long)offset);
+	if (n && !known)
+		return err_set(
+		    e, ERR_CONFLICT,
+		    "another writer's input stands at offset %llu: none of this was taken, and the input ends at %llu",
+		    (unsigned long long)offset, (unsigned long long)input_end(s));
+	*out = known;
+	return 0;
+}
+
 int broker_round_stdin(struct hub *h, const struct request *rq, const struct id *round, uint64_t offset, const void *p,
 		       size_t n, bool eof, size_t *out_taken, struct err *e)
 {
 	struct session *s;
-	uint64_t at, skip = 0;
-	size_t taken = 0;
+	uint64_t at;
+	size_t taken = 0, skip = 0;
 	int rc = broker_find_typed(h, rq, round, "stdin", &s, e);
 
 	if (rc)
 		return rc;
 	if (!s->launch.stdin_open)
 		return err_set(e, ERR_BAD_STATE, "the round was started without stdin_open");
-	at = s->in_offset + buf_len(&s->in_queue);
+	at = input_end(s);
 	if (offset != UINT64_MAX && offset > at)
 		return err_set(e, ERR_INVAL, "offset %llu is past the input's end at %llu", (unsigned long long)offset,
 			       (unsigned long long)at);
-	if (offset != UINT64_MAX)
-		skip = at - offset < n ? at - offset : n; /* a repeat after a lost answer */
-	rc = give_input(s, rq, (const uint8_t *)p + skip, n - skip, &taken);
+	if (offset < at && (rc = repeated_input(s, offset, p, n, &skip, e)))
+		return rc;
+	if (offset == UINT64_MAX || offset + skip == at) /* else others have written behind the repeat */
+		rc = give_input(s, rq, (const uint8_t *)p + skip, n - skip, &taken);
+	if (!rc && offset != UINT64_MAX)
+		(void)given_note(&s->given, at, (const uint8_t *)p + skip, taken);
 	if (!rc && eof && taken == n - skip)
 		rc = session_input_eof(s);
 	rc = tell_input(s, rc, e);
 	if (!rc)
-		*out_taken = taken + (size_t)skip;
+		*out_taken = taken + skip;
+	return rc;
+}
+
+int broker_round_stdin_end(struct hub *h, const struct request *rq, const struct id *round, uint64_t *out,
+			   struct err *e)
+{
+	struct session *s;
+	int rc = broker_find_typed(h, rq, round, "stdin", &s, e);
+
+	if (!rc)
+		*out = input_end(s);
 	return rc;
 }
 

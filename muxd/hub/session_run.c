@@ -145,6 +145,7 @@ void session_free(struct session *s)
 	}
 	regain_forget(s);
 	session_input_forget(s);
+	given_destroy(s->given);
 	free(s->caller);
 	buf_finish(&s->in_flight);
 	json_decref(s->artifacts);
@@ -459,6 +460,7 @@ struct session *session_restore_alloc(struct agent *a, const struct id *id, enum
 	s->channel = channel;
 	s->door = "record";
 	init_streams(s, at);
+	s->given_from = at[STREAM_INPUT];
 	if (channel > a->next_channel)
 		a->next_channel = channel;
 	enlist(s);

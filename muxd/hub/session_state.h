@@ -11,6 +11,7 @@
 #include "base/buf.h"
 #include "control/sandbox.h"
 #include "muxd/hub/attachment_state.h"
+#include "muxd/hub/given.h"
 #include "muxd/hub/journal.h"
 #include "muxd/hub/keep.h"
 #include "muxd/hub/launch.h"
@@ -92,9 +93,11 @@ struct session {
 	uint64_t alone_ns;    /* boot: when that was moved last */
 	bool paced;           /* that is less than a window: its program waits in between */
 	struct journal_share share;
-	uint64_t in_offset; /* journaled input */
-	uint64_t in_lost;   /* journaled, never delivered over a restart */
-	uint64_t in_extra;  /* delivered, not journaled: the trailer of a put */
+	uint64_t in_offset;  /* journaled input */
+	struct given *given; /* calls that gave it input; NULL: none */
+	uint64_t given_from; /* what lies before came ahead of a restart, and whose it was is not known */
+	uint64_t in_lost;    /* journaled, never delivered over a restart */
+	uint64_t in_extra;   /* delivered, not journaled: the trailer of a put */
 	struct buf
 	    in_flight;   /* without a terminal: what the program has not taken yet, to be sent again after a break */
 	uint64_t in_eof; /* 1 + offset of the end, 0 = open */

@@ -114,8 +114,9 @@ async function background(s) {
   equal("it is among those that run", [h.pid], (await s.commands.list()).map((p) => p.pid).filter((p) => p === h.pid));
   await h.sendStdin("ü".repeat(50000));
   await s.commands.sendStdin(h.pid, Uint8Array.of(255, 0));
+  await h.sendStdin("and more"); // whose place another has written at
   await h.closeStdin();
-  equal("its input came in order", sum(Buffer.concat([Buffer.from("ü".repeat(50000)), Buffer.from([255, 0]), Buffer.from("end\n")])), sum((await h.wait()).stdoutBytes));
+  equal("its input came in order, and whole", sum(Buffer.concat([Buffer.from("ü".repeat(50000)), Buffer.from([255, 0]), Buffer.from("and moreend\n")])), sum((await h.wait()).stdoutBytes));
   h = await s.commands.run("trap 'echo got; exit 9' USR1; echo up; while :; do sleep 0.05; done", { background: true, check: false, onStdout: () => undefined });
   while (h.stdout !== "up\n") await sleep(20);
   equal("a signal is sent", true, await (await s.commands.connect(h.pid)).sendSignal("USR1"));

@@ -165,8 +165,9 @@ async def background(s):
     equal("it is among those that run", [h.pid], [p.pid for p in await s.commands.list() if p.pid == h.pid])
     await h.send_stdin("ü" * 50000)
     await s.commands.send_stdin(h.pid, b"\xff\0")
+    await h.send_stdin("and more")  # whose place another has written at
     await h.close_stdin()
-    equal("its input came in order", "ü".encode() * 50000 + b"\xff\0end\n", (await h.wait()).stdout_bytes)
+    equal("its input came in order, and whole", "ü".encode() * 50000 + b"\xff\0and moreend\n", (await h.wait()).stdout_bytes)
     h = await s.commands.run("trap 'echo got; exit 9' USR1; echo up; while :; do sleep 0.05; done", background=True, check=False)
     again = await s.commands.connect(h.pid)
     got = []

@@ -5,6 +5,7 @@
  */
 #include "tests/lib/hub_rig.h"
 
+#include "muxd/hub/broker_check.h"
 #include "muxd/hub/reader.h"
 #include "muxd/hub/session_json.h"
 
@@ -289,6 +290,134 @@ static void no_sandbox_is_woken_for_what_belongs_to_another(void **state)
 	hub_rig_destroy(r);
 }
 
+/* ---- a grant that ends while its holder waits */
+
+struct waited {
+	int n, rc;
+	bool told; /* what the round is */
+};
+
+static void on_waited(void *arg, int rc, const struct err *e, json_t *o)
+{
+	struct waited *w = arg;
+
+	(void)e;
+	w->n++;
+	w->rc = rc;
+	w->told = o != NULL;
+}
+
+/* Its own round is ended with it, another's goes on: neither is shown to a grant that was revoked meanwhile. */
+static void a_revoked_grant_waits_in_vain(void **state)
+{
+	struct request rows[] = {hub_request(), may(SCOPE_OBSERVE), may(SCOPE_OBSERVE)};
+	FRESH(r);
+	struct waited w[3] = {0};
+	struct hub_client c;
+	size_t taken = 0;
+
+	(void)state;
+	snprintf(rows[1].grant.principal, sizeof(rows[1].grant.principal), "other");
+	snprintf(rows[2].grant.principal, sizeof(rows[2].grant.principal), "third");
+	start(r, &c, "read x; echo secret", (struct exec_spec){.stdin_open = true});
+	for (int i = 0; i < 3; i++)
+		broker_round_wait(r->hub, &rows[i], &c.s->id, 60 * NS_PER_SEC, on_waited, &w[i]);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(hub_revoke(r->hub, &rows[i].grant.id, INT64_MAX), 0);
+	assert_int_equal(broker_round_stdin(r->hub, &(struct request){.grant = hub_request().grant, .door = "test"},
+					    &c.s->id, UINT64_MAX, "\n", 1, true, &taken, NULL),
+			 0);
+	assert_true(hub_until(r, w[0].n && w[1].n && w[2].n));
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(w[i].rc, ERR_TOKEN_REVOKED);
+		assert_false(w[i].told);
+	}
+	assert_int_equal(w[2].rc, 0);
+	assert_true(w[2].told);
+	hub_rig_destroy(r);
+}
+
+/* ---- what is left alone */
+
+static void a_round_that_is_refused_is_not_handed_out(void **state)
+{
+	struct request allowed = hub_request(), refused = may(SCOPE_OBSERVE), revoked = hub_request();
+	struct session *out = NULL;
+	struct hub_client c;
+	struct err e = {0};
+	FRESH(r);
+
+	(void)state;
+	start(r, &c, "sleep 60", (struct exec_spec){.pty = true, .stdin_open = true});
+	assert_int_equal(hub_revoke(r->hub, &revoked.grant.id, INT64_MAX), 0);
+	assert_int_equal(broker_find_round(r->hub, &allowed, &c.s->id, SCOPE_ROUNDS, "round", &out, &e), 0);
+	assert_ptr_equal(out, c.s);
+	assert_int_equal(e.code, 0); /* written on failure alone */
+	out = NULL;
+	assert_int_equal(broker_find_round(r->hub, &refused, &c.s->id, SCOPE_ROUNDS, "round", &out, &e), ERR_FORBIDDEN);
+	assert_int_equal(broker_find_round(r->hub, &revoked, &c.s->id, 0, "round", &out, &e), ERR_TOKEN_REVOKED);
+	assert_int_equal(broker_find_typed(r->hub, &refused, &c.s->id, "keys", &out, &e), ERR_FORBIDDEN);
+	refused.grant.scopes = SCOPE_ROUNDS; /* not terminal */
+	assert_int_equal(broker_find_typed(r->hub, &refused, &c.s->id, "keys", &out, &e), ERR_FORBIDDEN);
+	assert_null(out);
+	hub_rig_destroy(r);
+}
+
+/* ---- input by offset, of several writers */
+
+static int give(struct hub_rig *r, const struct session *s, uint64_t offset, const char *text, size_t *taken)
+{
+	struct request rq = hub_request();
+
+	*taken = 99;
+	return broker_round_stdin(r->hub, &rq, &s->id, offset, text, strlen(text), false, taken, NULL);
+}
+
+static void another_writers_input_is_no_repeat(void **state)
+{
+	struct request rq = hub_request();
+	uint64_t end = 0;
+	struct hub_client c;
+	size_t taken;
+	FRESH(r);
+
+	(void)state;
+	start(r, &c, "cat", (struct exec_spec){.stdin_open = true});
+	assert_int_equal(give(r, c.s, 0, "one\n", &taken), 0); /* its answer is lost */
+	assert_int_equal(give(r, c.s, UINT64_MAX, "two\n", &taken), 0);
+	assert_int_equal(give(r, c.s, 0, "one\nmore\n", &taken), 0); /* so far it is a repeat */
+	assert_int_equal(taken, 4);
+	assert_int_equal(give(r, c.s, 4, "more\n", &taken), ERR_CONFLICT);
+	assert_int_equal(taken, 99);
+	assert_int_equal(broker_round_stdin_end(r->hub, &rq, &c.s->id, &end, NULL), 0);
+	assert_int_equal(end, 8);
+	assert_int_equal(give(r, c.s, end, "more\n", &taken), 0);
+	assert_int_equal(give(r, c.s, 8, "more\nand more\n", &taken), 0); /* a repeat, and what follows it */
+	assert_int_equal(taken, 14);
+	assert_int_equal(give(r, c.s, 0, "0ne\n", &taken), ERR_CONFLICT); /* the same place, other bytes */
+	assert_int_equal(give(r, c.s, 100, "x", &taken), ERR_INVAL);
+	assert_true(hub_until(r, buf_len(&r->output) == 22));
+	assert_memory_equal(buf_ptr(&r->output), "one\ntwo\nmore\nand more\n", 22);
+	hub_rig_destroy(r);
+}
+
+/* Behind so many calls that the first may have been forgotten, nothing is said of it that is not known. */
+static void what_is_forgotten_is_not_guessed(void **state)
+{
+	struct hub_client c;
+	size_t taken;
+	FRESH(r);
+
+	(void)state;
+	start(r, &c, "cat", (struct exec_spec){.stdin_open = true});
+	for (uint64_t i = 0; i <= GIVEN_KEPT; i++)
+		assert_int_equal(give(r, c.s, 2 * i, "x\n", &taken), 0);
+	assert_int_equal(give(r, c.s, 0, "x\n", &taken), ERR_BAD_STATE);
+	assert_int_equal(give(r, c.s, 2, "x\n", &taken), 0);
+	assert_int_equal(taken, 2);
+	hub_rig_destroy(r);
+}
+
 static struct session *restored(struct hub_rig *r, const struct session *s)
 {
 	json_t *entry =
@@ -333,6 +462,10 @@ int main(void)
 	    cmocka_unit_test(nothing_is_shown_before_it_is_journaled),
 	    cmocka_unit_test(no_sandbox_is_woken_for_what_belongs_to_another),
 	    cmocka_unit_test(a_calls_task_does_not_become_the_grants),
+	    cmocka_unit_test(a_revoked_grant_waits_in_vain),
+	    cmocka_unit_test(a_round_that_is_refused_is_not_handed_out),
+	    cmocka_unit_test(another_writers_input_is_no_repeat),
+	    cmocka_unit_test(what_is_forgotten_is_not_guessed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -597,6 +597,7 @@ export interface Error {
     hint: string;
     request_id: Id;
     details?: {
+      offset?: number;
       kubernetes?: {
         code: number;
         reason: string;

@@ -1,6 +1,6 @@
 /** Commands: rounds of the API, started once whatever happens to the connection. */
 import type { Exit, Round, Session, StdinResult, Stream } from "./api.js";
-import { AlreadyEnded, CommandExitError, ConnectionLost, Corrupt, NotFound, ProtocolError, SandboxExecTimeout } from "./errors.js";
+import { AlreadyEnded, CommandExitError, Conflict, ConnectionLost, Corrupt, NotFound, ProtocolError, SandboxExecTimeout } from "./errors.js";
 import { RoundEvents } from "./events.js";
 import { sleep, type Client } from "./http.js";
 import { Broken, joined, type Answer } from "./transport.js";
@@ -256,7 +256,15 @@ export class CommandHandle {
     let raw = typeof data === "string" ? encoder.encode(data) : data;
     for (let pause = 10; raw.length; ) {
       const body = { ...dataIn(raw.subarray(0, wholeCharacters(raw))), ...(this.#sent === undefined ? {} : { offset: this.#sent }) };
-      const { taken } = await this.#client.json<StdinResult>("writeRoundStdin", { id: this.pid }, { json: body, again: this.#sent !== undefined });
+      let taken: number;
+      try {
+        ({ taken } = await this.#client.json<StdinResult>("writeRoundStdin", { id: this.pid }, { json: body, again: this.#sent !== undefined }));
+      } catch (e) {
+        // Another wrote meanwhile, and nothing of this was taken.
+        if (!(e instanceof Conflict) || this.#sent === undefined || typeof e.details.offset !== "number") throw e;
+        this.#sent = e.details.offset;
+        continue;
+      }
       if (this.#sent !== undefined) this.#sent += taken;
       raw = raw.subarray(taken);
       pause = taken ? 10 : Math.min(pause * 2, 500);

@@ -139,6 +139,18 @@ static void stdin_reply(struct http_exchange *x, const struct stdin_write *w, si
 	json_decref(o);
 }
 
+/* Of a conflict the offset is told where its caller may go on. */
+static void stdin_refuse(struct http_exchange *x, int rc, const struct err *e)
+{
+	uint64_t end;
+	json_t *details = NULL;
+
+	if (rc == ERR_CONFLICT && broker_round_stdin_end(x->hub, &x->rq, &x->object, &end, NULL) == 0)
+		details = json_pack("{s:I}", "offset", (json_int_t)end);
+	http_reply_error_with(x, rc, e, details);
+	json_decref(details);
+}
+
 void rest_round_stdin(struct http_exchange *x)
 {
 	static const char *const keys[] = {"data", "encoding", "offset", "eof", NULL};
@@ -153,7 +165,7 @@ void rest_round_stdin(struct http_exchange *x)
 	if (rc == 0)
 		rc = broker_round_stdin(x->hub, &x->rq, &x->object, w.offset, w.p, w.n, w.eof, &taken, &e);
 	if (rc)
-		http_reply_error(x, rc, &e);
+		stdin_refuse(x, rc, &e);
 	else
 		stdin_reply(x, &w, taken);
 	free(w.owned);

@@ -12,7 +12,7 @@ from typing import Literal
 
 from .._head import number
 from .._net.aio import call, merge, sleep
-from ..errors import AlreadyEnded, CommandExitException, ConnectionLost, Corrupt, NotFound, ProtocolError, SandboxExecTimeout
+from ..errors import AlreadyEnded, CommandExitException, Conflict, ConnectionLost, Corrupt, NotFound, ProtocolError, SandboxExecTimeout
 from ..types import CommandResult, ProcessInfo, Text, data_in, data_out, milliseconds
 from .events import AsyncRoundEvents
 from .http import AsyncAnswer, AsyncClient
@@ -190,7 +190,13 @@ class AsyncCommandHandle:
             body: Dict[str, Any] = data_in(_whole_characters(raw[:STDIN_PIECE], raw))
             if self._sent is not None:
                 body["offset"] = self._sent
-            taken = (await self._client.json("writeRoundStdin", {"id": self.pid}, body=body, again=self._sent is not None))["taken"]
+            try:
+                taken = (await self._client.json("writeRoundStdin", {"id": self.pid}, body=body, again=self._sent is not None))["taken"]
+            except Conflict as e:  # another wrote meanwhile, and nothing of this was taken
+                if self._sent is None or not isinstance(e.details.get("offset"), int):
+                    raise
+                self._sent = e.details["offset"]
+                continue
             if self._sent is not None:
                 self._sent += taken
             raw = raw[taken:]

@@ -15,7 +15,7 @@ from typing import Literal
 
 from .._head import number
 from .._net.sync import call, merge, sleep
-from ..errors import AlreadyEnded, CommandExitException, ConnectionLost, Corrupt, NotFound, ProtocolError, SandboxExecTimeout
+from ..errors import AlreadyEnded, CommandExitException, Conflict, ConnectionLost, Corrupt, NotFound, ProtocolError, SandboxExecTimeout
 from ..types import CommandResult, ProcessInfo, Text, data_in, data_out, milliseconds
 from .events import RoundEvents
 from .http import Answer, Client
@@ -193,7 +193,13 @@ class CommandHandle:
             body: Dict[str, Any] = data_in(_whole_characters(raw[:STDIN_PIECE], raw))
             if self._sent is not None:
                 body["offset"] = self._sent
-            taken = (self._client.json("writeRoundStdin", {"id": self.pid}, body=body, again=self._sent is not None))["taken"]
+            try:
+                taken = (self._client.json("writeRoundStdin", {"id": self.pid}, body=body, again=self._sent is not None))["taken"]
+            except Conflict as e:  # another wrote meanwhile, and nothing of this was taken
+                if self._sent is None or not isinstance(e.details.get("offset"), int):
+                    raise
+                self._sent = e.details["offset"]
+                continue
             if self._sent is not None:
                 self._sent += taken
             raw = raw[taken:]
