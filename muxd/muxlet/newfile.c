@@ -208,18 +208,23 @@ static ssize_t read_until_term(int fd, void *p, size_t n)
 	return -1;
 }
 
-int newfile_receive_each(int (*take)(void *arg, const uint8_t *p, size_t n), void *arg)
+int newfile_hold_term(void)
 {
-	struct receiving r = {.take = take, .arg = arg, .read = read_until_term};
 	struct sigaction act = {.sa_handler = on_term};
-	uint8_t own[SHA256_LEN];
 	sigset_t term;
 
 	sigemptyset(&term);
 	sigaddset(&term, SIGTERM);
-	if (sigprocmask(SIG_BLOCK, &term, NULL) || sigaction(SIGTERM, &act, NULL))
-		return errno;
-	return receive(&r, own);
+	return sigprocmask(SIG_BLOCK, &term, NULL) || sigaction(SIGTERM, &act, NULL) ? errno : 0;
+}
+
+int newfile_receive_each(int (*take)(void *arg, const uint8_t *p, size_t n), void *arg)
+{
+	struct receiving r = {.take = take, .arg = arg, .read = read_until_term};
+	uint8_t own[SHA256_LEN];
+	int err = newfile_hold_term();
+
+	return err ? err : receive(&r, own);
 }
 
 /* ---- its name */

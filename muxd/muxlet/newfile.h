@@ -39,8 +39,10 @@ int newfile_open(struct newfile *t);
 int newfile_receive(int fd, uint8_t out_sum[SHA256_LEN], uint64_t *out_size);
 /*
  * The same to a function, which is given each piece and says 0 or an errno. TERM ends it with ECANCELED: it is blocked
- * from here on but while input is waited for, so who has something to take away again can.
+ * from here on, or from newfile_hold_term() on, but while input is waited for; so who has something to take away again
+ * can. Who makes that ahead of the content holds TERM first.
  */
+int newfile_hold_term(void);
 int newfile_receive_each(int (*take)(void *arg, const uint8_t *p, size_t n), void *arg);
 int newfile_write(int fd, const void *p, size_t n);
 /* A short count is the end. -1: errno. */
