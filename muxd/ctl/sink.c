@@ -34,11 +34,16 @@ static int open_as_it_is(const char *local, const struct stat *st, struct sink *
 static int open_unnamed(const char *real)
 {
 	char dir[PATH_MAX];
-	const char *slash = strrchr(real, '/');
+	char *slash;
 
 	if (access("/proc/self/fd", X_OK)) /* by which it gets its name */
 		return -1;
-	snprintf(dir, sizeof(dir), "%.*s", slash ? (int)(slash - real) + 1 : 1, slash ? real : ".");
+	strcpy(dir, real); /* of the same size */
+	slash = strrchr(dir, '/');
+	if (slash)
+		slash[1] = '\0';
+	else
+		strcpy(dir, ".");
 	return open(dir, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
 }
 
