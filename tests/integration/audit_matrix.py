@@ -39,6 +39,7 @@ REST = {
     "GET /terminal/{agent}": op(OPEN), "GET /replay/{id}": op(OPEN), "GET /ui/{file}": op(OPEN),
     "GET /healthz": op(OPEN), "GET /readyz": op(OPEN), "POST /k8s/admission": op(OPEN, body={}),
     "GET /metrics": op(METRICS, needs="observe admin"),
+    "POST /mcp": op(body={}), "GET /mcp": op(), "DELETE /mcp": op(),  # without a session: refused; what tools do, their calls' rows say
     "POST /v1/grants": op(CLUSTER, body={"target": AGENT, "reason": "the matrix"}), "GET /v1/grants": op(),
     "POST /v1/grants/renew": op(body=REASON), "DELETE /v1/grants/{id}": op(),
     "GET /v1/agents": op(about="list"),
@@ -360,7 +361,7 @@ def connect(facts, source):
 def answer_of(status, body):
     try:
         said = json.loads(body)
-        return said["detail"].split(":")[0] if list(said) == ["detail"] else said["error"]["code"]
+        return said["detail"].split(":")[0] if list(said) == ["detail"] else str(said["error"]["code"])  # MCP: a number
     except (ValueError, KeyError, TypeError):
         return "ok" if status < 400 or status == 426 else str(status)
 

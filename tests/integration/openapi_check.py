@@ -307,6 +307,18 @@ def agents(api, agent):
     api.refused("GET", "/v1/agents/{agent}/moment", 400, "invalid_request", query="?opened_at=noon", agent=agent)
 
 
+def mcp(api):
+    begin = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": "2025-11-25"}}
+    both = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
+    api.call("POST", "/mcp", {200}, body=begin, headers=both)
+    api.call("POST", "/mcp", {406}, body=begin, headers={"Content-Type": "application/json"})
+    api.call("POST", "/mcp", {400}, body=begin | {"method": "ping"}, headers=both)
+    api.call("POST", "/mcp", {403}, body=begin, headers=both | {"Origin": "https://elsewhere.example"})
+    api.call("GET", "/mcp", {406})
+    api.call("DELETE", "/mcp", {404}, headers={"Mcp-Session-Id": "none"})
+    api.refused("POST", "/mcp", 401, "unauthenticated", body=begin, headers=both, token=False)
+
+
 def pages(api, agent):
     page = NOBODY
     for path, params in (("/sandboxes", {}), ("/sessions", {}), ("/sessions/{id}", {"id": page}),
@@ -857,6 +869,7 @@ def main():
     artifacts(api, agent, task)
     locks(api, agent, task)
     pages(api, agent)
+    mcp(api)
     lifecycle_refused(api, agent)
     lifecycle(api, agent)
     the_end(api, agent)

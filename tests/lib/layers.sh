@@ -33,6 +33,8 @@ forbid '^(base|muxd|policy|recorder|control)/' 'vterm' 'only the terminal' '^mux
 forbid '^muxd/hub/' 'muxd/(plain|doors|net|monitor|muxlet|ctl)/' 'the hub does not know its doors'
 forbid '^muxd/doors/' 'muxd/(net|monitor|muxlet|ctl|link/frame)|control/' 'doors know the hub'
 forbid '^muxd/' 'muxd/doors/https/router/' 'only the HTTPS door hands connections to its router' '^muxd/doors/https/'
+forbid '^muxd/' 'muxd/doors/https/mcp/' 'only the HTTPS door knows MCP' '^muxd/doors/https/(mcp/|conn_head\.c|server\.c)'
+forbid '^muxd/doors/https/mcp/' 'muxd/doors/https/(admission|agents|assets|body|chunked|conn|files|frames|fs_body|metrics|node_path|origin|page|scraper|server|tls|wire|ws)' 'MCP is calls of the API (inner.h): of the door it knows exchanges and rows alone'
 forbid '^muxd/' 'muxd/doors/https/router/router_' 'others know the router by router.h alone; api_head asks whether a head is for it' '^muxd/doors/https/(router/|api_head\.c)'
 forbid '^muxd/doors/https/router/' 'muxd/doors/https/(admission|agents|assets|body|chunked|frames|handlers|metrics|node_path|origin|page|scraper|tls|wire|ws)\.' 'the router knows connections, exchanges, heads and who may in'
 forbid '^muxd/ctl/' 'muxd/monitor/' 'muxctl starts screen workers as the monitor does, and nothing else' '^muxd/ctl/workers\.'

@@ -3,11 +3,13 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "muxd/doors/https/conn_http.h"
+#include "muxd/doors/https/mcp/mcp.h"
 #include "muxd/doors/https/origin.h"
 #include "muxd/doors/https/route.h"
 #include "muxd/doors/https/runtime.h"
 #include "muxd/hub/hub.h"
 
+#include <openssl/x509v3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <strings.h>
@@ -344,6 +346,8 @@ int conn_exchange(struct conn *c, const char *path)
 	if (rc)
 		return rc;
 	c->x->metrics = &d->metrics;
+	c->x->mcp = d->mcp;
+	c->x->api = &route_api;
 	c->x->local = c->listener->local;
 	c->x->method = method_of(c->wsi);
 	text_put(c->x->peer, sizeof(c->x->peer), c->peer);
@@ -436,6 +440,64 @@ static int adopt_runtime(struct conn *c)
 	return runtime_adopt(c->x, &f);
 }
 
+static void read_mcp_field(struct conn *c, const char *name, struct mcp_field *f)
+{
+	char text[MCP_FIELD_MAX + 1];
+
+	if (lws_hdr_custom_length(c->wsi, name, (int)strlen(name)) < 0)
+		return;
+	read_custom(c, name, text, sizeof(text));
+	mcp_field_put(f, text);
+}
+
+/* Is that a name by which clients may know this door? The loopback's, and those that its certificate is for. */
+static bool is_own_name(struct conn *c, const char *name)
+{
+	SSL *ssl = lws_get_ssl(c->wsi);
+	X509 *cert = ssl ? SSL_get_certificate(ssl) : NULL;
+
+	if (strcasecmp(name, "localhost") == 0 || strcmp(name, "127.0.0.1") == 0 || strcmp(name, "::1") == 0)
+		return true;
+	return cert && (X509_check_host(cert, name, 0, 0, NULL) == 1 || X509_check_ip_asc(cert, name, 0) == 1);
+}
+
+static bool is_foreign(struct conn *c, enum lws_token_indexes token)
+{
+	char text[300] = "", name[256];
+
+	if (lws_hdr_total_length(c->wsi, token) <= 0)
+		return false;
+	read_header(c, token, text, sizeof(text));
+	return !mcp_host_name(text, name, sizeof(name)) || !is_own_name(c, name);
+}
+
+/* A request for MCP: what its head says beside what others have. */
+static int adopt_mcp(struct conn *c)
+{
+	struct mcp_head *h;
+	char name[MCP_NAME_MAX + 1];
+
+	if (strcmp(c->x->path, MCP_PATH) != 0)
+		return 0;
+	h = calloc(1, sizeof(*h));
+	if (!h)
+		return ERR_NOMEM;
+	c->x->mcp_head = h;
+	read_header(c, WSI_TOKEN_HTTP_ACCEPT, h->accept.text, sizeof(h->accept.text));
+	read_header(c, WSI_TOKEN_HTTP_CONTENT_TYPE, h->type.text, sizeof(h->type.text));
+	read_mcp_field(c, "mcp-session-id:", &h->session);
+	read_mcp_field(c, "mcp-protocol-version:", &h->version);
+	read_mcp_field(c, "mcp-method:", &h->method);
+	read_mcp_field(c, "last-event-id:", &h->last_event);
+	if (lws_hdr_custom_length(c->wsi, "mcp-name:", 9) >= 0) {
+		read_custom(c, "mcp-name:", name, sizeof(name));
+		mcp_head_name(h, name);
+	}
+	h->host_foreign = !c->listener->local && is_foreign(c, WSI_TOKEN_HOST);
+	h->origin_foreign = is_foreign(c, WSI_TOKEN_ORIGIN);
+	return 0;
+}
+
 int conn_head(struct conn *c, const char *path, size_t len)
 {
 	struct err e = {0};
@@ -445,7 +507,7 @@ int conn_head(struct conn *c, const char *path, size_t len)
 	if (!conn_take_checked(c) || c->x)
 		return -1;
 	lws_set_timeout(c->wsi, NO_PENDING_TIMEOUT, 0);
-	if (conn_exchange(c, path) || adopt_runtime(c))
+	if (conn_exchange(c, path) || adopt_runtime(c) || adopt_mcp(c))
 		return -1;
 	c->x->done = conn_head_on_answered;
 	c->x->wake = conn_wake;

@@ -42,6 +42,7 @@ void http_exchange_destroy(struct http_exchange *x)
 	if (x->dialect)
 		x->dialect->drop(x);
 	free(x->file_path);
+	free(x->mcp_head);
 	buf_finish_secret(&x->body);
 	buf_finish(&x->out);
 	buf_finish_secret(&x->headers);
@@ -383,11 +384,13 @@ const char *http_reason(int status)
 	    {403, "Forbidden"},
 	    {404, "Not Found"},
 	    {405, "Method Not Allowed"},
+	    {406, "Not Acceptable"},
 	    {408, "Request Timeout"},
 	    {409, "Conflict"},
 	    {411, "Length Required"},
 	    {412, "Precondition Failed"},
 	    {413, "Content Too Large"},
+	    {415, "Unsupported Media Type"},
 	    {416, "Range Not Satisfiable"},
 	    {417, "Expectation Failed"},
 	    {426, "Upgrade Required"},

@@ -25,6 +25,8 @@ struct hub;
 struct route;
 struct rest_metrics;
 struct http_exchange;
+struct mcp;
+struct mcp_head;
 
 /*
  * A body that is handed on as it comes, or an answer that is made as it goes, for routes with BODY_STREAM and for
@@ -63,9 +65,17 @@ struct http_dialect {
 	void (*drop)(struct http_exchange *x);                                               /* the exchange is over */
 };
 
+/* The table of rows (route.h), for calls of the API that are made for an exchange (inner.h). */
+struct http_api {
+	int (*find)(struct http_exchange *x, struct err *e);
+	void (*enter)(struct http_exchange *x);
+};
+
 struct http_exchange {
 	struct hub *hub;
+	const struct http_api *api;
 	struct rest_metrics *metrics;
+	struct mcp *mcp;
 	/* request */
 	enum http_method method;
 	char path[HTTP_PATH_MAX];  /* decoded, without the query */
@@ -89,8 +99,9 @@ struct http_exchange {
 	struct request rq;                /* valid when authenticated */
 	char endpoint[ENDPOINT_MAX + 1];
 	bool authenticated;
-	bool routed; /* to a port in a sandbox: none of the routes */
-	char *token; /* ROUTE_CLUSTER: what was sent that is no grant; owned, wiped */
+	struct mcp_head *mcp_head; /* of a request for MCP; owned */
+	bool routed;               /* to a port in a sandbox: none of the routes */
+	char *token;               /* ROUTE_CLUSTER: what was sent that is no grant; owned, wiped */
 	struct buf body;
 	uint64_t body_len; /* BODY_STREAM: as announced, UINT64_MAX when chunked */
 	char *file_path;   /* query parameter path, or path_base64: any bytes but NUL, up to HTTP_FILE_PATH_MAX */

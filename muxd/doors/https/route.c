@@ -21,6 +21,9 @@ static const struct route routes[] = {
     {HTTP_GET, "/metrics", rest_metrics_show, ROUTE_METRICS, BODY_NONE, "observe or admin, or a scraper's token", NULL,
      NULL},
     {HTTP_POST, "/k8s/admission", rest_admission, ROUTE_OPEN, BODY_REQUIRED, "none", "timeout", NULL},
+    {HTTP_POST, "/mcp", rest_mcp_post, ROUTE_GRANT, BODY_REQUIRED, "as each tool's call", "", NULL},
+    {HTTP_GET, "/mcp", rest_mcp_get, ROUTE_GRANT, BODY_NONE, "any", "", NULL},
+    {HTTP_DELETE, "/mcp", rest_mcp_delete, ROUTE_GRANT, BODY_NONE, "any", "", NULL},
     {HTTP_POST, "/v1/grants", rest_grant_create, ROUTE_CLUSTER, BODY_REQUIRED,
      "grant; none with a token of the cluster", "", NULL},
     {HTTP_GET, "/v1/grants", rest_grant_list, ROUTE_GRANT, BODY_NONE, "any; one's own, and those made from it",
@@ -333,6 +336,8 @@ void route_enter(struct http_exchange *x)
 	else
 		x->route->handle(x);
 }
+
+const struct http_api route_api = {route_find, route_enter};
 
 static bool peer_is_loopback(const char *peer)
 {

@@ -46,6 +46,7 @@ const struct route *route_table(size_t *out_n);
  * with x->allow set when the path exists with other methods (answer 405).
  */
 int route_find(struct http_exchange *x, struct err *e);
+extern const struct http_api route_api; /* route_find(), route_enter() */
 /*
  * The request is whole: its handler, once the names and ids of the path and the keys of the query are what they can be.
  * x->object is the {id} of a path below /v1.

@@ -7,6 +7,7 @@
 #include "base/wire.h"
 #include "muxd/doors/door.h"
 #include "muxd/doors/https/conn_http.h"
+#include "muxd/doors/https/mcp/mcp.h"
 #include "muxd/doors/https/tls.h"
 #include "muxd/hub/hub.h"
 
@@ -300,6 +301,8 @@ int rest_door_open(struct hub *h, int listen_fd, int local_fd, int cert_fd, int 
 	if (rc == 0)
 		rc = open_handles(d, e);
 	if (rc == 0)
+		rc = mcp_create(h, &d->metrics, &d->mcp);
+	if (rc == 0)
 		rc = open_context(d, e);
 	if (rc) {
 		if (d->handles || d->lws)
@@ -326,6 +329,8 @@ void rest_door_close(struct rest_door *d)
 	if (!d || d->closing)
 		return;
 	d->closing = true;
+	mcp_close(d->mcp);
+	d->mcp = NULL;
 	for (struct conn *c = d->conns, *next; c; c = next) {
 		next = c->next;
 		if (c->state == CONN_LOCAL) {

@@ -20,6 +20,7 @@
 
 struct conn;
 struct rest_door;
+struct mcp;
 
 /* One of the door's two sockets: TCP, or the Unix socket of this machine, whose peers are told apart by their uid. */
 struct rest_listener {
@@ -45,6 +46,7 @@ struct rest_door {
 	struct conn *serving; /* libwebsockets is made to read for it; NULL again when it dies meanwhile */
 	struct conn *turns_head, *turns_tail;
 	struct rest_metrics metrics;
+	struct mcp *mcp;
 	uv_timer_t sweep_timer;
 	uv_check_t turns;
 	uv_idle_t awake;  /* while connections wait for their turn */

@@ -1,0 +1,412 @@
+#include "muxd/doors/https/mcp/stream.h"
+#include "base/text.h"
+#include "base/tick.h"
+#include "muxd/doors/https/mcp/tasks.h"
+#include "muxd/hub/hub.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <uv.h>
+
+#define OUT_MAX     (16u * 1024 * 1024)
+#define BEAT_MS     1000
+#define KEEPALIVE_S 15
+#define KEPT_S      300
+#define KEPT_BYTES  (8u * 1024 * 1024)
+#define RETRY_MS    1000
+#define ENDED_MAX   4096
+
+enum stream_state { STREAM_RUNNING, STREAM_ANSWERED };
+
+struct mcp_stream {
+	struct mcp_streams *all;
+	struct mcp_stream *prev, *next;
+	enum stream_state state;
+	struct http_exchange *x; /* NULL: nobody listens */
+	struct id id;
+	bool of_session;
+	struct mcp_session session;
+	json_t *request, *progress; /* ids; NULL */
+	struct mcp_call *call;
+	struct grant_line grant;
+	struct buf out;
+	unsigned sent; /* number of the last event */
+	char *answer;  /* the last message, kept for who comes back */
+	unsigned answer_no, quiet_s, kept_s;
+};
+
+struct mcp_streams {
+	struct hub *hub;
+	struct mcp_stream *first;
+	size_t count, kept_bytes;
+	struct id ended[ENDED_MAX]; /* sessions */
+	size_t ended_at;
+	uv_timer_t beat;
+};
+
+/* ---- the list */
+
+static void stream_free(struct mcp_stream *s)
+{
+	struct mcp_streams *all = s->all;
+
+	if (s->prev)
+		s->prev->next = s->next;
+	else
+		all->first = s->next;
+	if (s->next)
+		s->next->prev = s->prev;
+	all->count--;
+	all->kept_bytes -= s->answer ? strlen(s->answer) : 0;
+	mcp_call_abandon(s->call);
+	json_decref(s->request);
+	json_decref(s->progress);
+	buf_finish(&s->out);
+	free(s->answer);
+	free(s);
+}
+
+static void stream_set_state(struct mcp_stream *s, enum stream_state to)
+{
+	s->state = to;
+}
+
+static bool is_of(const struct mcp_stream *s, const struct mcp_session *session)
+{
+	return s->of_session && id_equal(&s->session.id, &session->id);
+}
+
+/* ---- to its listener */
+
+static void stream_wake(struct mcp_stream *s)
+{
+	s->quiet_s = 0;
+	if (s->x && s->x->wake)
+		s->x->wake(s->x->done_arg, s->x);
+}
+
+static size_t stream_give(struct http_exchange *x, uint8_t *to, size_t max)
+{
+	struct mcp_stream *s = x->flow_arg;
+	size_t n;
+
+	if (!s)
+		return 0;
+	n = buf_len(&s->out) < max ? buf_len(&s->out) : max;
+	if (n)
+		memcpy(to, buf_ptr(&s->out), n);
+	buf_consume(&s->out, n);
+	if (s->state == STREAM_ANSWERED && !buf_len(&s->out))
+		x->stream_over = true;
+	return n;
+}
+
+/* The connection is over. */
+static void stream_drop(struct http_exchange *x)
+{
+	struct mcp_stream *s = x->flow_arg;
+
+	x->flow_arg = NULL;
+	x->flow = NULL;
+	if (!s)
+		return;
+	s->x = NULL;
+	buf_clear(&s->out);
+	if (s->of_session && s->request)
+		return; /* the call goes on, and its answer is kept */
+	mcp_call_cancel(s->call, "the client closed the stream of its call");
+	s->call = NULL;
+	stream_free(s);
+}
+
+static const struct http_flow flow = {.give = stream_give, .drop = stream_drop};
+
+/* Somebody else listens now, or nobody; the connection that did is cut. */
+static void stream_part(struct mcp_stream *s)
+{
+	struct http_exchange *x = s->x;
+
+	if (!x)
+		return;
+	s->x = NULL;
+	buf_clear(&s->out);
+	x->flow_arg = NULL;
+	x->stream_broken = true;
+	if (x->wake)
+		x->wake(x->done_arg, x);
+}
+
+static void stream_listen(struct mcp_stream *s, struct http_exchange *x)
+{
+	s->x = x;
+	x->flow = &flow;
+	x->flow_arg = s;
+}
+
+/* An event; text NULL: one without data, which says where to come back to. */
+static int event_put(struct mcp_stream *s, unsigned no, const char *text)
+{
+	char id[ID_STR_LEN];
+	int rc = 0;
+
+	id_format(&s->id, id);
+	if (s->of_session)
+		rc = buf_printf(&s->out, "id: %s.%u\n", id, no);
+	if (rc == 0 && !text)
+		rc = buf_printf(&s->out, "retry: %d\ndata:\n\n", RETRY_MS);
+	if (rc == 0 && text)
+		rc = buf_append_str(&s->out, "event: message\ndata: ");
+	if (rc == 0 && text)
+		rc = buf_append_str(&s->out, text);
+	return rc || !text ? rc : buf_append_str(&s->out, "\n\n");
+}
+
+static void stream_prime(struct mcp_stream *s)
+{
+	if (s->of_session && s->session.version >= MCP_2025_11_25)
+		(void)event_put(s, s->sent, NULL);
+}
+
+/* ---- what is told */
+
+/* o is stolen. */
+static void stream_say(struct mcp_stream *s, json_t *o)
+{
+	char *text = o ? json_text(o) : NULL;
+
+	s->sent++;
+	if (text && s->x && event_put(s, s->sent, text))
+		stream_part(s); /* the listener reads nothing: what was not sent is gone */
+	free(text);
+	json_decref(o);
+	stream_wake(s);
+}
+
+/* The last message of the stream; o is stolen. */
+static void stream_answer(struct mcp_stream *s, json_t *o)
+{
+	char *text = o ? json_text(o) : NULL;
+
+	json_decref(o);
+	stream_set_state(s, STREAM_ANSWERED);
+	s->answer_no = ++s->sent;
+	if (text && s->x && event_put(s, s->sent, text))
+		stream_part(s);
+	if (s->of_session && text) {
+		s->answer = text;
+		s->all->kept_bytes += strlen(text);
+	} else {
+		free(text);
+	}
+	stream_wake(s);
+	if (!s->x && !s->of_session)
+		stream_free(s);
+}
+
+static void stream_on_progress(void *arg, int64_t ms, const char *tail)
+{
+	struct mcp_stream *s = arg;
+
+	if (s->x)
+		stream_say(s, json_pack("{s:s,s:s,s:{s:O,s:I,s:s}}", "jsonrpc", "2.0", "method",
+					"notifications/progress", "params", "progressToken", s->progress, "progress",
+					(json_int_t)ms, "message", *tail ? tail : "running"));
+}
+
+static void stream_on_done(void *arg, const struct mcp_outcome *o)
+{
+	struct mcp_stream *s = arg;
+	json_t *result = o->round ? mcp_task_created(o->round) : o->result;
+
+	s->call = NULL;
+	if (!s->of_session)
+		result = mcp_new_era(result);
+	stream_answer(s,
+		      result ? mcp_result(s->request, result) : mcp_error(s->request, -32603, "out of memory", NULL));
+}
+
+static const struct mcp_call_ops quiet_ops = {.done = stream_on_done};
+static const struct mcp_call_ops telling_ops = {.progress = stream_on_progress, .done = stream_on_done};
+
+static void streams_on_beat(uv_timer_t *h);
+
+/* ---- its beginning */
+
+int mcp_stream_open(struct mcp_streams *all, const struct mcp_stream_ask *ask, struct mcp_stream **out)
+{
+	struct mcp_stream *s = all->count < MCP_STREAMS_MAX ? calloc(1, sizeof(*s)) : NULL;
+
+	if (!s)
+		return all->count < MCP_STREAMS_MAX ? ERR_NOMEM : ERR_LIMIT;
+	if (id_new(&s->id)) {
+		free(s);
+		return ERR_SYS;
+	}
+	s->all = all;
+	s->of_session = ask->session != NULL;
+	if (ask->session)
+		s->session = *ask->session;
+	s->request = ask->id ? json_deep_copy(ask->id) : NULL;
+	s->progress = ask->progress ? json_deep_copy(ask->progress) : NULL;
+	s->grant = grant_line(&ask->x->rq.grant);
+	buf_init(&s->out, OUT_MAX);
+	s->next = all->first;
+	if (s->next)
+		s->next->prev = s;
+	all->first = s;
+	if (all->count++ == 0)
+		tick_start(&all->beat, streams_on_beat, BEAT_MS);
+	stream_listen(s, ask->x);
+	stream_prime(s);
+	*out = s;
+	http_reply_chunked(ask->x, 200, "text/event-stream");
+	return 0;
+}
+
+int mcp_stream_call(struct mcp_stream *s, const struct mcp_caller *who, const struct mcp_wish *w)
+{
+	return mcp_call_begin(who, w, s->progress ? &telling_ops : &quiet_ops, s, &s->call);
+}
+
+/* ---- those who come back */
+
+static struct mcp_stream *stream_find(struct mcp_streams *all, const struct mcp_session *session, const char *last,
+				      unsigned *out_no)
+{
+	const char *dot = strchr(last, '.');
+	char text[ID_STR_LEN];
+	struct id id;
+
+	if (!dot || dot - last != ID_STR_LEN - 1)
+		return NULL;
+	text_put_bytes(text, sizeof(text), last, ID_STR_LEN - 1);
+	if (id_parse(text, &id))
+		return NULL;
+	*out_no = (unsigned)strtoul(dot + 1, NULL, 10);
+	for (struct mcp_stream *s = all->first; s; s = s->next)
+		if (is_of(s, session) && id_equal(&s->id, &id))
+			return s;
+	return NULL;
+}
+
+int mcp_stream_resume(struct mcp_streams *all, struct http_exchange *x, const struct mcp_session *session,
+		      const char *last)
+{
+	unsigned no = 0;
+	struct mcp_stream *s = stream_find(all, session, last, &no);
+
+	if (!s)
+		return ERR_NOT_FOUND;
+	stream_part(s);
+	stream_listen(s, x);
+	stream_prime(s);
+	if (s->answer && no < s->answer_no)
+		(void)event_put(s, s->answer_no, s->answer);
+	http_reply_chunked(x, 200, "text/event-stream");
+	return 0;
+}
+
+bool mcp_stream_listens(const struct mcp_streams *all, const struct mcp_session *session)
+{
+	for (const struct mcp_stream *s = all->first; s; s = s->next)
+		if (is_of(s, session) && !s->request && s->x)
+			return true;
+	return false;
+}
+
+/* No answer follows (specification, "Cancellation"): the stream ends. */
+void mcp_stream_cancel(struct mcp_streams *all, const struct mcp_session *session, const json_t *id, const char *reason)
+{
+	for (struct mcp_stream *s = all->first; s; s = s->next) {
+		if (!is_of(s, session) || !s->call || !s->request || !json_equal(s->request, id))
+			continue;
+		mcp_call_cancel(s->call, reason);
+		s->call = NULL;
+		stream_set_state(s, STREAM_ANSWERED);
+		stream_wake(s);
+		return;
+	}
+}
+
+void mcp_stream_end_all(struct mcp_streams *all, const struct mcp_session *session)
+{
+	for (struct mcp_stream *s = all->first, *next; s; s = next) {
+		next = s->next;
+		if (!is_of(s, session))
+			continue;
+		stream_part(s);
+		stream_free(s);
+	}
+	all->ended[all->ended_at++ % ENDED_MAX] = session->id;
+}
+
+bool mcp_streams_ended(const struct mcp_streams *all, const struct mcp_session *session)
+{
+	for (size_t i = 0; i < all->ended_at && i < ENDED_MAX; i++)
+		if (id_equal(&all->ended[i], &session->id))
+			return true;
+	return false;
+}
+
+/* ---- time */
+
+static bool is_old(struct mcp_stream *s)
+{
+	if (s->state != STREAM_ANSWERED || s->x)
+		return false;
+	return ++s->kept_s > KEPT_S || s->all->kept_bytes > KEPT_BYTES;
+}
+
+static void stream_beat(struct mcp_stream *s)
+{
+	if (broker_grant_check(s->all->hub, &s->grant, NULL)) {
+		stream_part(s); /* its rounds end with the grant, by themselves */
+		stream_free(s);
+	} else if (is_old(s)) {
+		stream_free(s);
+	} else if (s->x && ++s->quiet_s >= KEEPALIVE_S && !buf_len(&s->out)) {
+		(void)buf_append_str(&s->out, ":\n\n");
+		stream_wake(s);
+	}
+}
+
+static void streams_on_beat(uv_timer_t *h)
+{
+	struct mcp_streams *all = h->data;
+
+	for (struct mcp_stream *s = all->first, *next; s; s = next) {
+		next = s->next;
+		stream_beat(s);
+	}
+	if (all->first)
+		tick_start(h, streams_on_beat, BEAT_MS);
+}
+
+int mcp_streams_create(struct hub *hub, struct mcp_streams **out)
+{
+	struct mcp_streams *all = calloc(1, sizeof(*all));
+
+	if (!all)
+		return ERR_NOMEM;
+	all->hub = hub;
+	uv_timer_init(hub_loop(hub), &all->beat);
+	all->beat.data = all;
+	*out = all;
+	return 0;
+}
+
+static void streams_on_closed(uv_handle_t *h)
+{
+	free(h->data);
+}
+
+void mcp_streams_close(struct mcp_streams *all)
+{
+	if (!all)
+		return;
+	while (all->first) {
+		stream_part(all->first);
+		stream_free(all->first);
+	}
+	uv_close((uv_handle_t *)&all->beat, streams_on_closed);
+}

@@ -1,0 +1,322 @@
+"""What a request of MCP gets, one case for each cell: who sends it, its head, its body -> status and code.
+
+    mcp_table.py URL CACERT < TOKEN
+"""
+import http.client
+import json
+import socket
+import ssl
+import sys
+import time
+import urllib.parse
+
+URL, CA = sys.argv[1:3]
+TOKEN = sys.stdin.read().strip()
+at = urllib.parse.urlsplit(URL)
+tls = ssl.create_default_context(cafile=CA)
+tls.check_hostname = False
+BOTH = "application/json, text/event-stream"
+JSON = "application/json"
+META = {"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}}
+TASKS = META | {"io.modelcontextprotocol/clientCapabilities": {"extensions": {"io.modelcontextprotocol/tasks": {}}}}
+NEW = {"MCP-Protocol-Version": "2026-07-28"}
+failures = []
+cases = 0
+
+
+def send(method, headers, body=None):
+    """(status, headers, body of JSON or the first message of a stream)"""
+    c = http.client.HTTPSConnection(at.hostname, at.port, context=tls, timeout=30)
+    given = {"Authorization": "Bearer " + TOKEN, **headers}
+    data = None if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
+    c.putrequest(method, at.path, skip_host="Host" in given, skip_accept_encoding=True)
+    for key, value in given.items():
+        if value is not None:
+            c.putheader(key, value)
+    if data is not None:
+        c.putheader("Content-Length", str(len(data)))
+    c.endheaders(data)
+    r = c.getresponse()
+    if r.headers.get_content_type() != "text/event-stream":
+        raw = r.read()
+        c.close()
+        return r.status, r.headers, json.loads(raw) if raw.strip() else None
+    return r.status, r.headers, Stream(c, r)
+
+
+class Stream:
+    def __init__(self, connection, response):
+        self.connection, self.response, self.fields = connection, response, []
+
+    def event(self):
+        """The next event as {field: text}; None: the stream is over."""
+        fields = {}
+        while line := self.response.readline():
+            line = line.decode().rstrip("\r\n")
+            if not line and fields:
+                return fields
+            if line and not line.startswith(":"):
+                key, _, value = line.partition(":")
+                fields[key] = value.removeprefix(" ")
+        return None
+
+    def message(self):
+        while event := self.event():
+            if event.get("data"):
+                return json.loads(event["data"])
+        return None
+
+    def close(self):
+        self.response.close()
+        self.connection.close()
+
+
+def rpc(method, params=None, ident=1, **more):
+    m = {"jsonrpc": "2.0", "id": ident, "method": method, **more}
+    return m if params is None else m | {"params": params}
+
+
+def check(what, got, wanted):
+    global cases
+    cases += 1
+    if got != wanted:
+        failures.append(f"{what}: {got}, expected {wanted}")
+
+
+def cell(what, status, code, headers, body=None, method="POST"):
+    """One request, what it gets, and the answer."""
+    got, head, answer = send(method, {"Content-Type": JSON} | headers, body)
+    if isinstance(answer, Stream):
+        stream, answer = answer, answer.message() if method == "POST" else None
+        stream.close()
+    error = (answer or {}).get("error", {}).get("code") if isinstance(answer, dict) else None
+    check(what, (got, error), (status, code))
+    return head, answer
+
+
+def begin(version="2025-11-25"):
+    head, answer = cell(f"initialize {version}", 200, None, {"Accept": BOTH},
+                        rpc("initialize", {"protocolVersion": version, "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}))
+    return head["Mcp-Session-Id"], answer["result"]
+
+
+def any_era():
+    ok = {"Accept": BOTH}
+    cell("Content-Type other", 415, -32000, ok | {"Content-Type": "text/plain"}, rpc("ping"))
+    cell("Content-Type with a charset", 400, -32000, ok | {"Content-Type": "application/json; charset=utf-8"}, rpc("ping"))
+    cell("bad JSON", 400, -32700, ok, b'{"jsonrpc": "2.0",')
+    cell("a body of UTF-8 that is none", 400, -32700, ok, b'{"jsonrpc": "2.0", "id": 1, "method": "\xff"}')
+    cell("a key twice", 400, -32700, ok, b'{"jsonrpc": "2.0", "jsonrpc": "2.0", "id": 1, "method": "ping"}')
+    cell("too deep", 400, -32700, ok, b"[" * 40 + b"]" * 40)
+    cell("foreign Host", 403, -32000, ok | {"Host": "elsewhere.example"}, rpc("ping"))
+    cell("foreign Host with our port", 403, -32000, ok | {"Host": f"elsewhere.example:{at.port}"}, rpc("ping"))
+    cell("our Host without port", 400, -32000, ok | {"Host": "localhost"}, rpc("ping"))
+    cell("foreign Origin", 403, -32000, ok | {"Origin": "https://elsewhere.example"}, rpc("ping"))
+    cell("Origin null", 403, -32000, ok | {"Origin": "null"}, rpc("ping"))
+    cell("our Origin, another port", 400, -32000, ok | {"Origin": "http://localhost:1"}, rpc("ping"))
+    cell("no grant", 401, "unauthenticated", ok | {"Authorization": None}, rpc("ping"))
+    cell("a grant that is none", 401, "token_malformed", ok | {"Authorization": "Bearer x"}, rpc("ping"))
+    status, head, _ = send("POST", {"Content-Type": JSON, "Accept": BOTH, "Authorization": None}, rpc("ping"))
+    check("401 says how", (status, head["WWW-Authenticate"]), (401, 'Bearer realm="muxd"'))
+    cell("another verb", 405, "invalid_request", ok, rpc("ping"), method="PUT")
+    for what, body in {"a number": 3, "no version": {"id": 1, "method": "ping"}, "another version": rpc("ping", jsonrpc="1.0"),
+                       "a method that is no text": rpc(5), "an id that is null": rpc("ping", ident=None),
+                       "an id that is a fraction": rpc("ping", ident=1.5), "params that are a list": rpc("ping", [1])}.items():
+        cell("no message: " + what, 400, -32600, ok, body)
+    cell("a batch", 400, -32600, ok, [rpc("ping")])
+
+
+def old_era():
+    ok = {"Accept": BOTH}
+    _, result = begin("2025-06-18")
+    check("the older version", result["protocolVersion"], "2025-06-18")
+    _, result = begin("2024-01-01")
+    check("an unknown version: our newest of sessions", result["protocolVersion"], "2025-11-25")
+    _, result = begin("2026-07-28")
+    check("a version without sessions", result["protocolVersion"], "2025-11-25")
+    cell("initialize without a version", 200, -32602, ok, rpc("initialize", {}))
+    session, result = begin()
+    check("a session's name is visible characters", all(0x21 <= ord(c) <= 0x7E for c in session), True)
+    check("what it can do", sorted(result["capabilities"]), CAPABILITIES)
+    mine = ok | {"Mcp-Session-Id": session}
+    for accept in (JSON, "text/event-stream", "text/html", None):
+        cell(f"POST, Accept {accept}", 406, -32000, mine | {"Accept": accept}, rpc("ping"))
+    cell("Accept of anything", 200, None, mine | {"Accept": "*/*"}, rpc("ping"))
+    cell("GET, Accept other", 406, -32000, mine | {"Accept": JSON}, method="GET")
+    cell("no session", 400, -32000, ok, rpc("ping"))
+    cell("no session, GET", 400, -32000, ok, method="GET")
+    cell("no session, DELETE", 400, -32000, ok, method="DELETE")
+    cell("no session, a notification", 400, -32000, ok, {"jsonrpc": "2.0", "method": "notifications/initialized"})
+    for unknown in ("none", session[:-1] + ("0" if session[-1] != "0" else "1"), "x" * 300):
+        cell("an unknown session", 404, -32001, ok | {"Mcp-Session-Id": unknown}, rpc("ping"))
+    cell("a second initialize", 400, -32600, mine, rpc("initialize", {"protocolVersion": "2025-11-25"}))
+    cell("the version that was agreed on", 200, None, mine | {"MCP-Protocol-Version": "2025-11-25"}, rpc("ping"))
+    cell("the other one of sessions", 200, None, mine | {"MCP-Protocol-Version": "2025-06-18"}, rpc("ping"))
+    cell("a version that is none", 400, -32000, mine | {"MCP-Protocol-Version": "1999-01-01"}, rpc("ping"))
+    cell("a notification", 202, None, mine, {"jsonrpc": "2.0", "method": "notifications/initialized"})
+    cell("an answer", 202, None, mine, {"jsonrpc": "2.0", "id": 7, "result": {}})
+    cell("a method that is none", 200, -32601, mine, rpc("no/such"))
+    cell("a method of the new era", 200, -32601, mine, rpc("server/discover"))
+    cell("logging is not offered", 200, -32601, mine, rpc("logging/setLevel", {"level": "info"}))
+    cell("an unknown tool", 200, -32602, mine, rpc("tools/call", {"name": "none"}))
+    cell("no tool", 200, -32602, mine, rpc("tools/call", {}))
+    _, answer = cell("a tool's bad input is a result", 200, None, mine, rpc("tools/call", {"name": "python_exec", "arguments": {"code": 5}}))
+    check("with isError", answer["result"]["isError"], True)
+    _, answer = cell("an id is given back as it came", 200, None, mine, rpc("ping", ident="7"))
+    check("the same id", answer["id"], "7")
+    streams(mine, session)
+    cell("DELETE", 200, None, mine, method="DELETE")
+    cell("behind it", 404, -32001, mine, rpc("ping"))
+    cell("once more", 404, -32001, mine, method="DELETE")
+
+
+def run(script):
+    return {"name": "sandbox.session.exec", "arguments": {"task_id": "story", "session_id": "table", "argv": ["sh", "-c", script]}}
+
+
+WAITS = "until [ -e go ]; do sleep 0.02; done; "
+
+
+def streams(mine, session):
+    first = send("GET", mine)
+    check("GET", (first[0], first[2].event()["data"]), (200, ""))
+    cell("a second stream", 409, -32000, mine, method="GET")
+    first[2].close()
+    cell("as it begins", 200, None, mine, rpc("tools/call", run("rm -f go ran"), ident=39))
+    # A call's stream: begins with a place to come back to, from 2025-11-25 on.
+    _, _, stream = send("POST", mine | {"Content-Type": JSON}, rpc("tools/call", run(WAITS + "echo one; echo two >>ran; cat ran"), ident=41))
+    event = stream.event()
+    check("the first event", (event["data"], "retry" in event, bool(event["id"])), ("", True, True))
+    stream.close()  # no cancel
+    cell("let it go on", 200, None, mine, rpc("tools/call", run("touch go"), ident=40))
+    _, _, stream = send("GET", mine | {"Last-Event-ID": event["id"]})
+    answer = stream.message()
+    check("a stream that was cut is read on", (answer["id"], answer["result"]["structuredContent"]["stdout"]), (41, "one\ntwo\n"))
+    check("and ends", stream.event(), None)
+    _, _, stream = send("GET", mine | {"Last-Event-ID": event["id"]})
+    check("its end is kept", stream.message()["id"], 41)
+    stream.close()
+    _, answer = cell("the same call again", 200, None, mine, rpc("tools/call", run(WAITS + "echo one; echo two >>ran; cat ran"), ident=41))
+    check("runs nothing twice", answer["result"]["structuredContent"]["stdout"], "one\ntwo\n")
+    _, _, stream = send("POST", mine | {"Content-Type": JSON},
+                        rpc("tools/call", run("echo begun; sleep 300") | {"_meta": {"progressToken": "p"}}, ident=42))
+    note = stream.message()
+    check("progress", (note["method"], note["params"]["progressToken"], note["params"]["message"]), ("notifications/progress", "p", "begun\n"))
+    cell("cancelled", 202, None, mine, {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 42}})
+    left = 0
+    while message := stream.message():
+        left += "result" in message
+    check("no answer to what was cancelled", left, 0)
+    other, _ = begin("2025-06-18")
+    _, _, stream = send("POST", {"Accept": BOTH, "Content-Type": JSON, "Mcp-Session-Id": other}, rpc("tools/call", run("true")))
+    check("no event without data before 2025-11-25", bool(stream.event()["data"]), True)
+    stream.close()
+    cell("a foreign stream is not read", 200, None, mine | {"Mcp-Session-Id": other, "Last-Event-ID": event["id"]}, method="GET")
+
+
+def new_era():
+    def new(method, params=None, meta=META, ident=1):
+        return rpc(method, (params or {}) | {"_meta": meta}, ident)
+
+    def head(method, name=None, **more):
+        return NEW | {"Mcp-Method": method} | ({"Mcp-Name": name} if name is not None else {}) | more
+
+    listing = head("tools/list")
+    _, answer = cell("tools/list", 200, None, listing, new("tools/list"))
+    result = answer["result"]
+    check("a result's own members", (result["resultType"], result["cacheScope"], type(result["ttlMs"]),
+                                     result["_meta"]["io.modelcontextprotocol/serverInfo"]["name"]), ("complete", "private", int, "muxd"))
+    check("no session", send("POST", {"Content-Type": JSON} | listing, new("tools/list"))[1]["Mcp-Session-Id"], None)
+    # 1
+    cell("no _meta", 400, -32602, listing, rpc("tools/list"))
+    cell("no version in it", 400, -32602, listing, new("tools/list", meta={k: v for k, v in META.items() if "Version" not in k}))
+    cell("no capabilities in it", 400, -32602, listing, new("tools/list", meta={k: v for k, v in META.items() if "Version" in k}))
+    cell("a version that is no text", 400, -32602, listing, new("tools/list", meta=META | {"io.modelcontextprotocol/protocolVersion": 5}))
+    # 2
+    cell("another version in the head", 400, -32020, listing | {"MCP-Protocol-Version": "2025-11-25"}, new("tools/list"))
+    cell("another method in the head", 400, -32020, listing | {"Mcp-Method": "tools/call"}, new("tools/list"))
+    cell("the case of a method", 400, -32020, listing | {"Mcp-Method": "Tools/List"}, new("tools/list"))
+    # 3
+    future = META | {"io.modelcontextprotocol/protocolVersion": "2099-01-01"}
+    _, answer = cell("a version of the future", 400, -32022, listing | {"MCP-Protocol-Version": "2099-01-01"}, new("tools/list", meta=future))
+    check("what is spoken", answer["error"]["data"], {"supported": ["2026-07-28"], "requested": "2099-01-01"})
+    # 4
+    cell("no version in the head", 400, -32020, {"Mcp-Method": "tools/list"}, new("tools/list"))
+    cell("no method in the head", 400, -32020, NEW, new("tools/list"))
+    call = {"name": "none"}
+    cell("no Mcp-Name", 400, -32020, head("tools/call"), new("tools/call", call))
+    cell("another Mcp-Name", 400, -32020, head("tools/call", "other"), new("tools/call", call))
+    cell("Mcp-Name with blanks around it", 200, -32602, head("tools/call", "  none \t"), new("tools/call", call))
+    cell("Mcp-Name encoded", 200, -32602, head("tools/call", "=?base64?bm9uZQ==?="), new("tools/call", call))
+    cell("Mcp-Name encoded, another", 400, -32020, head("tools/call", "=?base64?b3RoZXI=?="), new("tools/call", call))
+    cell("the field's blanks", 200, None, {k: f" {v} " for k, v in listing.items()}, new("tools/list"))
+    # 5
+    _, answer = cell("tasks, not declared", 400, -32021, head("tasks/get", "round.x"), new("tasks/get", {"taskId": "round.x"}))
+    check("what would be needed", answer["error"]["data"], {"requiredCapabilities": {"extensions": {"io.modelcontextprotocol/tasks": {}}}})
+    # 6
+    for method in ("initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe", "subscriptions/listen", "no/such"):
+        _, answer = cell(method, 404, -32601, head(method), new(method, ident="seven"))
+        check(method + " has its id", answer["id"], "seven")
+    for method in ("tasks/list", "tasks/result"):
+        cell(method, 404, -32601, head(method, ""), new(method, {"taskId": ""}, meta=TASKS))
+    cell("a batch", 400, -32600, listing, [new("tools/list")])
+    cell("a notification", 202, None, NEW, {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}})
+    _, answer = cell("server/discover", 200, None, head("server/discover"), new("server/discover"))
+    result = answer["result"]
+    check("discover", (result["supportedVersions"], sorted(result["capabilities"]), bool(result["instructions"]), type(result["ttlMs"])),
+          (["2026-07-28", "2025-11-25", "2025-06-18"], sorted(CAPABILITIES + ["extensions"]), True, int))
+    check("tasks are no capability of their own", "tasks" in result["capabilities"], False)
+    tasks(new, head)
+
+
+def tasks(new, head):
+    exec_ = head("sandbox.session.exec") | {"Mcp-Method": "tools/call", "Mcp-Name": "sandbox.session.exec"}
+    _, answer = cell("a long call without tasks", 200, None, exec_, new("tools/call", run("sleep 1.5; echo late")))
+    check("is waited for", answer["result"]["structuredContent"]["stdout"], "late\n")
+    _, answer = cell("a long call with tasks", 200, None, exec_, new("tools/call", run("rm -f go; " + WAITS + "echo late; exit 3"), meta=TASKS))
+    task = answer["result"]
+    check("is a task", (task["resultType"], task["status"], sorted(task.keys() - {"_meta"})),
+          ("task", "working", sorted(["resultType", "taskId", "status", "createdAt", "lastUpdatedAt", "ttlMs", "pollIntervalMs"])))
+    ident = task["taskId"]
+
+    def ask(method, which, **more):
+        return cell(f"{method} of {which}", 200, more.get("code"), head(method, which), new(method, {"taskId": which}, meta=TASKS))[1]
+
+    check("update is empty", sorted(ask("tasks/update", ident)["result"]), ["_meta", "resultType"])
+    check("it works", ask("tasks/get", ident)["result"]["status"], "working")
+    cell("let it go on", 200, None, exec_, new("tools/call", run("touch go")))
+    while (told := ask("tasks/get", ident)["result"])["status"] == "working":
+        time.sleep(0.2)
+    check("a task's end", (told["status"], told["result"]["structuredContent"]["stdout"], told["result"]["structuredContent"]["exit_code"]),
+          ("completed", "late\n", 3))
+    for unknown in ("none", "round.0193aaaa-0000-7000-8000-000000000001", "code." + ident.removeprefix("round.")):
+        ask("tasks/get", unknown, code=-32602)
+    _, answer = cell("another", 200, None, exec_, new("tools/call", run("sleep 300"), meta=TASKS))
+    ident = answer["result"]["taskId"]
+    check("cancel is empty", sorted(ask("tasks/cancel", ident)["result"]), ["_meta", "resultType"])
+    while (told := ask("tasks/get", ident)["result"])["status"] == "working":
+        time.sleep(0.2)
+    check("cancelled", (told["status"], "result" in told), ("cancelled", False))
+    # Closing is cancelling.
+    body = new("tools/call", run("echo $$ >pid; sleep 300") | {})
+    body["params"]["_meta"] = META | {"progressToken": 1}
+    _, _, stream = send("POST", {"Content-Type": JSON} | exec_, body)
+    first = stream.event()
+    check("no ids, progress", ("id" in first, json.loads(first["data"])["method"]), (False, "notifications/progress"))
+    stream.connection.sock.shutdown(socket.SHUT_RDWR)
+    stream.close()
+    for _ in range(200):
+        _, answer = cell("is it gone?", 200, None, exec_, new("tools/call", run("kill -0 $(cat pid) 2>/dev/null && echo alive || echo gone")))
+        if answer["result"]["structuredContent"]["stdout"] == "gone\n":
+            return
+    failures.append("the call lives on behind its closed stream")
+
+
+CAPABILITIES = ["tools"]
+any_era()
+old_era()
+new_era()
+print(f"{cases} cells")
+for failure in failures:
+    print("FAIL", failure)
+sys.exit(bool(failures))

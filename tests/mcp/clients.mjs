@@ -1,0 +1,138 @@
+// Lists and calls every tool of a muxd, as a client of the official SDK does: its generation before (1), and the present one
+// (2) by the old versions of the protocol or by 2026-07-28. Each result is held against its output schema by the SDK itself.
+//
+//     node clients.mjs GENERATION(1|2) ERA(legacy|2026-07-28) URL SANDBOX < TOKEN
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+
+const [generation, era, url, session_id] = process.argv.slice(2);
+const token = readFileSync(0, "utf8").trim();
+const options = { requestInit: { headers: { Authorization: `Bearer ${token}` } } };
+
+async function connect() {
+  if (generation === "1") {
+    const { Client } = await import("@modelcontextprotocol/sdk/client/index.js");
+    const { StreamableHTTPClientTransport } = await import("@modelcontextprotocol/sdk/client/streamableHttp.js");
+    const client = new Client({ name: "story", version: "1" });
+    const transport = new StreamableHTTPClientTransport(new URL(url), options);
+    await client.connect(transport);
+    return [client, transport, (request, more) => client.callTool(request, undefined, more)];
+  }
+  const { Client, StreamableHTTPClientTransport } = await import("@modelcontextprotocol/client");
+  const mode = era === "legacy" ? "legacy" : { pin: era };
+  const client = new Client({ name: "story", version: "1" }, { versionNegotiation: { mode } });
+  const transport = new StreamableHTTPClientTransport(new URL(url), options);
+  await client.connect(transport);
+  return [client, transport, (request, more) => client.callTool(request, more)];
+}
+
+const task_id = "story";
+const name = `note-${generation}-${era}.md`;
+const kept = {};
+const patch = "*** Begin Patch\n*** Update File: a.txt\n@@\n-one\n+two\n*** End Patch\n";
+// One call of each tool, in an order in which each finds what it needs: arguments, and what has to be in the result.
+const calls = [
+  ["sandbox.session.create", { constraints: { idle_ttl: "1h" } }, (r) => assert.equal(r.state, "running")],
+  ["sandbox.session.exec", { argv: ["sh", "-c", "echo out; echo err >&2; exit 3"] }, (r) => {
+    assert.deepEqual([r.exit_code, r.stdout, r.stderr, r.stdout_truncated], [3, "out\n", "err\n", false]);
+    kept.round = r.round_id;
+  }],
+  ["sandbox.workspace.write_file", { path: "a.txt", content: "one\n" }, (r) => assert.equal(r.size ?? 4, 4)],
+  ["sandbox.workspace.apply_patch", { patch }, () => undefined],
+  ["sandbox.workspace.read_file", { path: "a.txt" }, (r) => assert.equal(r.data, "two\n")],
+  ["sandbox.workspace.list", {}, (r) => assert(r.entries.some((e) => e.path === "a.txt"))],
+  ["sandbox.workspace.search", { pattern: "two" }, (r) => assert(JSON.stringify(r).includes("a.txt"))],
+  ["create_file", { path: `new-${process.pid}.txt`, content: "x" }, () => undefined],
+  ["python_exec", { code: "print(6 * 7)" }, (r) => assert.equal(r.stdout, "42\n")],
+  ["artifact.put", { name, content: "# Note\n", media_type: "text/markdown" }, (r) => assert.equal(r.size, 7)],
+  ["artifact.keep", { name: "a.txt", session_id, path: "a.txt" }, (r) => assert.equal(r.size, 4)],
+  ["artifact.get", { name, offset: 2, length: 4 }, (r) => assert.deepEqual([r.data, r.total_bytes, r.truncated], ["Note", 7, true])],
+  ["artifact.list", {}, (r) => assert(r.artifacts.some((a) => a.name === name))],
+  ["sandbox.round.start", { command: "cat; echo got it", stdin_open: true }, (r) => {
+    assert.equal(r.exit_code, null);
+    kept.cat = r.round_id;
+  }],
+  ["sandbox.round.stdin", () => ({ round_id: kept.cat, data: "typed\n", eof: true }), (r) => assert.equal(r.taken, 6)],
+  ["sandbox.round.show", () => ({ round_id: kept.cat, wait_ms: 10000 }), (r) => assert.equal(r.stdout, "typed\ngot it\n")],
+  ["sandbox.round.output", () => ({ round_id: kept.cat, tail: 7 }), (r) => assert.equal(r.data, "got it\n")],
+  ["sandbox.context.create", { language: "python" }, (r) => { kept.context = r.context_id; }],
+  ["sandbox.context.execute", () => ({ context_id: kept.context, code: "x = 5\nprint(x)" }), (r) => assert.equal(r.stdout, "5\n")],
+  ["sandbox.context.list", {}, (r) => assert.equal(r.contexts.length, 1)],
+  ["sandbox.context.interrupt", async () => {
+    const code = "import time\nprint('begun', flush=True)\ntime.sleep(300)";
+    await new Promise((begun) => {
+      kept.running = call({ name: "sandbox.context.execute", arguments: { task_id, session_id, context_id: kept.context, code } },
+        { onprogress: (p) => p.message.includes("begun") && begun() });
+    });
+    return { context_id: kept.context };
+  }, async () => assert.equal((await kept.running).structuredContent.cause, "interrupted")],
+  ["sandbox.context.reset", () => ({ context_id: kept.context }), () => undefined],
+  ["sandbox.context.delete", () => ({ context_id: kept.context }), () => undefined],
+  ["sandbox.terminal.start", { command: "echo here; sleep 300" }, (r) => { kept.terminal = r.round_id; }],
+  ["sandbox.terminal.keys", () => ({ round_id: kept.terminal, keys: ["text:typed", "Enter"] }), () => undefined],
+  ["sandbox.terminal.screen", () => ({ round_id: kept.terminal, wait_ms: 3000 }), (r) => assert(JSON.stringify(r).includes("here"))],
+  ["sandbox.round.signal", () => ({ round_id: kept.terminal, signal: "CONT" }), () => undefined],
+  ["sandbox.round.end", () => ({ round_id: kept.terminal, reason: "done" }), () => undefined],
+  ["sandbox.session.snapshot", { reason: "story" }, (r) => { kept.snapshot = r.id ?? r.snapshot_id; }],
+  ["sandbox.session.fork", () => ({ snapshot_id: kept.snapshot, reason: "story" }), () => undefined],
+  ["sandbox.session.end", { reason: "the story is over" }, () => undefined],
+];
+
+const about = (tool) => (tool.properties.session_id && tool.required.includes("session_id") ? { session_id } : {});
+
+const [client, transport, call] = await connect();
+const { tools } = await client.listTools();
+const schemas = new Map(tools.map((t) => [t.name, t.inputSchema]));
+assert.deepEqual(calls.map((c) => c[0]).sort(), [...schemas.keys()].sort(), "each tool is called, and no other");
+
+for (const [tool, given, check] of calls) {
+  const schema = schemas.get(tool);
+  const args = { ...(schema.properties.task_id ? { task_id } : {}), ...about(schema), ...(typeof given === "function" ? await given() : given) };
+  // By its other name, too: some models' interfaces refuse dots.
+  const result = await call({ name: generation === "1" ? tool : tool.replaceAll(".", "_"), arguments: args });
+  assert(!result.isError, `${tool}: ${result.content[0]?.text}`);
+  assert.deepEqual(JSON.parse(result.content[0].text), result.structuredContent, tool);
+  await check(result.structuredContent);
+}
+console.log(`${calls.length} tools`);
+
+// Errors that an agent can act on are results; a tool that is not there is an error of the protocol.
+const refused = async (tool, args, text) => {
+  const r = await call({ name: tool, arguments: args });
+  assert(r.isError && r.content[0].text.includes(text), `${tool}: ${JSON.stringify(r)}`);
+};
+await refused("sandbox.session.exec", { session_id, argv: ["true"] }, "task_required");
+await refused("sandbox.session.exec", { task_id: "other", session_id, argv: ["true"] }, "task_mismatch");
+await refused("sandbox.session.exec", { task_id, session_id, argv: ["no-such-program"] }, "program_not_found");
+await refused("sandbox.session.exec", { task_id, session_id, argv: "true" }, "argv must be a list");
+await refused("sandbox.session.exec", { task_id, session_id, argv: ["true"], nice: 3 }, 'no argument "nice"');
+await refused("sandbox.session.exec", { task_id, session_id: "other", argv: ["true"] }, "forbidden");
+await refused("sandbox.session.exec", { task_id, session_id: `${session_id}/rounds`, argv: ["true"] }, "forbidden");
+await refused("sandbox.session.create", { task_id, session_id, constraints: { network: "none" } }, '"network" cannot be applied');
+await refused("sandbox.session.create", { task_id, session_id, image_ref: "debian" }, "image_ref is not applied");
+await refused("sandbox.workspace.read_file", { task_id, session_id, path: "../etc/passwd" }, "path_outside");
+await refused("artifact.get", { task_id, name: "none" }, "not_found");
+await assert.rejects(call({ name: "no.such.tool", arguments: {} }), /unknown tool/);
+console.log("errors that say what to do");
+
+// How far it is, and the end of the output; a time that is up is a result.
+const progress = [];
+const slow = await call({ name: "sandbox.session.exec", arguments: { task_id, session_id, argv: ["sh", "-c", "echo so far; sleep 30"], timeout_ms: 2500 } },
+  { onprogress: (p) => progress.push(p) });
+assert.deepEqual([slow.structuredContent.timed_out, slow.structuredContent.stdout], [true, "so far\n"]);
+assert(progress.length >= 1 && progress[0].message.includes("so far"), JSON.stringify(progress));
+console.log("progress");
+
+// Cancelled: the whole tree is killed.
+const abort = new AbortController();
+const long = call({ name: "sandbox.session.exec", arguments: { task_id, session_id, argv: ["sh", "-c", "sleep 987 & echo started; sleep 987"] } },
+  { signal: abort.signal, onprogress: () => abort.abort("enough") });
+await assert.rejects(long);
+for (let tries = 0; ; tries++) {
+  const r = await call({ name: "sandbox.session.exec", arguments: { task_id, session_id, argv: ["sh", "-c", "cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | grep -c 'sleep [9]87'"] } });
+  if (r.structuredContent.stdout === "0\n") break;
+  assert(tries < 200, "the tree lives on");
+}
+console.log("cancelled");
+if (era === "legacy") await transport.terminateSession();
+await client.close();
