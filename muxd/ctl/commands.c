@@ -17,6 +17,7 @@ const struct ctl_command *const ctl_commands[] = {
     edit_commands,
     artifact_commands,
     context_commands,
+    mcp_commands,
     session_commands,
     sandbox_commands,
     work_commands,

@@ -9,19 +9,27 @@ const [generation, era, url, session_id] = process.argv.slice(2);
 const token = readFileSync(0, "utf8").trim();
 const options = { requestInit: { headers: { Authorization: `Bearer ${token}` } } };
 
+// Over HTTPS, or as "stdio:PROGRAM ARGUMENT...", which is started and talked to by its standard input and output.
+async function transport_of(Http, stdio) {
+  if (!url.startsWith("stdio:")) return new Http(new URL(url), options);
+  const [command, ...args] = url.slice(6).split(" ");
+  const { StdioClientTransport } = await import(stdio);
+  return new StdioClientTransport({ command, args, stderr: "inherit" });
+}
+
 async function connect() {
   if (generation === "1") {
     const { Client } = await import("@modelcontextprotocol/sdk/client/index.js");
     const { StreamableHTTPClientTransport } = await import("@modelcontextprotocol/sdk/client/streamableHttp.js");
     const client = new Client({ name: "story", version: "1" });
-    const transport = new StreamableHTTPClientTransport(new URL(url), options);
+    const transport = await transport_of(StreamableHTTPClientTransport, "@modelcontextprotocol/sdk/client/stdio.js");
     await client.connect(transport);
     return [client, transport, (request, more) => client.callTool(request, undefined, more)];
   }
   const { Client, StreamableHTTPClientTransport } = await import("@modelcontextprotocol/client");
   const mode = era === "legacy" ? "legacy" : { pin: era };
   const client = new Client({ name: "story", version: "1" }, { versionNegotiation: { mode } });
-  const transport = new StreamableHTTPClientTransport(new URL(url), options);
+  const transport = await transport_of(StreamableHTTPClientTransport, "@modelcontextprotocol/client/stdio");
   await client.connect(transport);
   return [client, transport, (request, more) => client.callTool(request, more)];
 }
@@ -134,5 +142,5 @@ for (let tries = 0; ; tries++) {
   assert(tries < 200, "the tree lives on");
 }
 console.log("cancelled");
-if (era === "legacy") await transport.terminateSession();
+if (era === "legacy" && transport.terminateSession) await transport.terminateSession();
 await client.close();
