@@ -229,7 +229,7 @@ static int token_get(struct bridge *b, struct err *e)
 	return b->token ? 0 : err_set(e, ERR_NOMEM, "no memory for the token");
 }
 
-/* What does not stand in a field as it is goes in base64. */
+/* A name that cannot stand in a field as it is goes in base64. */
 static int put_name(struct buf *out, const char *name)
 {
 	bool plain = *name && *name != ' ' && name[strlen(name) - 1] != ' ';

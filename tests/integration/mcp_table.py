@@ -211,7 +211,7 @@ def streams(mine, session):
     _, _, stream = send("POST", {"Accept": BOTH, "Content-Type": JSON, "Mcp-Session-Id": other}, rpc("tools/call", run("true")))
     check("no event without data before 2025-11-25", bool(stream.event()["data"]), True)
     stream.close()
-    cell("a foreign stream is not read", 200, None, mine | {"Mcp-Session-Id": other, "Last-Event-ID": event["id"]}, method="GET")
+    cell("a foreign stream is not read", 400, -32000, mine | {"Mcp-Session-Id": other, "Last-Event-ID": event["id"]}, method="GET")
 
 
 def new_era():

@@ -14,7 +14,7 @@
 
 struct mcp_call;
 
-/* Whose call it is; rq is copied. */
+/* The caller of a tool; rq is copied. */
 struct mcp_caller {
 	struct hub *hub;
 	const struct http_api *api;

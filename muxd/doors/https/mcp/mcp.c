@@ -126,8 +126,9 @@ static void go_tools(struct mcp_turn *t)
 }
 
 /*
- * What makes a repeat of the same call start nothing anew: of the old era the session and the request's id in it; of
- * the new era the id where it is long enough to be the client's own name for the call. A counter is every client's.
+ * The name by which a repeat of the same call starts nothing anew: of the old era the session and the request's id in
+ * it; of the new era the id where it is long enough to be the client's own name for the call. A counter is every
+ * client's.
  */
 static void exec_id_of(const struct mcp_turn *t, char *out, size_t size)
 {
@@ -273,16 +274,18 @@ void rest_mcp_post(struct http_exchange *x)
 void rest_mcp_get(struct http_exchange *x)
 {
 	static const struct mcp_message none;
+	const struct mcp_field *last = &x->mcp_head->last_event;
 	struct mcp_stream *s = NULL;
 	struct mcp_turn t;
 	int rc;
 
 	if (turn_begin(&t, x, MCP_GET, &none))
 		return;
-	if (x->mcp_head->last_event.given) {
-		if (mcp_stream_resume(t.mcp->streams, x, &t.session, x->mcp_head->last_event.text) == 0)
-			return;
-		/* The stream that stays open has nothing to tell of: another one does as well. */
+	if (last->given && strcmp(last->text, MCP_STAYS_OPEN) != 0) {
+		if (mcp_stream_resume(t.mcp->streams, x, &t.session, last->text))
+			reply(x, 400,
+			      mcp_error(NULL, MCP_REFUSED, "this stream is not kept: make its call again", NULL));
+		return;
 	}
 	if (mcp_stream_listens(t.mcp->streams, &t.session)) {
 		reply(x, 409, mcp_error(NULL, MCP_REFUSED, "this session has an open stream already", NULL));

@@ -162,8 +162,8 @@ const char *mcp_message_name(const struct mcp_message *m)
 {
 	static const struct {
 		const char *method, *key;
-	} rows[] = {{"tools/call", "name"},    {"prompts/get", "name"},    {"resources/read", "uri"},
-		    {"tasks/get", "taskId"},   {"tasks/update", "taskId"}, {"tasks/cancel", "taskId"}};
+	} rows[] = {{"tools/call", "name"},  {"prompts/get", "name"},    {"resources/read", "uri"},
+		    {"tasks/get", "taskId"}, {"tasks/update", "taskId"}, {"tasks/cancel", "taskId"}};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
 		if (m->method && strcmp(m->method, rows[i].method) == 0)

@@ -23,7 +23,7 @@ enum mcp_code {
 	MCP_VERSION = -32022,
 };
 
-/* What the rules look at. */
+/* A request, as the rules look at it. */
 struct mcp_view {
 	enum mcp_verb verb;
 	const struct mcp_head *head;

@@ -150,7 +150,9 @@ static int event_put(struct mcp_stream *s, unsigned no, const char *text)
 	int rc = 0;
 
 	id_format(&s->id, id);
-	if (s->of_session)
+	if (s->of_session && !s->request)
+		rc = buf_append_str(&s->out, "id: " MCP_STAYS_OPEN "\n");
+	else if (s->of_session)
 		rc = buf_printf(&s->out, "id: %s.%u\n", id, no);
 	if (rc == 0 && !text)
 		rc = buf_printf(&s->out, "retry: %d\ndata:\n\n", RETRY_MS);

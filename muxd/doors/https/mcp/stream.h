@@ -17,6 +17,7 @@
 struct mcp_stream;
 
 #define MCP_STREAMS_MAX 1024
+#define MCP_STAYS_OPEN  "open" /* as an event's id: nothing came before it that could be read again */
 
 struct mcp_stream_ask {
 	struct http_exchange *x;           /* whose answer it becomes */

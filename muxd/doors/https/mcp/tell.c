@@ -1,4 +1,4 @@
-/* What the API answered, as a tool's structured content. */
+/* Answers of the API, as the structured content of tools. */
 #include "base/text.h"
 #include "muxd/doors/https/mcp/tools.h"
 
