@@ -2,6 +2,7 @@
 /* A request of a stranger for MCP: lines of its head (a letter says which field), an empty line, and the body. */
 #include "base/err.h"
 #include "base/text.h"
+#include "muxd/doors/https/mcp/resources.h"
 #include "muxd/doors/https/mcp/rules.h"
 #include "muxd/doors/https/mcp/session.h"
 #include "muxd/doors/https/mcp/tools.h"
@@ -69,6 +70,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static struct mcp_head head;
 	struct mcp_message m;
+	static struct mcp_uri uri;
 	struct mcp_session s;
 	struct mcp_fault f = {0};
 	char name[64], again[MCP_SESSION_SZ];
@@ -79,6 +81,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	mcp_message_read(data + at, size - at, 1024 * 1024, &m);
 	struct mcp_view v = {.verb = MCP_POST, .head = &head, .message = &m, .has_method = has_method};
 
+	if (mcp_uri_parse(head.name, &uri) == 0 && (!uri.first[0] || !uri.rest[0]))
+		abort();
 	(void)mcp_host_name(head.session.text, name, sizeof(name));
 	if (mcp_session_parse(head.session.text, "principal", &s) == 0) {
 		mcp_session_format(&s, "principal", again);

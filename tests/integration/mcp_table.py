@@ -2,6 +2,7 @@
 
     mcp_table.py URL CACERT < TOKEN
 """
+import base64
 import http.client
 import json
 import socket
@@ -165,6 +166,8 @@ def old_era():
     _, answer = cell("an id is given back as it came", 200, None, mine, rpc("ping", ident="7"))
     check("the same id", answer["id"], "7")
     streams(mine, session)
+    number = iter(range(100, 200))
+    resources(lambda method, params, code: cell(f"{method} {params}", 200, code, mine, rpc(method, params, next(number)))[1].get("result"), -32002)
     cell("DELETE", 200, None, mine, method="DELETE")
     cell("behind it", 404, -32001, mine, rpc("ping"))
     cell("once more", 404, -32001, mine, method="DELETE")
@@ -268,6 +271,33 @@ def new_era():
     check("tasks are no capability of their own", "tasks" in result["capabilities"], False)
     tasks(new, head)
 
+    def ask(method, params, code):
+        name = params.get("uri", params.get("name"))
+        coded = None if name is None else name if name.isascii() else "=?base64?" + base64.b64encode(name.encode()).decode() + "?="
+        return cell(f"{method} {params}", 200, code, head(method, coded), new(method, params))[1].get("result")
+
+    resources(ask, -32602)
+
+
+def resources(send_, absent):
+    """send_(method, params, code): the result of either era. absent: the code of what is not there."""
+    send_("tools/call", {"name": "create_file", "arguments": {"session_id": "table", "path": f"ä {absent}.txt", "content": "text"}}, None)
+    put = {"task_id": "story", "name": "b.bin", "content": "/wA=", "encoding": "base64", "media_type": "image/png"}
+    send_("tools/call", {"name": "artifact.put", "arguments": put}, None)
+    ran = send_("tools/call", run("echo 0123456789"), None)["structuredContent"]["round_id"]
+    listed = send_("resources/list", {}, None)
+    check("artifacts are listed", [r for r in listed["resources"] if r["name"] == "b.bin"],
+          [{"uri": "muxd://artifacts/story/b.bin", "name": "b.bin", "size": 2, "mimeType": "image/png"}])
+    check("templates", [t["name"] for t in send_("resources/templates/list", {}, None)["resourceTemplates"]],
+          ["workspace-file", "artifact", "round-output"])
+    for uri, wanted in {f"muxd://workspace/table/%C3%A4%20{absent}.txt": {"text": "text"},
+                        "muxd://artifacts/story/b.bin": {"blob": "/wA=", "mimeType": "image/png"},
+                        f"muxd://rounds/{ran}/stdout?offset=3&limit=4": {"text": "3456"}}.items():
+        check(uri, send_("resources/read", {"uri": uri}, None)["contents"], [{"uri": uri, **wanted}])
+    for uri in ("muxd://workspace/table/none", "muxd://artifacts/story/none", f"muxd://rounds/{ran}/none", "muxd://rounds/none/stdout",
+                "muxd://workspace/table", "muxd://workspace//x", "muxd://workspace/table/%00", "muxd://workspace/table/%4", "file:///etc/passwd", ""):
+        send_("resources/read", {"uri": uri}, absent)
+
 
 def tasks(new, head):
     exec_ = head("sandbox.session.exec") | {"Mcp-Method": "tools/call", "Mcp-Name": "sandbox.session.exec"}
@@ -312,7 +342,7 @@ def tasks(new, head):
     failures.append("the call lives on behind its closed stream")
 
 
-CAPABILITIES = ["tools"]
+CAPABILITIES = ["resources", "tools"]
 any_era()
 old_era()
 new_era()

@@ -104,6 +104,13 @@ for (const [tool, given, check] of calls) {
 }
 console.log(`${calls.length} tools`);
 
+const { resources } = await client.listResources();
+const artifact = resources.find((r) => r.name === name);
+assert.equal((await client.readResource({ uri: artifact.uri })).contents[0].text, "# Note\n");
+assert.equal((await client.listResourceTemplates()).resourceTemplates.length, 3);
+await assert.rejects(client.readResource({ uri: "muxd://artifacts/story/none" }));
+console.log("resources");
+
 // Errors that an agent can act on are results; a tool that is not there is an error of the protocol.
 const refused = async (tool, args, text) => {
   const r = await call({ name: tool, arguments: args });

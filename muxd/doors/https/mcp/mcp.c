@@ -1,6 +1,7 @@
 #include "muxd/doors/https/mcp/mcp.h"
 #include "base/text.h"
 #include "muxd/doors/https/handlers.h"
+#include "muxd/doors/https/mcp/resources.h"
 #include "muxd/doors/https/mcp/rules.h"
 #include "muxd/doors/https/mcp/stream.h"
 #include "muxd/doors/https/mcp/tasks.h"
@@ -11,8 +12,8 @@
 #include <string.h>
 
 #define TASK_AFTER_MS 1000
-#define LIST_TTL_MS   60000 /* a grant's catalogue stays as it is */
-#define OWN_ID_MIN    16    /* characters of an id that is no counter */
+#define LIST_TTL_MS   60000
+#define OWN_ID_MIN    16 /* characters of an id that is no counter */
 
 struct mcp {
 	struct hub *hub;
@@ -61,21 +62,17 @@ static void reply_error(const struct mcp_turn *t, int code, const char *message)
 	reply(t->x, 200, mcp_error(t->m->id, code, message, NULL));
 }
 
-/* Of the new era: how long it holds, and for whom. */
+/* Of the new era: how long it holds, and for whom. A grant's catalogue stays as it is. */
 static json_t *cached(const struct mcp_turn *t, json_t *result)
 {
-	if (t->new_era && result) {
-		json_object_set_new(result, "ttlMs", json_integer(LIST_TTL_MS));
-		json_object_set_new(result, "cacheScope", json_string("private"));
-	}
-	return result;
+	return t->new_era ? mcp_cached(result, LIST_TTL_MS) : result;
 }
 
 /* ---- methods */
 
 static json_t *capabilities_json(bool new_era)
 {
-	json_t *o = json_pack("{s:{}}", "tools");
+	json_t *o = json_pack("{s:{},s:{}}", "tools", "resources");
 
 	if (new_era)
 		json_object_set_new(o, "extensions", json_pack("{s:{}}", MCP_EXTENSION_TASKS));
@@ -178,19 +175,50 @@ static void go_call(struct mcp_turn *t)
 		(void)mcp_stream_call(s, &t->who, &w);
 }
 
+static struct mcp_question question_of(const struct mcp_turn *t, int verb)
+{
+	return (struct mcp_question){.x = t->x, .who = t->who, .id = t->m->id, .new_era = t->new_era, .verb = verb};
+}
+
+static void task_go(const struct mcp_turn *t, enum mcp_task_verb verb)
+{
+	struct mcp_question q = question_of(t, (int)verb);
+
+	mcp_task(&q, json_get_text(t->m->params, "taskId"));
+}
+
 static void go_task_get(struct mcp_turn *t)
 {
-	mcp_task(t->x, &t->who, t->m, MCP_TASK_GET);
+	task_go(t, MCP_TASK_GET);
 }
 
 static void go_task_cancel(struct mcp_turn *t)
 {
-	mcp_task(t->x, &t->who, t->m, MCP_TASK_CANCEL);
+	task_go(t, MCP_TASK_CANCEL);
 }
 
 static void go_task_update(struct mcp_turn *t)
 {
-	mcp_task(t->x, &t->who, t->m, MCP_TASK_UPDATE);
+	task_go(t, MCP_TASK_UPDATE);
+}
+
+static void go_resources(struct mcp_turn *t)
+{
+	struct mcp_question q = question_of(t, 0);
+
+	mcp_resources_list(&q, json_get_text(t->m->params, "cursor"));
+}
+
+static void go_templates(struct mcp_turn *t)
+{
+	reply_result(t, cached(t, mcp_resource_templates(&t->x->rq.grant)));
+}
+
+static void go_resource(struct mcp_turn *t)
+{
+	struct mcp_question q = question_of(t, 0);
+
+	mcp_resource_read(&q, json_get_text(t->m->params, "uri"));
 }
 
 enum { OLD = 1, NEW = 2 };
@@ -199,10 +227,17 @@ static const struct {
 	unsigned eras;
 	void (*go)(struct mcp_turn *t);
 } methods[] = {
-    {"initialize", OLD, go_initialize},    {"ping", OLD, go_ping},
-    {"server/discover", NEW, go_discover}, {"tools/list", OLD | NEW, go_tools},
-    {"tools/call", OLD | NEW, go_call},    {"tasks/get", NEW, go_task_get},
-    {"tasks/cancel", NEW, go_task_cancel}, {"tasks/update", NEW, go_task_update},
+    {"initialize", OLD, go_initialize},
+    {"ping", OLD, go_ping},
+    {"server/discover", NEW, go_discover},
+    {"tools/list", OLD | NEW, go_tools},
+    {"tools/call", OLD | NEW, go_call},
+    {"resources/list", OLD | NEW, go_resources},
+    {"resources/templates/list", OLD | NEW, go_templates},
+    {"resources/read", OLD | NEW, go_resource},
+    {"tasks/get", NEW, go_task_get},
+    {"tasks/cancel", NEW, go_task_cancel},
+    {"tasks/update", NEW, go_task_update},
 };
 
 static bool has_method(const char *method)

@@ -201,3 +201,12 @@ json_t *mcp_new_era(json_t *result)
 			    json_pack("{s:s,s:s}", "name", "muxd", "version", MUXD_VERSION));
 	return result;
 }
+
+json_t *mcp_cached(json_t *result, unsigned ttl_ms)
+{
+	if (!result)
+		return NULL;
+	json_object_set_new(result, "ttlMs", json_integer((json_int_t)ttl_ms));
+	json_object_set_new(result, "cacheScope", json_string("private"));
+	return result;
+}

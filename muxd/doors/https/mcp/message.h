@@ -78,5 +78,6 @@ json_t *mcp_result(const json_t *id, json_t *result);
 json_t *mcp_error(const json_t *id, int code, const char *message, json_t *data);
 /* A result with what those of the new era have beside their own members. Stolen and given back. */
 json_t *mcp_new_era(json_t *result);
+json_t *mcp_cached(json_t *result, unsigned ttl_ms); /* the same of what a client may keep, for itself */
 
 #endif

@@ -1,10 +1,7 @@
 #include "muxd/doors/https/mcp/tasks.h"
 #include "base/text.h"
-#include "muxd/doors/https/inner.h"
 #include "muxd/doors/https/mcp/rules.h"
-#include "muxd/hub/hub.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #define POLL_MS 1000
@@ -54,97 +51,40 @@ static json_t *task_shown(const json_t *ours)
 
 /* ---- a question about one */
 
-struct asking {
-	struct http_exchange *x;
-	struct request rq;
-	char peer[64];
-	struct mcp_caller who;
-	json_t *id;
-	enum mcp_task_verb verb;
-};
+#define NO_TASK "no such task, or it is another's"
 
-static void asking_free(struct asking *a)
+static json_t *tasks_on_round(const struct mcp_question *q, const struct inner_answer *r, int *out_code,
+			      const char **out_text)
 {
-	request_finish(&a->rq);
-	json_decref(a->id);
-	free(a);
-}
-
-static void reply(struct http_exchange *x, json_t *o)
-{
-	http_reply_result(x, o ? 0 : ERR_NOMEM, NULL, o);
-	json_decref(o);
-}
-
-static void tasks_on_round(void *arg, const struct inner_answer *r)
-{
-	struct asking *a = arg;
-	struct http_exchange *x = a->x;
-	json_t *o;
-
-	if (r->rc)
-		o = mcp_error(a->id, r->rc == ERR_NOT_FOUND ? MCP_PARAMS : MCP_INTERNAL,
-			      r->rc == ERR_NOT_FOUND ? "no such task, or it is another's" : r->message, NULL);
-	else if (a->verb == MCP_TASK_GET)
-		o = mcp_result(a->id, mcp_new_era(task_shown(r->json)));
-	else
-		o = mcp_result(a->id, mcp_new_era(json_object()));
-	if (r->rc == 0 && a->verb == MCP_TASK_CANCEL && strcmp(status_of(r->json), "working") == 0)
-		mcp_round_end(&a->who, json_get_text(r->json, is_code(r->json) ? "execution_id" : "round_id"),
+	if (r->rc) {
+		*out_code = r->rc == ERR_NOT_FOUND ? MCP_PARAMS : MCP_INTERNAL;
+		*out_text = r->rc == ERR_NOT_FOUND ? NO_TASK : r->message;
+		return NULL;
+	}
+	if (q->verb == MCP_TASK_GET)
+		return task_shown(r->json);
+	if (q->verb == MCP_TASK_CANCEL && strcmp(status_of(r->json), "working") == 0)
+		mcp_round_end(&q->who, json_get_text(r->json, is_code(r->json) ? "execution_id" : "round_id"),
 			      "its client cancelled the task");
-	reply(x, o);
-	asking_free(a);
+	return json_object();
 }
 
-static bool id_of_round(const char *task, struct inner_ask *ask)
+void mcp_task(struct mcp_question *q, const char *task)
 {
 	static const char *const rows[][2] = {{"round.", "/v1/rounds/{id}"}, {"code.", "/v1/executions/{id}"}};
+	struct inner_ask ask = {.method = HTTP_GET};
 	struct id id;
 
+	q->then = tasks_on_round;
 	for (size_t i = 0; i < 2; i++) {
 		size_t n = strlen(rows[i][0]);
 
 		if (strncmp(task, rows[i][0], n) != 0 || id_parse(task + n, &id))
 			continue;
-		ask->pattern = rows[i][1];
-		ask->names[0] = task + n;
-		return true;
-	}
-	return false;
-}
-
-void mcp_task(struct http_exchange *x, const struct mcp_caller *who, const struct mcp_message *m,
-	      enum mcp_task_verb verb)
-{
-	struct inner_ask ask = {.hub = who->hub,
-				.api = who->api,
-				.metrics = who->metrics,
-				.peer = who->peer,
-				.local = who->local,
-				.method = HTTP_GET};
-	struct asking *a = NULL;
-	struct inner *inner;
-
-	if (!id_of_round(json_get_text(m->params, "taskId"), &ask)) {
-		reply(x, mcp_error(m->id, MCP_PARAMS, "no such task, or it is another's", NULL));
+		ask.pattern = rows[i][1];
+		ask.names[0] = task + n;
+		mcp_question_ask(q, &ask);
 		return;
 	}
-	a = calloc(1, sizeof(*a));
-	if (!a) {
-		http_reply_error(x, ERR_NOMEM, NULL);
-		return;
-	}
-	a->x = x;
-	a->rq = *who->rq;
-	text_put(a->peer, sizeof(a->peer), who->peer);
-	a->who = *who;
-	a->who.rq = &a->rq;
-	a->who.peer = a->peer;
-	a->id = json_deep_copy(m->id);
-	a->verb = verb;
-	ask.rq = &a->rq;
-	if (inner_begin(&ask, tasks_on_round, a, &inner, NULL)) {
-		asking_free(a);
-		http_reply_error(x, ERR_NOMEM, NULL);
-	}
+	mcp_question_refuse(q, MCP_PARAMS, NO_TASK);
 }

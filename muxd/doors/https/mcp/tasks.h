@@ -8,15 +8,13 @@
 #ifndef MUXD_DOORS_HTTPS_MCP_TASKS_H
 #define MUXD_DOORS_HTTPS_MCP_TASKS_H
 
-#include "muxd/doors/https/mcp/call.h"
-#include "muxd/doors/https/mcp/message.h"
+#include "muxd/doors/https/mcp/question.h"
 
 /* CreateTaskResult of a round that runs, as the API tells of it. NULL: no memory. */
 json_t *mcp_task_created(const json_t *round);
 
 enum mcp_task_verb { MCP_TASK_GET, MCP_TASK_CANCEL, MCP_TASK_UPDATE };
-/* Answers x: what the task is, or an empty result. An id that is unknown is -32602. */
-void mcp_task(struct http_exchange *x, const struct mcp_caller *who, const struct mcp_message *m,
-	      enum mcp_task_verb verb);
+/* Answers q, whose verb is one of these: what the task is, or an empty result. An unknown id is -32602. */
+void mcp_task(struct mcp_question *q, const char *task);
 
 #endif
