@@ -1,7 +1,7 @@
 #!/bin/bash
 # What a request of MCP gets, in all three versions: a case for each thing that can be wrong with its head and its body, and for what
 # streams, tasks and cancelling have to do.
-# tier: test
+# tier: test, san
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
 

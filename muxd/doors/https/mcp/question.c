@@ -9,7 +9,7 @@ struct asking {
 	struct request rq;
 	char peer[64];
 	json_t *id;
-	char *text;
+	char *text, *uri;
 };
 
 static void question_send(const struct mcp_question *q, json_t *o)
@@ -30,7 +30,7 @@ void mcp_question_reply(const struct mcp_question *q, json_t *result)
 
 void mcp_question_refuse(const struct mcp_question *q, int code, const char *text)
 {
-	question_send(q, mcp_error(q->id, code, text, NULL));
+	question_send(q, mcp_error(q->id, code, text, q->uri ? json_pack("{s:s}", "uri", q->uri) : NULL));
 }
 
 static void asking_free(struct asking *a)
@@ -38,6 +38,7 @@ static void asking_free(struct asking *a)
 	request_finish(&a->rq);
 	json_decref(a->id);
 	free(a->text);
+	free(a->uri);
 	free(a);
 }
 
@@ -73,7 +74,9 @@ void mcp_question_ask(const struct mcp_question *q, struct inner_ask *ask)
 	a->q.who.rq = ask->rq = &a->rq;
 	a->q.who.peer = ask->peer = a->peer;
 	a->q.id = a->id;
+	a->uri = q->uri ? strdup(q->uri) : NULL;
 	a->q.text = a->text;
+	a->q.uri = a->uri;
 	ask->hub = q->who.hub;
 	ask->api = q->who.api;
 	ask->metrics = q->who.metrics;

@@ -19,6 +19,7 @@ struct mcp_question {
 	bool new_era;
 	int verb;         /* the asker's own */
 	const char *text; /* likewise; copied */
+	const char *uri;  /* of the resource that it is about, for errors; copied; NULL */
 	/* *out_code: of JSON-RPC, 0: what is returned is the result (NULL: no memory), else an error with *out_text. */
 	json_t *(*then)(const struct mcp_question *q, const struct inner_answer *a, int *out_code,
 			const char **out_text);

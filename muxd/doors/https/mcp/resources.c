@@ -207,7 +207,7 @@ static json_t *resources_on_read(const struct mcp_question *q, const struct inne
 		*out_text = absent ? NO_RESOURCE : a->message;
 		return NULL;
 	}
-	o = json_pack("{s:s}", "uri", q->text);
+	o = json_pack("{s:s}", "uri", q->uri);
 	if (a->json)
 		json_object_set(o, strcmp(json_get_text(a->json, "encoding"), "base64") == 0 ? "blob" : "text",
 				json_object_get(a->json, "data"));
@@ -256,6 +256,7 @@ void mcp_resource_read(struct mcp_question *q, const char *uri)
 	struct mcp_uri u;
 	struct buf body;
 
+	q->uri = uri;
 	if (mcp_uri_parse(uri, &u)) {
 		mcp_question_refuse(q, q->new_era ? MCP_PARAMS : NOT_FOUND, NO_RESOURCE);
 		return;
@@ -263,7 +264,6 @@ void mcp_resource_read(struct mcp_question *q, const char *uri)
 	buf_init(&body, 16384);
 	ask_of(&u, &ask, query, &body);
 	q->then = resources_on_read;
-	q->text = uri;
 	mcp_question_ask(q, &ask);
 	buf_finish(&body);
 }
