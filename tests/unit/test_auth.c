@@ -132,7 +132,7 @@ static void test_expired(void **state)
 static void test_many(void **state)
 {
 	struct fixture *f = *state;
-	char *tokens[40], agent[16];
+	char *tokens[40], agent[32];
 	struct grant g = {0};
 	struct id id;
 
