@@ -195,6 +195,9 @@ int tree_pack(const char *local, int *out_fd, struct err *e)
 
 /* ---- out of one */
 
+#define ENTRIES_MAX 200000
+#define BYTES_MAX   (UINT64_C(64) << 30)
+
 int tree_open(const char *to, struct tree *out, struct err *e)
 {
 	struct stat st;
@@ -220,6 +223,12 @@ static int unpack_entry(struct tree *t, struct err *e)
 	struct tar_entry *x = &t->reader.entry;
 	const char *why = tar_check(x);
 	int rc = 0;
+
+	/* The bounds of the way in; and a name that could not be taken away again is not made. */
+	if (++t->entries > ENTRIES_MAX || x->size > BYTES_MAX || t->bytes > BYTES_MAX - x->size)
+		return err_set(e, ERR_TOO_LARGE, "the archive has more than %d entries or 64 GiB", ENTRIES_MAX);
+	if (strlen(t->temp) + strlen(x->path) + 2 > PATH_MAX)
+		return err_set(e, ERR_TOO_LARGE, "a path in the archive is too long for this place");
 
 	if (x->type == TAR_SYMLINK) {
 		t->links++;

@@ -27,7 +27,7 @@ struct tree {
 	char to[PATH_MAX], temp[PATH_MAX]; /* temp "": it was not made, or has its name */
 	int dir_fd, file_fd;               /* -1 */
 	bool over;                         /* the archive has had its end */
-	unsigned long long files, bytes, links;
+	unsigned long long files, bytes, links, entries;
 	struct tar_reader reader;
 };
 

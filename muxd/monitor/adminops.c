@@ -67,7 +67,7 @@ static int op_grant_renew(struct admin_call *c, const json_t *msg, json_t **out,
 	if (rc == 0 && id_parse(text, &id))
 		rc = err_set(e, ERR_INVAL, "invalid grant id \"%.40s\"", text);
 	if (rc == 0)
-		rc = grants_get(c->m->grants, &id, &g, e);
+		rc = grants_get(c->m->grants, &id, &g, NULL, e);
 	if (rc == 0)
 		rc = request_renewal(msg, &w, e);
 	if (rc)

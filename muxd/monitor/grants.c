@@ -24,6 +24,8 @@ struct entry {
 	struct grant grant;
 	char via[16], by[48];
 	bool revoked;
+	bool alone;   /* revoked, but not what else has its line */
+	bool pending; /* a renewal that is not journaled yet: in force for nobody, and after a restart never */
 };
 
 /* Sorted by id, which is by creation. */
@@ -70,6 +72,7 @@ static json_t *create_line(const struct entry *en)
 	    json_object_set_new(o, "not_before_ns", json_integer(en->grant.not_before_ns)) ||
 	    json_object_set_new(o, "expires_ns", json_integer(en->grant.expires_ns)) ||
 	    (en->grant.since_ns && json_object_set_new(o, "since_ns", json_integer(en->grant.since_ns))) ||
+	    (en->pending && json_object_set_new(o, "pending", json_true())) ||
 	    json_object_set_new(o, "via", json_string(en->via)) || json_object_set_new(o, "by", json_string(en->by))) {
 		json_decref(o);
 		return NULL;
@@ -112,6 +115,20 @@ static struct entry *grants_find(const struct grants *g, const struct id *id)
 	size_t at = lower_bound(g, id);
 
 	return at < g->n && id_equal(&g->list[at].grant.id, id) ? &g->list[at] : NULL;
+}
+
+/* One that is over already stands in the line of what renews it. */
+static struct entry *grants_find_line(const struct grants *g, const struct id *id)
+{
+	struct entry *en = grants_find(g, id);
+
+	for (size_t i = lower_bound(g, id); !en && i < g->n; i++) {
+		struct grant_line l = grant_line(&g->list[i].grant);
+
+		if (id_equal(grant_line_first(&l), id))
+			en = &g->list[i];
+	}
+	return en;
 }
 
 static int reserve_one(struct grants *g)
@@ -171,7 +188,8 @@ static int read_create(const json_t *o, struct entry *out, struct err *e)
 	    (rc = json_need_int(o, "issued_ns", 1, INT64_MAX, &g->issued_ns, e)) ||
 	    (rc = json_need_int(o, "not_before_ns", 1, INT64_MAX, &g->not_before_ns, e)) ||
 	    (rc = json_need_int(o, "expires_ns", 1, INT64_MAX, &g->expires_ns, e)) ||
-	    (rc = json_opt_int(o, "since_ns", 1, INT64_MAX, &g->since_ns, e)) || (rc = grant_kin_take(o, &g->kin, e)) ||
+	    (rc = json_opt_int(o, "since_ns", 1, INT64_MAX, &g->since_ns, e)) ||
+	    (rc = json_opt_bool(o, "pending", &out->pending, e)) || (rc = grant_kin_take(o, &g->kin, e)) ||
 	    (rc = grant_files_take(o, &g->files, e)))
 		return rc;
 	return grant_check(g, e);
@@ -181,8 +199,9 @@ static int read_create(const json_t *o, struct entry *out, struct err *e)
 static void mark_revoked(struct grants *g, struct entry *en, enum grants_reach reach, struct grants_revoked *out)
 {
 	struct grant_line l = grant_line(&en->grant);
-	bool again = en->revoked; /* whoever the log has as revoked then, and nobody else */
+	bool again = en->revoked && !en->alone; /* whoever the log has as revoked then, and nobody else */
 
+	en->alone = reach == GRANTS_ALONE && !again;
 	en->revoked = true;
 	*out = (struct grants_revoked){en->grant, reach == GRANTS_ALONE ? l.id : *grant_line_first(&l), l.expires_ns};
 	for (size_t i = 0; reach == GRANTS_WITH_ALL && i < g->n; i++) {
@@ -191,6 +210,7 @@ static void mark_revoked(struct grants *g, struct entry *en, enum grants_reach r
 		if (!grant_line_has(&other, &out->id))
 			continue;
 		g->list[i].revoked |= !again;
+		g->list[i].alone &= again;
 		if (other.expires_ns > out->until_ns)
 			out->until_ns = other.expires_ns;
 	}
@@ -208,11 +228,37 @@ static int apply_revoke(struct grants *g, const json_t *o, struct err *e)
 	if ((rc = copy_str(o, "id", text, sizeof text, e)) || (rc = id_parse(text, &id)) ||
 	    (rc = json_opt_bool(o, "alone", &alone, e)))
 		return rc;
-	en = grants_find(g, &id);
+	en = grants_find_line(g, &id);
 	if (!en)
 		return err_set(e, ERR_INVAL, "a revocation of a grant that was never made");
 	mark_revoked(g, en, alone ? GRANTS_ALONE : GRANTS_WITH_ALL, &ignored);
 	return 0;
+}
+
+static int apply_renewed(struct grants *g, const json_t *o, struct err *e)
+{
+	char text[ID_STR_LEN];
+	struct entry *en;
+	struct id id;
+	int rc;
+
+	if ((rc = copy_str(o, "id", text, sizeof text, e)) || (rc = id_parse(text, &id)))
+		return rc;
+	en = grants_find(g, &id);
+	if (!en)
+		return err_set(e, ERR_INVAL, "a renewal that was never made");
+	en->pending = false;
+	return 0;
+}
+
+/* Renewals that nobody was told of: the daemon ended before they were journaled. */
+static void drop_pending(struct grants *g)
+{
+	for (size_t i = 0; i < g->n; i++) {
+		if (!g->list[i].pending || g->list[i].revoked)
+			continue;
+		g->list[i].revoked = g->list[i].alone = true;
+	}
 }
 
 static int apply_line(struct grants *g, const char *line, size_t len, struct err *e)
@@ -234,6 +280,8 @@ static int apply_line(struct grants *g, const char *line, size_t len, struct err
 			insert(g, &en);
 	} else if (rc == 0 && strcmp(op, "revoke") == 0) {
 		rc = apply_revoke(g, o, e);
+	} else if (rc == 0 && strcmp(op, "renewed") == 0) {
+		rc = apply_renewed(g, o, e);
 	} else if (rc == 0) {
 		rc = err_set(e, ERR_VERSION, "unknown entry '%.20s'", op);
 	}
@@ -351,6 +399,7 @@ static int monitor_grants_load(struct grants *g, int64_t now_ns, struct grants_l
 		rc = cut_torn(g, good, e);
 	if (rc)
 		return rc;
+	drop_pending(g);
 	out->torn_bytes = len - good;
 	out->expired = drop_expired(g, now_ns);
 	out->alive = g->n;
@@ -412,13 +461,31 @@ static int append_line(struct grants *g, json_t *o, struct err *e)
 	return rc;
 }
 
+/* How many stand below the same topmost grant, with its renewals. */
+static size_t came_of(const struct grants *g, const struct grant *grant)
+{
+	struct grant_line l = grant_line(grant);
+	const struct id *top = l.kin.depth ? &l.kin.above[l.kin.depth - 1] : grant_line_first(&l);
+	size_t n = 0;
+
+	for (size_t i = 0; i < g->n; i++) {
+		struct grant_line other = grant_line(&g->list[i].grant);
+
+		n += grant_line_has(&other, top);
+	}
+	return n;
+}
+
 int grants_create(struct grants *g, const struct grant *grant, const char *via, const char *by, struct err *e)
 {
 	struct entry en = {.grant = *grant};
 	int rc;
 
+	en.pending = !id_is_nil(&grant->kin.first);
 	if (g->n >= GRANTS_MAX)
 		return err_set(e, ERR_LIMIT, "%d grants are alive already", GRANTS_MAX);
+	if (strcmp(via, "grant") == 0 && came_of(g, grant) >= GRANTS_OF_ONE)
+		return err_set(e, ERR_LIMIT, "%d grants that are not over yet came of one", GRANTS_OF_ONE);
 	if (grants_find(g, &grant->id))
 		return err_set(e, ERR_CONFLICT, "a grant with this id exists");
 	text_put(en.via, sizeof en.via, via);
@@ -435,27 +502,46 @@ int grants_create(struct grants *g, const struct grant *grant, const char *via, 
 int grants_revoke(struct grants *g, const struct id *id, enum grants_reach reach, int64_t now_ns, const char *by,
 		  struct grants_revoked *out, struct err *e)
 {
-	struct entry *en = grants_find(g, id);
+	struct entry *en = grants_find_line(g, id);
 	int rc = 0;
 
 	if (!en)
 		return err_set(e, ERR_NOT_FOUND, "there is no grant with this id that is still alive");
-	if (!en->revoked)
+	if (!en->revoked || (en->alone && reach == GRANTS_WITH_ALL))
 		rc = append_line(g, revoke_line(&en->grant, reach, now_ns, by), e);
 	if (rc == 0)
 		mark_revoked(g, en, reach, out);
 	return rc;
 }
 
-int grants_get(const struct grants *g, const struct id *id, struct grant *out, struct err *e)
+int grants_renewed(struct grants *g, const struct id *id, struct err *e)
 {
-	const struct entry *en = grants_find(g, id);
+	struct entry *en = grants_find(g, id);
+	char text[ID_STR_LEN];
+	int rc;
+
+	if (!en)
+		return err_set(e, ERR_NOT_FOUND, "the renewal is over");
+	id_format(id, text);
+	rc = append_line(g, json_pack("{s:s, s:s}", "op", "renewed", "id", text), e);
+	if (rc == 0) {
+		en->pending = false;
+		g->dead++;
+	}
+	return rc;
+}
+
+int grants_get(const struct grants *g, const struct id *id, struct grant *out, const char **out_via, struct err *e)
+{
+	const struct entry *en = grants_find_line(g, id);
 
 	if (!en)
 		return err_set(e, ERR_NOT_FOUND, "there is no grant with this id that is still alive");
 	if (en->revoked)
 		return err_set(e, ERR_TOKEN_REVOKED, "the grant was revoked");
 	*out = en->grant;
+	if (out_via)
+		*out_via = en->via;
 	return 0;
 }
 
@@ -466,7 +552,8 @@ int64_t grants_ends(const struct grants *g, const struct id *first)
 	for (size_t i = lower_bound(g, first); i < g->n; i++) {
 		struct grant_line l = grant_line(&g->list[i].grant);
 
-		if (!g->list[i].revoked && id_equal(grant_line_first(&l), first) && l.expires_ns > ends)
+		if (!g->list[i].revoked && !g->list[i].pending && id_equal(grant_line_first(&l), first) &&
+		    l.expires_ns > ends)
 			ends = l.expires_ns;
 	}
 	return ends;
@@ -550,7 +637,7 @@ int grants_each_renewed(const struct grants *g, grants_renewed_fn *fn, void *arg
 	int rc = 0;
 
 	for (size_t i = 0; i < g->n && rc == 0; i++) {
-		if (!g->list[i].revoked && !id_is_nil(&g->list[i].grant.kin.first))
+		if (!g->list[i].revoked && !g->list[i].pending && !id_is_nil(&g->list[i].grant.kin.first))
 			rc = fn(arg, &g->list[i].grant);
 	}
 	return rc;

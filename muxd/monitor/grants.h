@@ -15,7 +15,8 @@
 struct grants;
 struct err;
 
-#define GRANTS_MAX 50000 /* alive at once */
+#define GRANTS_MAX    50000 /* alive at once */
+#define GRANTS_OF_ONE 1000  /* of them, that came of one grant: made from it, or its renewals */
 
 struct grants_load {
 	size_t alive, expired, torn_bytes;
@@ -41,8 +42,13 @@ struct grants_revoked {
 /* Synced when it returns 0. ERR_NOT_FOUND; a second revocation is no error. */
 int grants_revoke(struct grants *g, const struct id *id, enum grants_reach reach, int64_t now_ns, const char *by,
 		  struct grants_revoked *out, struct err *e);
-/* A grant that is alive and was not revoked. ERR_NOT_FOUND, ERR_TOKEN_REVOKED. */
-int grants_get(const struct grants *g, const struct id *id, struct grant *out, struct err *e);
+/*
+ * A grant that is alive and was not revoked; of one that is over, a renewal. out_via: how it was asked for, borrowed
+ * until the next change; may be NULL. ERR_NOT_FOUND, ERR_TOKEN_REVOKED.
+ */
+int grants_get(const struct grants *g, const struct id *id, struct grant *out, const char **out_via, struct err *e);
+/* A renewal is in force: it has been journaled. Synced when it returns 0. One that was not is none after a restart. */
+int grants_renewed(struct grants *g, const struct id *id, struct err *e);
 /* When the newest renewal of that `first` ends that was not revoked; 0: there is none. */
 int64_t grants_ends(const struct grants *g, const struct id *first);
 /* Forget what has expired; rewrites the log once most of it is dead. */

@@ -146,6 +146,16 @@ static int renewal_bound(struct monitor *m, const struct wish *w, const struct g
 	int64_t bound = INT64_MAX;
 
 	if (strcmp(w->via, "admin") != 0) {
+		const char *via = "";
+		struct grant kept;
+		int rc = grants_get(m->grants, &w->from->id, &kept, &via, e);
+
+		if (rc)
+			return rc;
+		if (strcmp(via, "ssh-key") == 0 || strcmp(via, "cluster") == 0)
+			return err_set(
+			    e, ERR_FORBIDDEN,
+			    "a grant by a public key or a token of the cluster is asked for anew, not renewed");
 		if (!most)
 			return err_set(e, ERR_UNSUPPORTED,
 				       "grants are not renewed by their holders here: grants.renew_max");
@@ -300,7 +310,7 @@ int issue_check_token(struct monitor *m, const char *token, struct grant *out, s
 	int rc = grant_verify(token, strlen(token), &m->keys.set, m->layout.instance, floor_now(&m->floor), &g, e);
 
 	if (rc == 0)
-		rc = grants_get(m->grants, &g.id, &kept, e);
+		rc = grants_get(m->grants, &g.id, &kept, NULL, e);
 	if (rc == 0)
 		*out = g;
 	return rc == ERR_NOT_FOUND ? err_set(e, ERR_TOKEN_FORGED, "the log of grants has none of this token") : rc;
@@ -323,6 +333,8 @@ static void issue_on_create_journaled(void *arg, int rc)
 	struct pending_create *p = arg;
 	struct err e = {0};
 
+	if (rc == 0 && p->how == WISH_RENEWAL)
+		rc = grants_renewed(p->m->grants, &p->grant.id, &e);
 	if (rc == 0) {
 		log_grant(p->how == WISH_RENEWAL ? "renewed" : "created", &p->grant, p->by);
 		if (p->how == WISH_RENEWAL)

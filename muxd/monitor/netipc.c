@@ -428,7 +428,7 @@ static int grant_revoke(struct net_call *c, const struct grant *holder, const js
 
 	if (rc == 0 && id_parse(text, &id))
 		rc = err_set(e, ERR_INVAL, "invalid grant id \"%.40s\"", text);
-	if (rc == 0 && (rc = grants_get(c->m->grants, &id, &target, e)) == 0) {
+	if (rc == 0 && (rc = grants_get(c->m->grants, &id, &target, NULL, e)) == 0) {
 		line = grant_line(&target);
 		if (!grant_line_has(&line, grant_line_first(&mine)))
 			rc = ERR_NOT_FOUND;

@@ -197,9 +197,13 @@ static int append_beside(struct fs_work *w, struct writing *x, int fd, bool *out
 
 	if (!append_is_plain(x, fd) || !append_alone(fd))
 		return 0;
-	*out_done = append_copy(x, fd) == 0 && fcntl(fd, F_GETLEASE) == F_WRLCK;
+	/* A program that opens it from here on waits, and writes to what it found: nothing slow stands behind the look.
+	 */
+	*out_done = append_copy(x, fd) == 0 &&
+		    newfile_settle(&x->whole, x->before.st.st_mode & NEWFILE_MODE_BITS) == 0 &&
+		    fcntl(fd, F_GETLEASE) == F_WRLCK;
 	if (*out_done)
-		err = newfile_publish(&x->whole, x->before.st.st_mode & NEWFILE_MODE_BITS, true);
+		err = newfile_name(&x->whole, true);
 	if (err == EBUSY || err == EXDEV || err == EPERM || err == EACCES) /* its name is not for us to give */
 		*out_done = false, err = 0;
 	if (*out_done && !err)

@@ -278,12 +278,22 @@ static int give_name(struct newfile *t, bool replace)
 	return err ? err : rename_temp(t, true);
 }
 
+int newfile_settle(struct newfile *t, mode_t mode)
+{
+	return fchmod(t->fd, mode) || fsync(t->fd) ? errno : 0;
+}
+
 int newfile_publish(struct newfile *t, mode_t mode, bool replace)
 {
-	int err = fchmod(t->fd, mode) || fsync(t->fd) ? errno : 0;
+	int err = newfile_settle(t, mode);
 
-	if (!err)
-		err = give_name(t, replace);
+	return err ? err : newfile_name(t, replace);
+}
+
+int newfile_name(struct newfile *t, bool replace)
+{
+	int err = give_name(t, replace);
+
 	if (!err && fsync(t->dir_fd) && errno != EBADF && errno != EINVAL)
 		err = errno; /* it is there, but a power cut may undo that */
 	return err;

@@ -49,6 +49,9 @@ int newfile_write(int fd, const void *p, size_t n);
 ssize_t newfile_read(int fd, void *p, size_t n);
 /* Synced, then named. EEXIST without replace, when the name is taken. */
 int newfile_publish(struct newfile *t, mode_t mode, bool replace);
+/* Its first half, and its second: content and mode are on the disk; it gets its name at once. */
+int newfile_settle(struct newfile *t, mode_t mode);
+int newfile_name(struct newfile *t, bool replace);
 void newfile_drop(struct newfile *t); /* harmless after publish */
 
 #endif

@@ -625,6 +625,7 @@ static void a_flood_nobody_looks_at_is_paced(void **state)
 	took = clock_boot_ns() - begin;
 	assert_in_range(s->stream[STREAM_OUTPUT].end - from, (took - NS_PER_SEC) * SESSION_ALONE_RATE / NS_PER_SEC,
 			(took + NS_PER_SEC) * SESSION_ALONE_RATE / NS_PER_SEC);
+	assert_true(hub_until(r, s->paced)); /* with each share of its rate it goes on for a moment */
 	o = session_describe(s);
 	assert_true(json_is_true(json_object_get(o, "paced")));
 	json_decref(o);

@@ -148,7 +148,7 @@ static bool is_alive(const struct grants *g, const struct grant *of)
 {
 	struct grant found;
 
-	return grants_get(g, &of->id, &found, NULL) == 0;
+	return grants_get(g, &of->id, &found, NULL, NULL) == 0 && id_equal(&found.id, &of->id);
 }
 
 /* Renewals of a grant and grants made from it go with it, also when it has expired itself, and stay gone. */
@@ -166,6 +166,8 @@ static void a_revocation_is_of_all_that_came_of_the_grant(void **state)
 	child.kin.above[child.kin.depth++] = a.id;
 	assert_int_equal(grants_create(g, &a, "admin", "uid 0", NULL), 0);
 	assert_int_equal(grants_create(g, &renewal, "grant", "grant a", NULL), 0);
+	assert_true(grants_ends(g, &a.id) == a.expires_ns); /* a renewal counts once it is journaled */
+	assert_int_equal(grants_renewed(g, &renewal.id, NULL), 0);
 	assert_int_equal(grants_create(g, &child, "grant", "grant a", NULL), 0);
 	assert_int_equal(grants_create(g, &other, "admin", "uid 0", NULL), 0);
 	assert_int_equal(grants_create(g, &unsaid, "grant", "grant a", NULL), 0);
@@ -176,7 +178,8 @@ static void a_revocation_is_of_all_that_came_of_the_grant(void **state)
 
 	g = open_at(f->path, NOW + 20 * SECOND, &load); /* the first of them is over, and the log written anew */
 	assert_true(is_alive(g, &renewal) && is_alive(g, &child) && !is_alive(g, &unsaid));
-	assert_int_equal(grants_revoke(g, &renewal.id, GRANTS_WITH_ALL, NOW, "uid 0", &out, NULL), 0);
+	assert_int_equal(grants_revoke(g, &a.id, GRANTS_WITH_ALL, NOW, "uid 0", &out, NULL),
+			 0); /* the id that is shown */
 	assert_true(id_equal(&out.id, &a.id) && out.until_ns == unsaid.expires_ns);
 	assert_true(!is_alive(g, &renewal) && !is_alive(g, &child) && is_alive(g, &other));
 	assert_true(grants_ends(g, &a.id) == 0);
@@ -187,6 +190,54 @@ static void a_revocation_is_of_all_that_came_of_the_grant(void **state)
 		assert_true(!is_alive(g, &renewal) && !is_alive(g, &child) && is_alive(g, &other));
 		grants_close(g);
 	}
+}
+
+/* The daemon ended before a renewal was journaled: nobody was told of it. */
+static void a_renewal_that_was_not_journaled_is_none_after_a_restart(void **state)
+{
+	struct fixture *f = *state;
+	struct grants_load load;
+	struct grants *g = open_at(f->path, NOW, &load);
+	struct grant a = lasting(100), renewal = lasting(600);
+	struct grants_revoked out;
+
+	renewal.kin.first = a.id;
+	renewal.since_ns = a.issued_ns;
+	assert_int_equal(grants_create(g, &a, "admin", "uid 0", NULL), 0);
+	assert_int_equal(grants_create(g, &renewal, "grant", "grant a", NULL), 0);
+	grants_close(g);
+	g = open_at(f->path, NOW + SECOND, &load);
+	assert_true(is_alive(g, &a) && !is_alive(g, &renewal));
+	/* Who takes it back takes back all of it, also after another restart. */
+	assert_int_equal(grants_revoke(g, &renewal.id, GRANTS_WITH_ALL, NOW, "uid 0", &out, NULL), 0);
+	assert_true(!is_alive(g, &a));
+	grants_close(g);
+	g = open_at(f->path, NOW + 2 * SECOND, &load);
+	assert_true(!is_alive(g, &a) && !is_alive(g, &renewal));
+	grants_close(g);
+}
+
+static void one_grant_does_not_fill_the_store(void **state)
+{
+	struct fixture *f = *state;
+	struct grants_load load;
+	struct grants *g = open_at(f->path, NOW, &load);
+	struct grant a = lasting(900), child;
+	int rc = 0;
+
+	assert_int_equal(grants_create(g, &a, "admin", "uid 0", NULL), 0);
+	for (int i = 1; i < GRANTS_OF_ONE && rc == 0; i++) {
+		child = lasting(800);
+		child.kin.above[child.kin.depth++] = a.id;
+		rc = grants_create(g, &child, "grant", "grant a", NULL);
+	}
+	assert_int_equal(rc, 0);
+	child = lasting(800);
+	child.kin.above[child.kin.depth++] = a.id;
+	assert_int_equal(grants_create(g, &child, "grant", "grant a", NULL), ERR_LIMIT);
+	child = lasting(800);
+	assert_int_equal(grants_create(g, &child, "admin", "uid 0", NULL), 0);
+	grants_close(g);
 }
 
 static void revoking_again_is_no_error_and_no_second_line(void **state)
@@ -373,6 +424,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    TEST(grants_and_revocations_survive_a_restart),
 	    TEST(a_revocation_is_of_all_that_came_of_the_grant),
+	    TEST(a_renewal_that_was_not_journaled_is_none_after_a_restart),
+	    TEST(one_grant_does_not_fill_the_store),
 	    TEST(revoking_again_is_no_error_and_no_second_line),
 	    TEST(expired_ones_are_dropped_at_the_start),
 	    TEST(a_running_store_rewrites_its_log_once_most_of_it_is_dead),
