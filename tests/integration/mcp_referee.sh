@@ -2,7 +2,7 @@
 # The referee of MCP (@modelcontextprotocol/conformance) looks at muxd's own catalogue, by the scenarios that 2025-11-25 and 2026-07-28
 # require. Most of them want tools, resources and prompts of its own, which no product has: tests/mcp/expected.yaml lists what fails
 # therefore, each with its reason. A scenario that fails and is not there fails the story, and so does one that passes and is.
-# tier: test
+# tier: all
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
 
