@@ -25,7 +25,7 @@
 #define LINE_MAX_IN (16u * 1024 * 1024)
 #define ANSWER_MAX  (64u * 1024 * 1024)
 #define PIECE       (64 * 1024)
-#define TOKEN_NS    (5 * 60 * NS_PER_SEC) /* a grant of ours is asked for anew behind it */
+#define TOKEN_NS    (5 * 60 * NS_PER_SEC) /* a grant of ours is asked for anew behind it, or at half of its --ttl */
 #define META        "io.modelcontextprotocol/protocolVersion"
 
 /* A request whose answer is to come. */
@@ -109,6 +109,17 @@ static int flight_tell(struct flight *f, const char *text, size_t n)
 	return rc;
 }
 
+/* A message of a stream. Its last is the answer, and then the stream may break off before its own end. */
+static int flight_say(struct flight *f, const char *text, size_t n)
+{
+	json_t *o = NULL;
+
+	(void)json_parse(text, n, ANSWER_MAX, &o, NULL);
+	f->told = f->told || json_object_get(o, "result") || json_object_get(o, "error");
+	json_decref(o);
+	return say(text, n);
+}
+
 /* Lines of events: data is a message, the others are for those who come back. */
 static int take_events(struct flight *f)
 {
@@ -120,7 +131,7 @@ static int take_events(struct flight *f)
 		size_t n = (size_t)(nl - buf_ptr(&f->content));
 
 		if (n > 6 && strncmp(line, "data: ", 6) == 0)
-			rc = say(line + 6, n - 6);
+			rc = flight_say(f, line + 6, n - 6);
 		buf_consume(&f->content, n + 1);
 	}
 	return rc;
@@ -198,9 +209,12 @@ static int flight_go_on(struct bridge *b, struct flight *f)
 
 	if (rc == 0)
 		return 0;
-	if (rc < 0 && rc != ERR_SYS && f->id)
-		rc = say_error(f->id, "unavailable",
-			       "the daemon went away before it had answered: make the same call again");
+	if (rc < 0 && rc != ERR_SYS && f->id && !f->told)
+		rc = say_error(
+		    f->id, "unavailable",
+		    "the daemon went away before it had answered. What was asked for may be done, and a program "
+		    "may still run: look at it before you ask again, or ask with the same exec_id, which runs "
+		    "nothing twice");
 	flight_end(f);
 	return rc == ERR_SYS ? ERR_SYS : 0;
 }
@@ -209,12 +223,12 @@ static int flight_go_on(struct bridge *b, struct flight *f)
 
 static int token_get(struct bridge *b, struct err *e)
 {
-	uint64_t now = clock_boot_ns();
+	uint64_t now = clock_boot_ns(), lasts = b->wish.ttl_ns ? b->wish.ttl_ns / 2 : TOKEN_NS;
 	char *text = NULL;
 	size_t len = 0;
 	int rc;
 
-	if (b->token && (b->token_file || now < b->token_ns + TOKEN_NS))
+	if (b->token && (b->token_file || now < b->token_ns + lasts))
 		return 0;
 	grant_token_free(b->token);
 	b->token = NULL;
@@ -422,12 +436,13 @@ static int mcp_run(struct ctl *c, const struct ctl_args *a)
 				    .task = args_get(a, "task"),
 				    .reason = args_get_or(a, "reason", "muxctl mcp")}};
 	struct err e = {0};
-	int rc;
+	int rc = args_duration(a, "ttl", &b.wish.ttl_ns, &e);
 
 	buf_init(&b.in, LINE_MAX_IN + PIECE);
 	for (size_t i = 0; i < FLIGHTS; i++)
 		b.flights[i].fd = -1;
-	rc = token_get(&b, &e); /* what cannot work is said at once */
+	if (rc == 0)
+		rc = token_get(&b, &e); /* what cannot work is said at once */
 	if (rc == 0)
 		while ((rc = bridge_turn(&b)) == 0)
 			;
@@ -446,6 +461,9 @@ static const struct ctl_option mcp_options[] = {
     {"task", 0, "ID", "The task that the grant names; without it each call names its own."},
     {"scopes", 0, "LIST", "Scopes of the grant (default: rounds,files)."},
     {"reason", 0, "TEXT", "Reason in the grant and the record (default: muxctl mcp)."},
+    {"ttl", 0, "DURATION",
+     "How long each grant holds (default: the daemon's). A program ends with the grant that it was begun under; a new "
+     "one is asked for at half of this."},
     {"token-file", 0, "FILE", "A grant from this file, in place of one of your own."},
     {NULL, 0, NULL, NULL},
 };
