@@ -70,6 +70,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static struct mcp_head head;
 	struct mcp_message m;
+	static const struct grant whose = {.kind = GRANT_AGENT, .scopes = SCOPE_ROUNDS, .principal = "principal"};
 	static struct mcp_uri uri;
 	struct mcp_session s;
 	struct mcp_fault f = {0};
@@ -84,8 +85,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (mcp_uri_parse(head.name, &uri) == 0 && (!uri.first[0] || !uri.rest[0]))
 		abort();
 	(void)mcp_host_name(head.session.text, name, sizeof(name));
-	if (mcp_session_parse(head.session.text, "principal", &s) == 0) {
-		mcp_session_format(&s, "principal", again);
+	if (mcp_session_parse(head.session.text, &whose, &s) == 0) {
+		mcp_session_format(&s, again);
 		if (strcmp(again, head.session.text) != 0)
 			abort();
 		v.session_known = true;

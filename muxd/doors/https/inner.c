@@ -63,6 +63,7 @@ static void inner_tell(struct inner *i)
 	inner_set_state(i, INNER_TOLD);
 	i->answer.message = i->message;
 	i->answer.status = i->x->status;
+	i->answer.repeated = i->x->repeated;
 	i->answer.json = i->json;
 	i->answer.content = buf_ptr(&i->content);
 	i->answer.content_len = buf_len(&i->content);

@@ -48,6 +48,7 @@ struct inner_answer {
 	const uint8_t *content;
 	size_t content_len;
 	bool more;           /* content was longer */
+	bool repeated;       /* the round began before, by another call with its exec_id */
 	const char *headers; /* lines of the answer's own (ETag, Content-Range) */
 };
 typedef void inner_done(void *arg, const struct inner_answer *a);

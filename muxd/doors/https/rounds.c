@@ -41,6 +41,7 @@ static void round_opened(void *arg, int rc, const struct err *e, struct session 
 		http_reply_error(x, rc, e);
 		return;
 	}
+	x->repeated = seen != NULL;
 	id = seen ? *seen : *session_id(s); /* the same round, seen again: answered like a new one */
 	broker_round_wait(x->hub, &x->rq, &id, x->wait_ns, round_waited, x);
 }

@@ -3,6 +3,7 @@
 #include "base/text.h"
 #include "muxd/doors/https/inner.h"
 #include "muxd/hub/hub.h"
+#include "muxd/hub/session.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -24,8 +25,11 @@ struct mcp_call {
 	void *arg;
 	enum call_state state;
 	bool cancelled; /* while it began */
+	bool named;     /* its exec_id was an argument, so that another call may have it too */
+	bool joined;    /* such another call began its round, which is not ended with this one */
 	char reason[128];
-	uint64_t begun_ns, task_after_ms;
+	uint64_t begun_ns, looked_ns, task_after_ms;
+	char exec_id[136]; /* "": none was given along */
 	char round[ID_STR_LEN];
 	struct inner *inner;
 	struct mcp_outcome outcome;
@@ -44,7 +48,7 @@ static const struct {
 	const char *next;
 } nexts[] = {
     {ERR_TASK_REQUIRED, "Say task_id: the task that your grant names."},
-    {ERR_TASK_MISMATCH, "Use the task_id of your grant."},
+    {ERR_TASK_MISMATCH, "Use the task_id of your grant, and of the round that it is about."},
     {ERR_FORBIDDEN, "Do not try it again: ask whoever gave you the grant for one that covers it."},
     {ERR_NOT_FOUND, "Look at the names and ids that you sent."},
     {ERR_NO_FILE, "sandbox.workspace.list shows which files there are."},
@@ -56,9 +60,9 @@ static const struct {
     {ERR_CONFLICT, "The name or exec_id stands for something else: choose another."},
     {ERR_PTY_DENIED, "Use sandbox.session.exec, which needs no terminal."},
     {ERR_UNSUPPORTED, "Leave out what the message names."},
-    {ERR_AGAIN, "Wait a second, then make the same call again."},
-    {ERR_UNAVAILABLE, "Wait a second, then make the same call again."},
-    {ERR_LINK_LOST, "Call sandbox.session.create, then make the same call again."},
+    {ERR_AGAIN, "Wait a second, then try again."},
+    {ERR_UNAVAILABLE, "Wait a second, then try again."},
+    {ERR_LINK_LOST, "Call sandbox.session.create, then try again."},
     {ERR_CONTEXT_BUSY, "Wait for it, or call sandbox.context.interrupt."},
     {ERR_CONTEXT_ENDED, "Call sandbox.context.reset, or make another context."},
     {ERR_CUT, "The grant has ended: ask for a new one."},
@@ -72,13 +76,46 @@ static const char *next_of(int rc)
 	return err_hint(rc);
 }
 
+static json_t *error_json(int rc, const char *message, const char *next)
+{
+	char text[ERR_MESSAGE_MAX + 700];
+
+	text_format(text, sizeof(text), "%s: %s\n%s", err_name(rc), message && *message ? message : err_name(rc), next);
+	return json_pack("{s:[{s:s,s:s}],s:b}", "content", "type", "text", "text", text, "isError", 1);
+}
+
 json_t *mcp_tool_error(int rc, const char *message)
 {
-	char text[ERR_MESSAGE_MAX + 400];
+	return error_json(rc, message, next_of(rc));
+}
 
-	text_format(text, sizeof(text), "%s: %s\n%s", err_name(rc), message && *message ? message : err_name(rc),
+static bool takes_exec_id(const struct mcp_tool *t)
+{
+	for (size_t i = 0; i < t->nargs; i++)
+		if (strcmp(t->args[i].name, "exec_id") == 0)
+			return true;
+	return false;
+}
+
+/* A program may have begun although the call failed: then its exec_id is told, or a second call would be a second. */
+static json_t *call_error(const struct mcp_call *c, int rc, const char *message)
+{
+	char next[600];
+
+	if (!(c->tool->flags & TOOL_EXEC_ID) || !c->exec_id[0] || (rc != ERR_AGAIN && err_http_status(rc) < 500))
+		return mcp_tool_error(rc, message);
+	if (takes_exec_id(c->tool))
+		text_format(
+		    next, sizeof(next),
+		    "%s It may have begun, and may still run: make the call again with exec_id \"%s\", which runs "
+		    "nothing twice.",
+		    next_of(rc), c->exec_id);
+	else
+		text_format(
+		    next, sizeof(next),
+		    "%s It may have begun, and may still run: look at what it did before you make the call again.",
 		    next_of(rc));
-	return json_pack("{s:[{s:s,s:s}],s:b}", "content", "type", "text", "text", text, "isError", 1);
+	return error_json(rc, message, next);
 }
 
 json_t *mcp_tool_result(json_t *structured)
@@ -178,9 +215,10 @@ void mcp_call_cancel(struct mcp_call *c, const char *reason)
 		return;
 	text_put(c->reason, sizeof(c->reason), reason);
 	if (c->round[0]) {
-		mcp_round_end(&c->who, c->round, c->reason);
+		if (!c->joined)
+			mcp_round_end(&c->who, c->round, c->reason);
 		call_free(c);
-	} else if (c->tool->flags & (TOOL_ROUND | TOOL_EXECUTION) && c->inner) {
+	} else if (c->tool->flags & TOOL_EXEC_ID && c->inner) {
 		c->cancelled = true; /* nobody is told; the round is ended once it is known */
 	} else {
 		call_free(c);
@@ -190,6 +228,7 @@ void mcp_call_cancel(struct mcp_call *c, const char *reason)
 /* ---- its round */
 
 static void call_look(struct mcp_call *c);
+static void call_look_soon(struct mcp_call *c);
 
 /* The last bytes of what there is of stdout, or else of stderr, from a whole character on. */
 static void tail_of(const json_t *ours, char *out, size_t size)
@@ -247,8 +286,12 @@ static void round_goes_on(struct mcp_call *c, const json_t *ours)
 		tail_of(ours, tail, sizeof(tail));
 		c->ops->progress(c->arg, (int64_t)ran_ms(c), tail);
 	}
-	call_set_state(c, CALL_RUNNING);
-	call_look(c);
+	if (c->state == CALL_RUNNING) {
+		call_look_soon(c);
+	} else {
+		call_set_state(c, CALL_RUNNING);
+		call_look(c);
+	}
 }
 
 static void call_on_answer(void *arg, const struct inner_answer *a)
@@ -257,11 +300,12 @@ static void call_on_answer(void *arg, const struct inner_answer *a)
 	bool round = c->tool->flags & (TOOL_ROUND | TOOL_EXECUTION);
 
 	c->inner = NULL;
-	if (a->rc == 0 && round && !c->round[0])
+	if (a->rc == 0 && c->tool->flags & TOOL_EXEC_ID && !c->round[0])
 		text_put(c->round, sizeof(c->round),
 			 json_get_text(a->json, c->tool->flags & TOOL_EXECUTION ? "execution_id" : "round_id"));
+	c->joined = c->joined || (c->named && a->repeated);
 	if (c->cancelled) {
-		if (a->rc == 0)
+		if (a->rc == 0 && !c->joined)
 			mcp_round_end(&c->who, c->round, c->reason);
 		call_free(c);
 		return;
@@ -270,7 +314,7 @@ static void call_on_answer(void *arg, const struct inner_answer *a)
 		round_goes_on(c, a->json);
 		return;
 	}
-	c->outcome.result = a->rc ? mcp_tool_error(a->rc, a->message) : mcp_tool_result(structured_of(c, a));
+	c->outcome.result = a->rc ? call_error(c, a->rc, a->message) : mcp_tool_result(structured_of(c, a));
 	call_tell(c, NULL);
 }
 
@@ -298,9 +342,26 @@ static void call_look(struct mcp_call *c)
 		ms = c->task_after_ms > ran ? c->task_after_ms - ran : 1;
 	text_format(wait, sizeof(wait), "%s=%llu", code ? "yield_ms" : "wait_ms", (unsigned long long)ms);
 	ask.query[0] = wait;
+	c->looked_ns = clock_boot_ns();
 	caller_put(c, &ask);
 	if (inner_begin(&ask, call_on_answer, c, &c->inner, &e))
-		call_finish(c, mcp_tool_error(e.code, e.message));
+		call_finish(c, call_error(c, e.code, e.message));
+}
+
+static void call_on_pause(uv_timer_t *h)
+{
+	call_look(h->data);
+}
+
+/* Where the daemon lets nobody wait for so long (rounds.wait_max), the rest of the time is waited here. */
+static void call_look_soon(struct mcp_call *c)
+{
+	uint64_t ms = (clock_boot_ns() - c->looked_ns) / NS_PER_MS;
+
+	if (ms < LOOK_MS)
+		uv_timer_start(&c->turn, call_on_pause, LOOK_MS - ms, 0);
+	else
+		call_look(c);
 }
 
 /* ---- its beginning */
@@ -309,6 +370,25 @@ static void call_look(struct mcp_call *c)
 static int call_refused(const struct mcp_call *c, const struct err *e)
 {
 	return broker_verdict(c->who.hub, c->who.rq, c->tool->name, e);
+}
+
+/* A round of this principal's is of one task. Of those that only the record has left nothing is looked up here. */
+static int round_check(const struct mcp_call *c, const json_t *args, const char *task, struct err *e)
+{
+	struct session *s = NULL;
+	json_t *o;
+	struct id id;
+	int rc = 0;
+
+	if (id_parse(json_get_text(args, "round_id"), &id) == 0)
+		s = hub_session_find(c->who.hub, &id);
+	if (!s || strcmp(session_principal(s), c->rq.grant.principal) != 0)
+		return 0; /* whether it may be looked at, the API says */
+	o = session_describe(s);
+	if (o && strcmp(json_get_text(o, "task"), task) != 0)
+		rc = err_set(e, ERR_TASK_MISMATCH, "the round is of task %s", json_get_text(o, "task"));
+	json_decref(o);
+	return rc;
 }
 
 static int call_check(const struct mcp_call *c, const struct mcp_wish *w, struct err *e)
@@ -322,6 +402,8 @@ static int call_check(const struct mcp_call *c, const struct mcp_wish *w, struct
 	if (rc)
 		return rc == ERR_TASK_REQUIRED ? call_refused(c, e) : rc;
 	rc = task ? grant_task(&c->rq.grant, task, &its, e) : 0;
+	if (rc == 0 && task)
+		rc = round_check(c, w->args, task, e);
 	return rc ? call_refused(c, e) : 0;
 }
 
@@ -333,6 +415,8 @@ static int call_ask(struct mcp_call *c, const struct mcp_wish *w, struct err *e)
 	int rc =
 	    mcp_ask_make(w->tool, w->args, *exec_id ? exec_id : NULL, hub_conf(c->who.hub)->api_max_body, &made, e);
 
+	text_put(c->exec_id, sizeof(c->exec_id), exec_id);
+	c->named = said != NULL;
 	if (rc == 0) {
 		for (size_t i = 0; i < made.nquery; i++)
 			ask.query[i] = made.query[i];
@@ -374,7 +458,7 @@ int mcp_call_begin(const struct mcp_caller *who, const struct mcp_wish *w, const
 	if (rc == 0)
 		rc = call_ask(c, w, &e);
 	if (rc)
-		call_finish(c, mcp_tool_error(rc, e.message));
+		call_finish(c, call_error(c, rc, e.message));
 	*out = c;
 	return 0;
 }

@@ -13,7 +13,6 @@
 
 #define TASK_AFTER_MS 1000
 #define LIST_TTL_MS   60000
-#define OWN_ID_MIN    16 /* characters of an id that is no counter */
 
 struct mcp {
 	struct hub *hub;
@@ -91,11 +90,11 @@ static void go_initialize(struct mcp_turn *t)
 		reply_error(t, MCP_PARAMS, "params.protocolVersion is missing");
 		return;
 	}
-	if (mcp_session_new(v, &s)) {
+	if (mcp_session_new(v, &t->x->rq.grant, &s)) {
 		http_reply_error(t->x, ERR_SYS, NULL);
 		return;
 	}
-	mcp_session_format(&s, t->x->rq.grant.principal, name);
+	mcp_session_format(&s, name);
 	(void)buf_printf(&t->x->headers, "Mcp-Session-Id: %s\r\n", name);
 	reply_result(t, json_pack("{s:s,s:o,s:{s:s,s:s,s:s},s:s}", "protocolVersion", mcp_version_name(v),
 				  "capabilities", capabilities_json(false), "serverInfo", "name", "muxd", "title",
@@ -124,18 +123,22 @@ static void go_tools(struct mcp_turn *t)
 
 /*
  * The name by which a repeat of the same call starts nothing anew: of the old era the session and the request's id in
- * it; of the new era the id where it is long enough to be the client's own name for the call. A counter is every
- * client's.
+ * it; of the new era the id where it is a UUID, and so the client's own name for this call. Any other may be a counter,
+ * which is every client's: then the call gets a new name, which an error tells.
  */
 static void exec_id_of(const struct mcp_turn *t, char *out, size_t size)
 {
 	char session[ID_STR_LEN] = "", text[640];
 	uint8_t digest[SHA256_DIGEST_LENGTH];
+	struct id id;
 	size_t at;
 
 	out[0] = '\0';
-	if (t->new_era && (!json_is_string(t->m->id) || json_string_length(t->m->id) < OWN_ID_MIN))
+	if (t->new_era && (!json_is_string(t->m->id) || id_parse(json_string_value(t->m->id), &id))) {
+		if (id_new(&id) == 0)
+			id_format(&id, out);
 		return;
+	}
 	if (!t->new_era)
 		id_format(&t->session.id, session);
 	if (json_is_string(t->m->id))
@@ -275,17 +278,22 @@ static bool turn_begin(struct mcp_turn *t, struct http_exchange *x, enum mcp_ver
 	const struct mcp_head *head = x->mcp_head;
 	struct mcp_view v = {.verb = verb, .head = head, .message = m, .has_method = has_method};
 	struct mcp_fault f;
+	struct err e = {0};
 
 	*t = (struct mcp_turn){.x = x, .mcp = x->mcp, .m = m};
 	t->new_era = v.new_era = verb == MCP_POST && mcp_is_new_era(head, m);
 	t->who = (struct mcp_caller){
 	    .hub = x->hub, .api = x->api, .metrics = x->metrics, .rq = &x->rq, .peer = x->peer, .local = x->local};
 	t->has_session = !t->new_era && head->session.given &&
-			 mcp_session_parse(head->session.text, x->rq.grant.principal, &t->session) == 0 &&
+			 mcp_session_parse(head->session.text, &x->rq.grant, &t->session) == 0 &&
 			 !mcp_streams_ended(x->mcp->streams, &t->session);
 	v.session_known = t->has_session;
 	if (!mcp_rules_look(&v, &f))
 		return false;
+	if (f.status == 403) {
+		err_set(&e, ERR_FORBIDDEN, "%s", f.text);
+		(void)broker_verdict(x->hub, &x->rq, "mcp", &e);
+	}
 	reply(x, f.status, mcp_error(m->id, (int)f.code, f.text, f.data));
 	return true;
 }
@@ -319,7 +327,9 @@ void rest_mcp_get(struct http_exchange *x)
 	if (last->given && strcmp(last->text, MCP_STAYS_OPEN) != 0) {
 		if (mcp_stream_resume(t.mcp->streams, x, &t.session, last->text))
 			reply(x, 400,
-			      mcp_error(NULL, MCP_REFUSED, "this stream is not kept: make its call again", NULL));
+			      mcp_error(NULL, MCP_REFUSED,
+					"this stream is not kept: its request with the same id runs nothing twice",
+					NULL));
 		return;
 	}
 	if (mcp_stream_listens(t.mcp->streams, &t.session)) {

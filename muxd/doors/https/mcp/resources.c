@@ -11,6 +11,7 @@
 #define NO_RESOURCE "no such resource, or it is another's"
 #define NOT_FOUND   (-32002) /* of the old era */
 #define TTL_MS      0        /* files change */
+#define UTF8_REST   3        /* bytes of a character behind its first */
 
 /* ---- addresses */
 
@@ -177,10 +178,13 @@ void mcp_resources_list(struct mcp_question *q, const char *cursor)
 
 /* ---- one */
 
-static void content_put(json_t *o, const uint8_t *p, size_t n)
+/* more: it is the beginning of something longer, which may have cut its last character. */
+static void content_put(json_t *o, const uint8_t *p, size_t n, bool more)
 {
 	json_t *coded = json_object();
 
+	if (more && n > UTF8_REST)
+		n = text_cut(p, n, n - UTF8_REST);
 	if (json_set_bytes(coded, "data", "encoding", p ? p : (const uint8_t *)"", n) == 0)
 		json_object_set(o, strcmp(json_get_text(coded, "encoding"), "base64") == 0 ? "blob" : "text",
 				json_object_get(coded, "data"));
@@ -193,6 +197,22 @@ static void type_put(json_t *o, const char *headers)
 
 	if (p)
 		json_object_set_new(o, "mimeType", json_stringn(p + 17, strcspn(p + 17, "\r\n")));
+}
+
+/* Where there is more than what is given, _meta says so, and how many bytes there are where that is known. */
+static void cut_put(json_t *o, const struct inner_answer *a)
+{
+	const json_t *total = json_object_get(a->json, "total_bytes"), *next = json_object_get(a->json, "next_offset");
+	const json_t *size = total ? total : json_object_get(a->json, "size");
+	bool cut = a->more || json_is_true(json_object_get(a->json, "truncated"));
+	json_t *meta;
+
+	if (!cut && (!next || json_integer_value(next) >= json_integer_value(total)))
+		return;
+	meta = json_pack("{s:b}", "truncated", 1);
+	if (size)
+		json_object_set_new(meta, "size", json_integer(json_integer_value(size)));
+	json_object_set_new(o, "_meta", meta);
 }
 
 static json_t *resources_on_read(const struct mcp_question *q, const struct inner_answer *a, int *out_code,
@@ -212,7 +232,8 @@ static json_t *resources_on_read(const struct mcp_question *q, const struct inne
 		json_object_set(o, strcmp(json_get_text(a->json, "encoding"), "base64") == 0 ? "blob" : "text",
 				json_object_get(a->json, "data"));
 	else
-		content_put(o, a->content, a->content_len);
+		content_put(o, a->content, a->content_len, a->more);
+	cut_put(o, a);
 	type_put(o, a->headers);
 	return cached(q, json_pack("{s:[o]}", "contents", o));
 }

@@ -5,28 +5,46 @@
 #include <openssl/sha.h>
 #include <string.h>
 
-#define DIGEST_BYTES 8
-
-int mcp_session_new(enum mcp_version v, struct mcp_session *out)
-{
-	out->version = v;
-	return id_new(&out->id);
-}
-
-void mcp_session_format(const struct mcp_session *s, const char *principal, char out[MCP_SESSION_SZ])
+static void digest_put(struct mcp_session *s, const struct grant *whose)
 {
 	uint8_t digest[SHA256_DIGEST_LENGTH];
-	char id[ID_STR_LEN], text[512], hex[2 * DIGEST_BYTES + 1];
+	char id[ID_STR_LEN], text[640];
 
 	id_format(&s->id, id);
-	text_format(text, sizeof(text), "muxd mcp session\n%s\n%d\n%s", id, (int)s->version, principal);
+	text_format(text, sizeof(text), "muxd mcp session\n%s\n%d\n%d\n%u\n%s\n%s\n%s", id, (int)s->version,
+		    (int)whose->kind, (unsigned)whose->scopes, whose->agent, whose->task, whose->principal);
 	SHA256((const uint8_t *)text, strlen(text), digest);
-	for (size_t i = 0; i < DIGEST_BYTES; i++)
-		text_format(hex + 2 * i, 3, "%02x", digest[i]);
+	memcpy(s->digest, digest, sizeof(s->digest));
+}
+
+int mcp_session_new(enum mcp_version v, const struct grant *whose, struct mcp_session *out)
+{
+	struct mcp_session s = {.version = v};
+
+	if (id_new(&s.id))
+		return ERR_SYS;
+	digest_put(&s, whose);
+	*out = s;
+	return 0;
+}
+
+bool mcp_session_equal(const struct mcp_session *a, const struct mcp_session *b)
+{
+	return id_equal(&a->id, &b->id) && a->version == b->version &&
+	       memcmp(a->digest, b->digest, sizeof(a->digest)) == 0;
+}
+
+void mcp_session_format(const struct mcp_session *s, char out[MCP_SESSION_SZ])
+{
+	char id[ID_STR_LEN], hex[2 * MCP_SESSION_DIGEST + 1];
+
+	id_format(&s->id, id);
+	for (size_t i = 0; i < MCP_SESSION_DIGEST; i++)
+		text_format(hex + 2 * i, 3, "%02x", s->digest[i]);
 	text_format(out, MCP_SESSION_SZ, "%s.%d.%s", id, (int)s->version, hex);
 }
 
-int mcp_session_parse(const char *text, const char *principal, struct mcp_session *out)
+int mcp_session_parse(const char *text, const struct grant *whose, struct mcp_session *out)
 {
 	struct mcp_session s;
 	char id[ID_STR_LEN], again[MCP_SESSION_SZ];
@@ -38,7 +56,8 @@ int mcp_session_parse(const char *text, const char *principal, struct mcp_sessio
 	s.version = (enum mcp_version)(text[ID_STR_LEN] - '0');
 	if (id_parse(id, &s.id) || s.version <= MCP_NONE || s.version > MCP_OLD_NEWEST)
 		return ERR_NOT_FOUND;
-	mcp_session_format(&s, principal, again);
+	digest_put(&s, whose);
+	mcp_session_format(&s, again);
 	if (strcmp(text, again) != 0)
 		return ERR_NOT_FOUND;
 	*out = s;

@@ -1,27 +1,32 @@
 /*
  * session.h - the name of a session of the old era (Mcp-Session-Id), which is all that there is of it. Pure.
  *
- * "UUID.VERSION.DIGEST": which version of the protocol was agreed on, and a digest over that and who made it. Nothing
- * is kept for it, so a session outlives the daemon that began it; the grant that comes with each request decides what
- * may be done. The digest keeps one caller's session from being taken for another's; it is no secret, and who makes a
- * name up by himself gains nothing by it.
+ * "UUID.VERSION.DIGEST": which version of the protocol was agreed on, and a digest over that and over whose it is: the
+ * principal, and the kind, agent, task and scopes of the grant. So a renewed grant is in the same session, and so is
+ * another one for the same. Nothing is kept for it: a session outlives the daemon that began it, and the grant that
+ * comes with each request decides what may be done. The digest is no secret: who knows the UUID of another caller's
+ * session can make a name with it, but that name is another session, since sessions are compared with their digests.
  */
 #ifndef MUXD_DOORS_HTTPS_MCP_SESSION_H
 #define MUXD_DOORS_HTTPS_MCP_SESSION_H
 
 #include "base/ids.h"
 #include "muxd/doors/https/mcp/message.h"
+#include "policy/grant.h"
 
-#define MCP_SESSION_SZ 56
+#define MCP_SESSION_SZ     56
+#define MCP_SESSION_DIGEST 8 /* bytes */
 
 struct mcp_session {
 	struct id id;
 	enum mcp_version version;
+	uint8_t digest[MCP_SESSION_DIGEST];
 };
 
-int mcp_session_new(enum mcp_version v, struct mcp_session *out);
-void mcp_session_format(const struct mcp_session *s, const char *principal, char out[MCP_SESSION_SZ]);
-/* ERR_NOT_FOUND: it is none of this principal's. */
-int mcp_session_parse(const char *text, const char *principal, struct mcp_session *out);
+int mcp_session_new(enum mcp_version v, const struct grant *whose, struct mcp_session *out); /* ERR_SYS */
+bool mcp_session_equal(const struct mcp_session *a, const struct mcp_session *b);
+void mcp_session_format(const struct mcp_session *s, char out[MCP_SESSION_SZ]);
+/* ERR_NOT_FOUND: it is none of this grant's. */
+int mcp_session_parse(const char *text, const struct grant *whose, struct mcp_session *out);
 
 #endif

@@ -8,7 +8,8 @@
 #include <string.h>
 #include <uv.h>
 
-#define OUT_MAX     (16u * 1024 * 1024)
+#define ANSWER_MAX  (16u * 1024 * 1024)
+#define OUT_MAX     (ANSWER_MAX + 1024 * 1024) /* and what is told before an answer */
 #define BEAT_MS     1000
 #define KEEPALIVE_S 15
 #define KEPT_S      300
@@ -29,6 +30,7 @@ struct mcp_stream {
 	json_t *request, *progress; /* ids; NULL */
 	struct mcp_call *call;
 	struct grant_line grant;
+	char principal[GRANT_NAME_MAX + 1];
 	struct buf out;
 	unsigned sent; /* number of the last event */
 	char *answer;  /* the last message, kept for who comes back */
@@ -38,8 +40,8 @@ struct mcp_stream {
 struct mcp_streams {
 	struct hub *hub;
 	struct mcp_stream *first;
-	size_t count, kept_bytes;
-	struct id ended[ENDED_MAX]; /* sessions */
+	size_t count;
+	struct mcp_session ended[ENDED_MAX];
 	size_t ended_at;
 	uv_timer_t beat;
 };
@@ -57,7 +59,6 @@ static void stream_free(struct mcp_stream *s)
 	if (s->next)
 		s->next->prev = s->prev;
 	all->count--;
-	all->kept_bytes -= s->answer ? strlen(s->answer) : 0;
 	mcp_call_abandon(s->call);
 	json_decref(s->request);
 	json_decref(s->progress);
@@ -73,7 +74,39 @@ static void stream_set_state(struct mcp_stream *s, enum stream_state to)
 
 static bool is_of(const struct mcp_stream *s, const struct mcp_session *session)
 {
-	return s->of_session && id_equal(&s->session.id, &session->id);
+	return s->of_session && mcp_session_equal(&s->session, session);
+}
+
+/* Nobody listens, and nothing more comes: kept for who comes back. */
+static bool is_kept(const struct mcp_stream *s)
+{
+	return s->state == STREAM_ANSWERED && !s->x;
+}
+
+/* The one of these that began first; whose NULL: of anybody's. */
+static struct mcp_stream *stream_oldest_kept(const struct mcp_streams *all, const struct grant *whose)
+{
+	struct mcp_stream *oldest = NULL;
+
+	for (struct mcp_stream *s = all->first; s; s = s->next)
+		if (is_kept(s) && (!whose || strcmp(s->principal, whose->principal) == 0))
+			oldest = s;
+	return oldest;
+}
+
+/* One more may be: what is kept gives way, the caller's own first. */
+static bool streams_have_room(struct mcp_streams *all, const struct grant *whose)
+{
+	struct mcp_stream *oldest;
+
+	if (all->count < MCP_STREAMS_MAX)
+		return true;
+	oldest = stream_oldest_kept(all, whose);
+	if (!oldest)
+		oldest = stream_oldest_kept(all, NULL);
+	if (oldest)
+		stream_free(oldest);
+	return oldest != NULL;
 }
 
 /* ---- to its listener */
@@ -112,7 +145,7 @@ static void stream_drop(struct http_exchange *x)
 		return;
 	s->x = NULL;
 	buf_clear(&s->out);
-	if (s->of_session && s->request)
+	if (s->of_session && s->request && (s->state == STREAM_RUNNING || s->answer))
 		return; /* the call goes on, and its answer is kept */
 	mcp_call_cancel(s->call, "the client closed the stream of its call");
 	s->call = NULL;
@@ -184,22 +217,38 @@ static void stream_say(struct mcp_stream *s, json_t *o)
 	stream_wake(s);
 }
 
+/* As text; of one that is too long the text of an error in its place. */
+static char *answer_text(const struct mcp_stream *s, json_t *o)
+{
+	char *text = json_text(o);
+	json_t *error;
+
+	if (!text || strlen(text) <= ANSWER_MAX)
+		return text;
+	free(text);
+	error = mcp_tool_error(ERR_TOO_LARGE, "the answer is longer than 16 MiB");
+	if (!s->of_session)
+		error = mcp_new_era(error);
+	o = error ? mcp_result(s->request, error) : NULL;
+	text = o ? json_text(o) : NULL;
+	json_decref(o);
+	return text;
+}
+
 /* The last message of the stream; o is stolen. */
 static void stream_answer(struct mcp_stream *s, json_t *o)
 {
-	char *text = o ? json_text(o) : NULL;
+	char *text = o ? answer_text(s, o) : NULL;
 
 	json_decref(o);
 	stream_set_state(s, STREAM_ANSWERED);
 	s->answer_no = ++s->sent;
 	if (text && s->x && event_put(s, s->sent, text))
 		stream_part(s);
-	if (s->of_session && text) {
+	if (s->of_session)
 		s->answer = text;
-		s->all->kept_bytes += strlen(text);
-	} else {
+	else
 		free(text);
-	}
 	stream_wake(s);
 	if (!s->x && !s->of_session)
 		stream_free(s);
@@ -236,10 +285,14 @@ static void streams_on_beat(uv_timer_t *h);
 
 int mcp_stream_open(struct mcp_streams *all, const struct mcp_stream_ask *ask, struct mcp_stream **out)
 {
-	struct mcp_stream *s = all->count < MCP_STREAMS_MAX ? calloc(1, sizeof(*s)) : NULL;
+	const struct grant *grant = &ask->x->rq.grant;
+	struct mcp_stream *s;
 
+	if (!streams_have_room(all, grant))
+		return ERR_LIMIT;
+	s = calloc(1, sizeof(*s));
 	if (!s)
-		return all->count < MCP_STREAMS_MAX ? ERR_NOMEM : ERR_LIMIT;
+		return ERR_NOMEM;
 	if (id_new(&s->id)) {
 		free(s);
 		return ERR_SYS;
@@ -250,7 +303,8 @@ int mcp_stream_open(struct mcp_streams *all, const struct mcp_stream_ask *ask, s
 		s->session = *ask->session;
 	s->request = ask->id ? json_deep_copy(ask->id) : NULL;
 	s->progress = ask->progress ? json_deep_copy(ask->progress) : NULL;
-	s->grant = grant_line(&ask->x->rq.grant);
+	s->grant = grant_line(grant);
+	text_put(s->principal, sizeof(s->principal), grant->principal);
 	buf_init(&s->out, OUT_MAX);
 	s->next = all->first;
 	if (s->next)
@@ -326,6 +380,8 @@ void mcp_stream_cancel(struct mcp_streams *all, const struct mcp_session *sessio
 		s->call = NULL;
 		stream_set_state(s, STREAM_ANSWERED);
 		stream_wake(s);
+		if (!s->x)
+			stream_free(s);
 		return;
 	}
 }
@@ -339,13 +395,13 @@ void mcp_stream_end_all(struct mcp_streams *all, const struct mcp_session *sessi
 		stream_part(s);
 		stream_free(s);
 	}
-	all->ended[all->ended_at++ % ENDED_MAX] = session->id;
+	all->ended[all->ended_at++ % ENDED_MAX] = *session;
 }
 
 bool mcp_streams_ended(const struct mcp_streams *all, const struct mcp_session *session)
 {
 	for (size_t i = 0; i < all->ended_at && i < ENDED_MAX; i++)
-		if (id_equal(&all->ended[i], &session->id))
+		if (mcp_session_equal(&all->ended[i], session))
 			return true;
 	return false;
 }
@@ -354,9 +410,7 @@ bool mcp_streams_ended(const struct mcp_streams *all, const struct mcp_session *
 
 static bool is_old(struct mcp_stream *s)
 {
-	if (s->state != STREAM_ANSWERED || s->x)
-		return false;
-	return ++s->kept_s > KEPT_S || s->all->kept_bytes > KEPT_BYTES;
+	return is_kept(s) && ++s->kept_s > KEPT_S;
 }
 
 static void stream_beat(struct mcp_stream *s)
@@ -372,6 +426,21 @@ static void stream_beat(struct mcp_stream *s)
 	}
 }
 
+/* Kept answers may have so many bytes; the oldest go. */
+static void streams_bound(struct mcp_streams *all)
+{
+	size_t bytes = 0;
+
+	for (const struct mcp_stream *s = all->first; s; s = s->next)
+		bytes += is_kept(s) && s->answer ? strlen(s->answer) : 0;
+	while (bytes > KEPT_BYTES) {
+		struct mcp_stream *oldest = stream_oldest_kept(all, NULL);
+
+		bytes -= oldest->answer ? strlen(oldest->answer) : 0;
+		stream_free(oldest);
+	}
+}
+
 static void streams_on_beat(uv_timer_t *h)
 {
 	struct mcp_streams *all = h->data;
@@ -380,6 +449,7 @@ static void streams_on_beat(uv_timer_t *h)
 		next = s->next;
 		stream_beat(s);
 	}
+	streams_bound(all);
 	if (all->first)
 		tick_start(h, streams_on_beat, BEAT_MS);
 }
