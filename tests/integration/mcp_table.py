@@ -167,6 +167,7 @@ def old_era():
     check("the same id", answer["id"], "7")
     streams(mine, session)
     number = iter(range(100, 200))
+    kept(mine)
     resources(lambda method, params, code: cell(f"{method} {params}", 200, code, mine, rpc(method, params, next(number)))[1].get("result"), -32002)
     cell("DELETE", 200, None, mine, method="DELETE")
     cell("behind it", 404, -32001, mine, rpc("ping"))
@@ -215,6 +216,23 @@ def streams(mine, session):
     check("no event without data before 2025-11-25", bool(stream.event()["data"]), True)
     stream.close()
     cell("a foreign stream is not read", 400, -32000, mine | {"Mcp-Session-Id": other, "Last-Event-ID": event["id"]}, method="GET")
+
+
+def kept(mine):
+    # What is kept of streams whose answer was read takes no room from new calls.
+    c = http.client.HTTPSConnection(at.hostname, at.port, context=tls, timeout=30)
+    head = {"Authorization": "Bearer " + TOKEN, "Content-Type": JSON} | mine
+    statuses = set()
+    for ident in range(5000, 5000 + STREAMS_MAX + 1):
+        c.request("POST", at.path, json.dumps(rpc("tools/call", {"name": "artifact.list", "arguments": {"task_id": 5}}, ident)), head)
+        answer = c.getresponse()
+        answer.read()
+        statuses.add(answer.status)
+    c.close()
+    check("more calls than streams are kept", statuses, {200})
+
+
+STREAMS_MAX = 1024
 
 
 def new_era():
@@ -294,6 +312,12 @@ def resources(send_, absent):
                         "muxd://artifacts/story/b.bin": {"blob": "/wA=", "mimeType": "image/png"},
                         f"muxd://rounds/{ran}/stdout?offset=3&limit=4": {"text": "3456"}}.items():
         check(uri, send_("resources/read", {"uri": uri}, None)["contents"], [{"uri": uri, **wanted}])
+    send_("tools/call", run("(printf x; yes ä | head -n 600000 | tr -d '\\n') >big.txt"), None)
+    big = {"task_id": "story", "session_id": "table", "path": "big.txt", "name": "big.txt"}
+    send_("tools/call", {"name": "artifact.keep", "arguments": big}, None)
+    contents = send_("resources/read", {"uri": "muxd://artifacts/story/big.txt"}, None)["contents"][0]
+    check("a longer one says that it is cut, between characters",
+          (contents.get("_meta"), set(contents.get("text", "")), len(contents.get("text", "")) > 500000), ({"truncated": True}, {"x", "ä"}, True))
     for uri in ("muxd://workspace/table/none", "muxd://artifacts/story/none", f"muxd://rounds/{ran}/none", "muxd://rounds/none/stdout",
                 "muxd://workspace/table", "muxd://workspace//x", "muxd://workspace/table/%00", "muxd://workspace/table/%4", "file:///etc/passwd", ""):
         send_("resources/read", {"uri": uri}, absent)
