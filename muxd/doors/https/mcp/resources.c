@@ -233,7 +233,8 @@ static json_t *resources_on_read(const struct mcp_question *q, const struct inne
 				json_object_get(a->json, "data"));
 	else
 		content_put(o, a->content, a->content_len, a->more);
-	cut_put(o, a);
+	if (!q->verb)
+		cut_put(o, a);
 	type_put(o, a->headers);
 	return cached(q, json_pack("{s:[o]}", "contents", o));
 }
@@ -284,6 +285,7 @@ void mcp_resource_read(struct mcp_question *q, const char *uri)
 	}
 	buf_init(&body, 16384);
 	ask_of(&u, &ask, query, &body);
+	q->verb = u.limit >= 0; /* a part was asked for */
 	q->then = resources_on_read;
 	mcp_question_ask(q, &ask);
 	buf_finish(&body);
