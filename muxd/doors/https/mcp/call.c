@@ -41,6 +41,20 @@ static void call_set_state(struct mcp_call *c, enum call_state to)
 	c->state = to;
 }
 
+/* ---- the door's life */
+
+struct mcp_life *mcp_life_hold(struct mcp_life *l)
+{
+	l->held++;
+	return l;
+}
+
+void mcp_life_release(struct mcp_life *l)
+{
+	if (l && --l->held == 0)
+		free(l);
+}
+
 /* ---- words for agents */
 
 static const struct {
@@ -146,6 +160,8 @@ static void call_free(struct mcp_call *c)
 	inner_abandon(c->inner);
 	c->inner = NULL;
 	request_finish(&c->rq);
+	mcp_life_release(c->who.life);
+	c->who.life = NULL;
 	json_decref(c->outcome.result);
 	c->outcome.result = NULL;
 	uv_close((uv_handle_t *)&c->turn, call_on_closed);
@@ -182,7 +198,7 @@ static void call_on_round_ended(void *arg, const struct inner_answer *a)
 
 void mcp_round_end(const struct mcp_caller *who, const char *round, const char *reason)
 {
-	json_t *body = json_pack("{s:s}", "reason", reason);
+	json_t *body = who->life->over ? NULL : json_pack("{s:s}", "reason", reason);
 	char *text = body ? json_text(body) : NULL;
 	struct inner_ask ask = {.hub = who->hub,
 				.api = who->api,
@@ -446,6 +462,7 @@ int mcp_call_begin(const struct mcp_caller *who, const struct mcp_wish *w, const
 	c->rq = *who->rq;
 	text_put(c->peer, sizeof(c->peer), who->peer);
 	c->who = *who;
+	c->who.life = mcp_life_hold(who->life);
 	c->who.rq = &c->rq;
 	c->who.peer = c->peer;
 	c->tool = w->tool;

@@ -14,6 +14,14 @@
 
 struct mcp_call;
 
+/* Is the door still open? Counted: calls and questions outlive the door by some turns of the loop, and the hub too. */
+struct mcp_life {
+	unsigned held;
+	bool over; /* nothing may begin any more: the hub may be gone */
+};
+struct mcp_life *mcp_life_hold(struct mcp_life *l);
+void mcp_life_release(struct mcp_life *l); /* the last one frees it; NULL-safe */
+
 /* The caller of a tool; rq is copied. */
 struct mcp_caller {
 	struct hub *hub;
@@ -22,6 +30,7 @@ struct mcp_caller {
 	const struct request *rq;
 	const char *peer;
 	bool local;
+	struct mcp_life *life; /* held by who keeps a copy of this */
 };
 
 /* result: CallToolResult, stolen, NULL: no memory. round: it runs on, as a task that has been asked for. */
@@ -47,7 +56,7 @@ int mcp_call_begin(const struct mcp_caller *who, const struct mcp_wish *w, const
 void mcp_call_cancel(struct mcp_call *c, const char *reason); /* NULL-safe, both */
 void mcp_call_abandon(struct mcp_call *c);
 
-/* Ends a round of this caller's; what comes of it nobody is told. */
+/* Ends a round of this caller's, unless the door is closed; what comes of it nobody is told. */
 void mcp_round_end(const struct mcp_caller *who, const char *round, const char *reason);
 /* A tool's result of structured content (stolen), and of an error. NULL: no memory. */
 json_t *mcp_tool_result(json_t *structured);

@@ -18,6 +18,7 @@ struct mcp {
 	struct hub *hub;
 	struct rest_metrics *metrics;
 	struct mcp_streams *streams;
+	struct mcp_life *life;
 };
 
 static const char instructions[] =
@@ -282,8 +283,13 @@ static bool turn_begin(struct mcp_turn *t, struct http_exchange *x, enum mcp_ver
 
 	*t = (struct mcp_turn){.x = x, .mcp = x->mcp, .m = m};
 	t->new_era = v.new_era = verb == MCP_POST && mcp_is_new_era(head, m);
-	t->who = (struct mcp_caller){
-	    .hub = x->hub, .api = x->api, .metrics = x->metrics, .rq = &x->rq, .peer = x->peer, .local = x->local};
+	t->who = (struct mcp_caller){.hub = x->hub,
+				     .api = x->api,
+				     .metrics = x->metrics,
+				     .rq = &x->rq,
+				     .peer = x->peer,
+				     .local = x->local,
+				     .life = x->mcp->life};
 	t->has_session = !t->new_era && head->session.given &&
 			 mcp_session_parse(head->session.text, &x->rq.grant, &t->session) == 0 &&
 			 !mcp_streams_ended(x->mcp->streams, &t->session);
@@ -357,13 +363,16 @@ void rest_mcp_delete(struct http_exchange *x)
 int mcp_create(struct hub *hub, struct rest_metrics *metrics, struct mcp **out)
 {
 	struct mcp *m = calloc(1, sizeof(*m));
-	int rc = m ? mcp_streams_create(hub, &m->streams) : ERR_NOMEM;
+	struct mcp_life *life = calloc(1, sizeof(*life));
+	int rc = m && life ? mcp_streams_create(hub, &m->streams) : ERR_NOMEM;
 
 	if (rc) {
+		free(life);
 		free(m);
 		return rc;
 	}
 	m->hub = hub;
+	m->life = mcp_life_hold(life);
 	m->metrics = metrics;
 	*out = m;
 	return 0;
@@ -373,6 +382,8 @@ void mcp_close(struct mcp *m)
 {
 	if (!m)
 		return;
+	m->life->over = true;
 	mcp_streams_close(m->streams);
+	mcp_life_release(m->life);
 	free(m);
 }

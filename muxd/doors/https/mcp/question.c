@@ -36,6 +36,7 @@ void mcp_question_refuse(const struct mcp_question *q, int code, const char *tex
 static void asking_free(struct asking *a)
 {
 	request_finish(&a->rq);
+	mcp_life_release(a->q.who.life);
 	json_decref(a->id);
 	free(a->text);
 	free(a->uri);
@@ -67,6 +68,7 @@ void mcp_question_ask(const struct mcp_question *q, struct inner_ask *ask)
 		return;
 	}
 	a->q = *q;
+	a->q.who.life = mcp_life_hold(q->who.life);
 	a->rq = *q->who.rq;
 	text_put(a->peer, sizeof(a->peer), q->who.peer);
 	a->id = q->id ? json_deep_copy(q->id) : NULL;
