@@ -1,8 +1,9 @@
 """What a request of MCP gets, one case for each cell: who sends it, its head, its body -> status and code.
 
-    mcp_table.py URL CACERT < TOKEN
+    mcp_table.py URL CACERT < TOKENS          one a line: the agent's own, and one of the principal "other" for the same
 """
 import base64
+import hashlib
 import http.client
 import json
 import socket
@@ -12,7 +13,7 @@ import time
 import urllib.parse
 
 URL, CA = sys.argv[1:3]
-TOKEN = sys.stdin.read().strip()
+TOKEN, OTHER = sys.stdin.read().split()
 at = urllib.parse.urlsplit(URL)
 tls = ssl.create_default_context(cafile=CA)
 tls.check_hostname = False
@@ -200,6 +201,7 @@ def streams(mine, session):
     _, _, stream = send("GET", mine | {"Last-Event-ID": event["id"]})
     check("its end is kept", stream.message()["id"], 41)
     stream.close()
+    others(session, event)
     _, answer = cell("the same call again", 200, None, mine, rpc("tools/call", run(WAITS + "echo one; echo two >>ran; cat ran"), ident=41))
     check("runs nothing twice", answer["result"]["structuredContent"]["stdout"], "one\ntwo\n")
     _, _, stream = send("POST", mine | {"Content-Type": JSON},
@@ -233,6 +235,20 @@ def kept(mine):
 
 
 STREAMS_MAX = 1024
+
+
+def others(session, event):
+    # The session of another is none of ours, nor is a name that is made with its UUID.
+    his = {"Accept": BOTH, "Authorization": "Bearer " + OTHER}
+    cell("another's session", 404, -32001, his | {"Mcp-Session-Id": session}, rpc("ping"))
+    ident, version, _ = session.split(".")
+    of_grant = "\n".join(["muxd mcp session", ident, version, "1", "6", "table", "story", "other"])  # agent; rounds, files
+    made = his | {"Mcp-Session-Id": f"{ident}.{version}.{hashlib.sha256(of_grant.encode()).hexdigest()[:16]}"}
+    cell("a name that was made up", 200, None, made, rpc("ping"))
+    cell("reads no stream of another", 400, -32000, made | {"Last-Event-ID": event["id"]}, method="GET")
+    cell("ends itself", 200, None, made, method="DELETE")
+    cell("and is over", 404, -32001, made, rpc("ping"))
+    cell("the other's goes on", 200, None, {"Accept": BOTH, "Mcp-Session-Id": session}, rpc("ping"))
 
 
 def new_era():

@@ -6,5 +6,8 @@
 . "$(dirname "$0")/../lib/env.sh"
 
 PRINCIPAL=table
-new_token table agent rounds,files | /usr/bin/python3 "$here/tests/integration/mcp_table.py" "$(ready https_url)mcp" "$MUXD_STATE/keys/tls.crt" ||
+{
+	new_token table agent rounds,files
+	PRINCIPAL=other new_token table agent rounds,files
+} | /usr/bin/python3 "$here/tests/integration/mcp_table.py" "$(ready https_url)mcp" "$MUXD_STATE/keys/tls.crt" ||
 	fail "cells of the table"
