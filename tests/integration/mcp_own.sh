@@ -1,5 +1,5 @@
 #!/bin/bash
-# What belongs to whom over MCP: a round to its task. The daemon lets nobody wait for a round (rounds.wait_max), and a long call has its
+# Over MCP a round belongs to its task, and a call for another task does not reach it. The daemon lets nobody wait for a round (rounds.wait_max), and a long call has its
 # end all the same. A page of another origin is in the audit log.
 # tier: test
 # shellcheck source=tests/lib/env.sh

@@ -221,7 +221,7 @@ def streams(mine, session):
 
 
 def kept(mine):
-    # What is kept of streams whose answer was read takes no room from new calls.
+    # Kept streams whose answer was read take no room from new calls.
     c = http.client.HTTPSConnection(at.hostname, at.port, context=tls, timeout=30)
     head = {"Authorization": "Bearer " + TOKEN, "Content-Type": JSON} | mine
     statuses = set()
