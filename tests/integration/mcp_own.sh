@@ -1,6 +1,6 @@
 #!/bin/bash
-# Over MCP a round belongs to its task, and a call for another task does not reach it. The daemon lets nobody wait for a round (rounds.wait_max), and a long call has its
-# end all the same. A page of another origin is in the audit log.
+# Over MCP a round belongs to its task, and a call for another task does not reach it. The daemon lets nobody wait for a round
+# (rounds.wait_max), and a long call has its end all the same. A page of another origin is in the audit log.
 # tier: test
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
