@@ -195,7 +195,7 @@ static int read_create(const json_t *o, struct entry *out, struct err *e)
 	return grant_check(g, e);
 }
 
-/* Marks whom a revocation is of. */
+/* Marks all that a revocation reaches. */
 static void mark_revoked(struct grants *g, struct entry *en, enum grants_reach reach, struct grants_revoked *out)
 {
 	struct grant_line l = grant_line(&en->grant);

@@ -29,7 +29,7 @@ void grants_close(struct grants *g); /* NULL-safe */
 /* via: "admin" or "ssh-key"; by: who asked, as "uid 1000". Synced when it returns 0. ERR_LIMIT, ERR_DISK_FULL. */
 int grants_create(struct grants *g, const struct grant *grant, const char *via, const char *by, struct err *e);
 /*
- * Whom a revocation is of: the grant with all its renewals and all that was made from them, or a grant alone whose
+ * The reach of a revocation: the grant with all its renewals and all that was made from them, or a grant alone whose
  * token nobody has got.
  */
 enum grants_reach { GRANTS_WITH_ALL, GRANTS_ALONE };

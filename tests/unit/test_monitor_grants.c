@@ -208,7 +208,7 @@ static void a_renewal_that_was_not_journaled_is_none_after_a_restart(void **stat
 	grants_close(g);
 	g = open_at(f->path, NOW + SECOND, &load);
 	assert_true(is_alive(g, &a) && !is_alive(g, &renewal));
-	/* Who takes it back takes back all of it, also after another restart. */
+	/* A revocation of it is one of its whole line, also after another restart. */
 	assert_int_equal(grants_revoke(g, &renewal.id, GRANTS_WITH_ALL, NOW, "uid 0", &out, NULL), 0);
 	assert_true(!is_alive(g, &a));
 	grants_close(g);
