@@ -90,7 +90,7 @@ static void behind_the_word(struct once *o, struct hub_client *c)
 	(void)c;
 }
 
-/* It has ended, and was forgotten; the record lost its end. */
+/* The round has ended, and muxlet forgot it; the record lost its end. */
 static void behind_its_end(struct once *o, struct hub_client *c)
 {
 	ask_once(o, c);

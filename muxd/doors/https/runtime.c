@@ -6,6 +6,7 @@
 #include "muxd/doors/https/handlers.h"
 #include "muxd/doors/https/multipart.h"
 #include "muxd/doors/https/route.h"
+#include "muxd/doors/https/stream_text.h"
 #include "muxd/hub/hub.h"
 
 #include <stdio.h>
@@ -191,37 +192,14 @@ static void go_execute(struct http_exchange *x)
 	rest_round_open(x, runtime_on_opened);
 }
 
-static void put_bytes(struct buf *b, const json_t *stream, const char *key, const char *encoding)
-{
-	const char *text = json_get_text(stream, key);
-	uint8_t *raw = NULL;
-	size_t n = 0;
-
-	if (strcmp(json_get_text(stream, encoding), "base64") != 0)
-		(void)buf_append_str(b, text);
-	else if (base64_decode(text, strlen(text), false, &raw, &n) == 0)
-		(void)buf_append(b, raw, n);
-	free(raw);
-}
-
-/* A stream as one text: where some of it is left out it says so, and what is no UTF-8 is replaced (json_stringn). */
 static json_t *text_of(const json_t *round, const char *name, const char *more)
 {
 	const json_t *s = json_object_get(round, name);
-	struct buf b;
+	char gap[160];
 
-	buf_init(&b, HTTP_RESPONSE_MAX);
-	put_bytes(&b, s, "data", "encoding");
-	if (json_is_true(json_object_get(s, "truncated"))) {
-		(void)buf_printf(&b, "\n[muxd: of %lld bytes some are left out; GET /v1/rounds/%s/output has them]\n",
-				 (long long)json_integer_value(json_object_get(s, "total_bytes")),
-				 json_get_text(round, "round_id"));
-		put_bytes(&b, s, "tail", "tail_encoding");
-	}
-	(void)buf_append_str(&b, more);
-	json_t *text = buf_len(&b) ? json_stringn((const char *)buf_ptr(&b), buf_len(&b)) : json_string("");
-	buf_finish(&b);
-	return text;
+	text_format(gap, sizeof(gap), "\n[muxd: of %lld bytes some are left out; GET /v1/rounds/%s/output has them]\n",
+		    (long long)json_integer_value(json_object_get(s, "total_bytes")), json_get_text(round, "round_id"));
+	return stream_text(s, HTTP_RESPONSE_MAX, gap, more);
 }
 
 static int signal_number(const char *name)

@@ -1,46 +1,25 @@
 /* Answers of the API, as the structured content of tools. */
 #include "base/text.h"
 #include "muxd/doors/https/mcp/tools.h"
+#include "muxd/doors/https/stream_text.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #define TEXT_MAX (4u * 1024 * 1024)
 
-static void put_bytes(struct buf *b, const json_t *stream, const char *key, const char *encoding)
-{
-	const char *text = json_get_text(stream, key);
-	uint8_t *raw = NULL;
-	size_t n = 0;
-
-	if (strcmp(json_get_text(stream, encoding), "base64") != 0)
-		(void)buf_append_str(b, text);
-	else if (base64_decode(text, strlen(text), false, &raw, &n) == 0)
-		(void)buf_append(b, raw, n);
-	free(raw);
-}
-
 static json_int_t total_of(const json_t *stream)
 {
 	return json_integer_value(json_object_get(stream, "total_bytes"));
 }
 
-/* A stream as one text: where some of it is left out it says so, and what is no UTF-8 is replaced (json_stringn). */
 static json_t *text_of(const json_t *stream)
 {
-	struct buf b;
-	json_t *text;
+	char gap[128];
 
-	buf_init(&b, TEXT_MAX);
-	put_bytes(&b, stream, "data", "encoding");
-	if (json_is_true(json_object_get(stream, "truncated"))) {
-		(void)buf_printf(&b, "\n[%lld bytes in all; some are left out here: sandbox.round.output has them]\n",
-				 (long long)total_of(stream));
-		put_bytes(&b, stream, "tail", "tail_encoding");
-	}
-	text = buf_len(&b) ? json_stringn((const char *)buf_ptr(&b), buf_len(&b)) : json_string("");
-	buf_finish(&b);
-	return text;
+	text_format(gap, sizeof(gap), "\n[%lld bytes in all; some are left out here: sandbox.round.output has them]\n",
+		    (long long)total_of(stream));
+	return stream_text(stream, TEXT_MAX, gap, "");
 }
 
 static void put_streams(json_t *o, const json_t *ours)
