@@ -187,8 +187,10 @@ int found_kill_world(const struct found *first, uint64_t deadline_ns)
 
 	if (ns == namespace_of(getpid()))
 		ns = 0; /* ours: never */
+	if (!ns || until > deadline_ns)
+		until = deadline_ns; /* there is nobody else to end */
 	for (;;) {
-		rc = found_kill(first, until < deadline_ns ? until : deadline_ns);
+		rc = found_kill(first, until);
 		if ((rc && rc != ERR_TIMEOUT) || !ns || !is_there(first))
 			return rc;
 		if (members_kill(ns, first->pid) == 0 && rc == 0)

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -34,7 +35,9 @@ static void *writes(void *arg)
 /* Holds the lock of the pipe: the kernel waits for room in a socket that nobody reads. */
 static int holder(void)
 {
-	(void)!write(said[1], "h", 1);
+	pid_t me = getpid();
+
+	(void)!write(said[1], &me, sizeof(me));
 	return (int)splice(pipe_[0], NULL, stuffed[0], NULL, 4096, 0);
 }
 
@@ -58,17 +61,23 @@ static int first(void *arg)
 	if (pthread_create(&t, NULL, writes, NULL))
 		return 2;
 	(void)usleep(200 * 1000);
-	(void)!write(said[1], "1", 1);
+	(void)!write(said[1], &(pid_t){getpid()}, sizeof(pid_t));
 	for (;;)
 		pause();
+}
+
+/* The holder and process 1, in their order: by the numbers that they have for themselves. */
+static void both_hang(pid_t who[2])
+{
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(read(said[0], &who[i], sizeof(who[i])), sizeof(who[i]));
 }
 
 static void a_namespace_whose_first_process_waits_is_ended(void **state)
 {
 	static char stack[256 * 1024] __attribute__((aligned(64)));
 	struct found f;
-	char word[2];
-	pid_t pid;
+	pid_t pid, who[2];
 
 	(void)state;
 	assert_int_equal(pipe2(said, O_CLOEXEC), 0);
@@ -76,8 +85,7 @@ static void a_namespace_whose_first_process_waits_is_ended(void **state)
 	pid = clone(first, stack + sizeof(stack), (geteuid() ? CLONE_NEWUSER : 0) | CLONE_NEWPID | SIGCHLD, NULL);
 	if (pid < 0)
 		fail_msg("no namespace of processes: %s", strerror(errno));
-	for (int i = 0; i < 2; i++)
-		assert_int_equal(read(said[0], word + i, 1), 1);
+	both_hang(who);
 	assert_int_equal(found_take(pid, &f), 0);
 	/* By itself it does not go: a thread of it waits for a lock, and the holder is not told to end. */
 	assert_int_equal(found_kill(&f, clock_boot_ns() + SECOND_NS), ERR_TIMEOUT);
@@ -107,11 +115,39 @@ static void one_that_is_of_our_own_namespace_takes_nobody_with_it(void **state)
 	assert_int_equal(waitpid(other, NULL, 0), other);
 }
 
+static void *lets_go_late(void *holder)
+{
+	(void)poll(NULL, 0, FOUND_FIRST_NS / NS_PER_MS + 300);
+	kill(*(pid_t *)holder, SIGKILL);
+	return NULL;
+}
+
+/* As a busy machine makes of any process: nobody else may be ended for it, so it has all of the caller's time. */
+static void one_of_our_own_namespace_may_take_long(void **state)
+{
+	struct found f;
+	pthread_t t;
+	pid_t pid, who[2];
+
+	(void)state;
+	assert_int_equal(pipe2(said, O_CLOEXEC), 0);
+	pid = fork();
+	if (pid == 0)
+		_exit(first(NULL));
+	both_hang(who);
+	assert_int_equal(found_take(pid, &f), 0);
+	assert_int_equal(pthread_create(&t, NULL, lets_go_late, &who[0]), 0);
+	assert_int_equal(found_kill_world(&f, clock_boot_ns() + 60 * SECOND_NS), 0);
+	assert_int_equal(pthread_join(t, NULL), 0);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(a_namespace_whose_first_process_waits_is_ended),
 	    cmocka_unit_test(one_that_is_of_our_own_namespace_takes_nobody_with_it),
+	    cmocka_unit_test(one_of_our_own_namespace_may_take_long),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
