@@ -142,7 +142,7 @@ static size_t input_room(const struct session *s)
 {
 	const struct link *l = s->agent->link;
 
-	if (s->state != SESSION_RUNNING || journal_state(s->hub->journal) != RECORD_OK ||
+	if (s->state != SESSION_RUNNING || s->echo_due || journal_state(s->hub->journal) != RECORD_OK ||
 	    link_queued(l) > LINK_OUT_HIGH)
 		return 0;
 	return link_input_room(l, s->channel, link_at(s));
@@ -245,7 +245,7 @@ static void ahead_let_go(struct session *s, bool for_good)
 }
 
 /* The same for what may wait for the terminal: if that is so once the first line of it went, the session is held. */
-static ssize_t put_line(struct session *s, const struct attachment *by, const void *p, size_t n)
+static ssize_t session_put_line(struct session *s, const struct attachment *by, const void *p, size_t n)
 {
 	uint64_t wait = ahead_wait(s), now = clock_boot_ns();
 	size_t cut = wait ? typeahead_cut(&s->ahead, p, n, now, wait) : n;
@@ -286,7 +286,7 @@ static bool pump_queue(struct session *s)
 		return false;
 	}
 	while (buf_len(q) && s->ahead.state == TYPEAHEAD_FREE) {
-		ssize_t n = put_line(s, NULL, buf_ptr(q), buf_len(q));
+		ssize_t n = session_put_line(s, NULL, buf_ptr(q), buf_len(q));
 
 		if (n <= 0)
 			return false;
@@ -351,9 +351,16 @@ static void session_input_on_ahead(uv_timer_t *t)
 
 void session_on_echo(struct session *s, enum link_echo mode)
 {
+	bool was_due = s->echo_due;
+
 	s->echo_off = mode == LINK_ECHO_OFF;
-	if (typeahead_mode(&s->ahead, mode))
+	s->echo_due = false;
+	if (typeahead_mode(&s->ahead, mode)) {
 		ahead_go_on(s, false);
+	} else if (was_due) {
+		session_pump_input(s);
+		session_wake_input(s);
+	}
 }
 
 void session_ahead_output(struct session *s, const void *p, size_t n)
@@ -411,7 +418,7 @@ static ssize_t input_behind(struct session *s, const struct attachment *by, cons
 
 static ssize_t input_at_once(struct session *s, const struct attachment *by, const void *p, size_t n)
 {
-	ssize_t took = put_line(s, by, p, n);
+	ssize_t took = session_put_line(s, by, p, n);
 
 	if (s->ahead.state != TYPEAHEAD_HELD)
 		return took;

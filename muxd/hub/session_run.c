@@ -358,6 +358,7 @@ void session_resume(struct session *s, const struct link_channel_info *info)
 	for (int i = STREAM_OUTPUT; i < STREAM_COUNT; i++)
 		s->window[i] = have[i] + SESSION_WINDOW;
 	s->started = true;
+	s->echo_due = s->launch.pty && !info->exited;
 	s->heard_ns = clock_boot_ns();
 	session_event(s, "link_up", NULL);
 	session_set_state(s, s->killing ? SESSION_ENDING : SESSION_RUNNING);

@@ -111,7 +111,7 @@ struct link_ops {
 	void (*input_consumed)(void *arg, uint32_t channel, uint64_t offset);
 	/*
 	 * What the terminal does with input has changed, for masking. LINK_ECHO_LINES until the first. After
-	 * link_resume() it is told once whatever it is; until then what was before holds.
+	 * link_resume() it is told once whatever it is; until then it is not known, and no input should go.
 	 */
 	void (*echo)(void *arg, uint32_t channel, enum link_echo mode);
 	/* After the last data of every stream. */

@@ -24,6 +24,7 @@ struct said_let {
 	uint32_t channel; /* 0: none yet */
 	bool live;        /* it was opened or resumed on this stream */
 	bool lazy;        /* what came is not reported as taken */
+	bool mute;        /* it does not say after a resume how its terminal reads */
 	struct buf got;
 	uint64_t ends[SAID_MARKS], signals[SAID_MARKS]; /* behind so many bytes */
 	size_t nends, nsignals;
@@ -98,6 +99,11 @@ static void said_mark(uint64_t marks[SAID_MARKS], size_t *n, uint64_t at)
 	marks[(*n)++] = at;
 }
 
+static void said_echo(struct said_let *l, unsigned flags)
+{
+	said_put(l, &(struct frame){.type = FRAME_ECHO, .channel = l->channel, .u.number = flags});
+}
+
 static void said_frame(struct said_let *l, const struct frame *f)
 {
 	if (f->type == FRAME_HELLO) {
@@ -112,7 +118,8 @@ static void said_frame(struct said_let *l, const struct frame *f)
 	} else if (f->type == FRAME_RESUME) {
 		l->live = true;
 		assert_int_equal(f->u.resume.have[0], said_next(l)); /* nothing was lost, so nothing is left out */
-		said_put(l, &(struct frame){.type = FRAME_ECHO, .channel = f->channel, .u.number = ECHO_CANONICAL});
+		if (!l->mute)
+			said_echo(l, ECHO_CANONICAL);
 	} else if (f->type == FRAME_DATA) {
 		assert_int_equal(f->offset, said_next(l)); /* no gap, nothing twice */
 		assert_int_equal(buf_append(&l->got, f->p, f->n), 0);
