@@ -165,8 +165,8 @@ static int field_choice(const struct conf_reader *r, const yaml_node_t *v, const
 }
 
 /* One checked string. */
-static int take_text(const struct conf_reader *r, const yaml_node_t *n, const char *what,
-		     int (*check)(const char *, struct err *), char **out)
+static int conf_take_text(const struct conf_reader *r, const yaml_node_t *n, const char *what,
+			  int (*check)(const char *, struct err *), char **out)
 {
 	const char *text = "";
 	struct err why = {0};
@@ -225,7 +225,7 @@ static int read_field(const struct conf_reader *r, const yaml_node_t *v, const c
 			*(bool *)to = strcmp(text, "true") == 0;
 		return rc;
 	case FIELD_TEXT:
-		return take_text(r, v, what, f->check, to);
+		return conf_take_text(r, v, what, f->check, to);
 	case FIELD_SIZE:
 		return field_size(r, v, what, to);
 	case FIELD_DURATION:
@@ -349,7 +349,7 @@ static int take_list(struct conf_reader *r, const yaml_node_t *n, const char *wh
 		return conf_fail_memory(r);
 	for (size_t i = 0; rc == 0 && i < count; i++) {
 		const yaml_node_t *item = single ? n : conf_node_at(r, n->data.sequence.items.start[i]);
-		rc = take_text(r, item, what, check, &(*out)[i]);
+		rc = conf_take_text(r, item, what, check, &(*out)[i]);
 		if (rc == 0)
 			(*out_n)++;
 	}

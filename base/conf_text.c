@@ -168,7 +168,7 @@ static json_t *flag_of(const struct conf_key *k, bool yes)
 	return yes ? json_string(second + 1) : json_stringn(k->choices, (size_t)(second - k->choices));
 }
 
-static json_t *value_of(const struct conf *c, const struct conf_key *k)
+static json_t *conf_value_of(const struct conf *c, const struct conf_key *k)
 {
 	const void *field = (const char *)c + k->offset;
 
@@ -202,7 +202,7 @@ json_t *conf_values(const struct conf *c)
 	json_t *o = json_object();
 
 	for (size_t i = 0; o && i < n; i++) {
-		if (json_object_set_new(o, keys[i].path, value_of(c, &keys[i]))) {
+		if (json_object_set_new(o, keys[i].path, conf_value_of(c, &keys[i]))) {
 			json_decref(o);
 			o = NULL;
 		}

@@ -1,6 +1,7 @@
 #include "base/http1.h"
 
 #include "base/err.h"
+#include "base/hex.h"
 
 #include <string.h>
 #include <strings.h>
@@ -363,14 +364,6 @@ int http1_answer_body(const struct http1_head *h, bool head_request, struct http
 	return 0;
 }
 
-static int hex(uint8_t c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	c |= 0x20;
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 /* RFC 9112, 7.1: blanks only before an extension; some servers pad the size with them. */
 static int behind_size(struct http1_body *b, uint8_t c)
 {
@@ -382,8 +375,8 @@ static int behind_size(struct http1_body *b, uint8_t c)
 
 static int at_size(struct http1_body *b, uint8_t c)
 {
-	if (hex(c) >= 0 && b->digits < 15) {
-		b->left = b->left << 4 | (uint64_t)hex(c);
+	if (hex_value(c) >= 0 && b->digits < 15) {
+		b->left = b->left << 4 | (uint64_t)hex_value(c);
 		b->digits++;
 		return 0;
 	}

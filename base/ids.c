@@ -3,6 +3,7 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/hex.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -90,17 +91,6 @@ void id_format(const struct id *id, char out[ID_STR_LEN])
 		*p++ = hex[id->b[i] & 15];
 	}
 	*p = '\0';
-}
-
-static int hex_value(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	if (c >= 'a' && c <= 'f')
-		return c - 'a' + 10;
-	if (c >= 'A' && c <= 'F')
-		return c - 'A' + 10;
-	return -1;
 }
 
 int id_parse(const char *s, struct id *out)

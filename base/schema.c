@@ -10,7 +10,7 @@
 #define KEY_MAX   64
 
 /* Made from the end of the buffer; what has no room is left out at the front. */
-static char *put_char(char *p, const char *begin, char c)
+static char *schema_put_char(char *p, const char *begin, char c)
 {
 	unsigned char u = (unsigned char)c;
 
@@ -25,10 +25,10 @@ static char *put_key(char *p, const char *begin, const char *key)
 
 	while (n--) {
 		if (key[n] == '/' || key[n] == '~') {
-			p = put_char(p, begin, key[n] == '/' ? '1' : '0');
-			p = put_char(p, begin, '~');
+			p = schema_put_char(p, begin, key[n] == '/' ? '1' : '0');
+			p = schema_put_char(p, begin, '~');
 		} else {
-			p = put_char(p, begin, key[n]);
+			p = schema_put_char(p, begin, key[n]);
 		}
 	}
 	return p;
@@ -42,7 +42,7 @@ static const char *pointer(const struct schema_at *at, char buf[PATH_SIZE])
 	for (; at; at = at->up) {
 		snprintf(number, sizeof(number), "%zu", at->index);
 		p = put_key(p, buf, at->key ? at->key : number);
-		p = put_char(p, buf, '/');
+		p = schema_put_char(p, buf, '/');
 	}
 	return *p ? p : "/";
 }

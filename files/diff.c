@@ -240,7 +240,7 @@ static int find_way(struct diffing *d)
 
 /* ---- what is written */
 
-static int put_line(const struct diffing *d, const struct side *s, size_t line, char sign)
+static int diff_put_line(const struct diffing *d, const struct side *s, size_t line, char sign)
 {
 	static const char lacks[] = "\n\\ No newline at end of file\n";
 	const char *p = s->p + s->at[line];
@@ -252,7 +252,7 @@ static int put_line(const struct diffing *d, const struct side *s, size_t line, 
 	return !rc && p[n - 1] != '\n' ? d->put(d->arg, lacks, sizeof(lacks) - 1) : rc;
 }
 
-static int put_head(const struct diffing *d, const struct box *x)
+static int diff_put_head(const struct diffing *d, const struct box *x)
 {
 	char head[120];
 	int n = snprintf(head, sizeof(head), "@@ -%td,%td +%td,%td @@\n", x->a0 + (x->a1 > x->a0), x->a1 - x->a0,
@@ -265,15 +265,15 @@ static int put_head(const struct diffing *d, const struct box *x)
 static int put_hunk(const struct diffing *d, const struct box *x)
 {
 	ptrdiff_t a = x->a0, b = x->b0;
-	int rc = put_head(d, x);
+	int rc = diff_put_head(d, x);
 
 	while (!rc && (a < x->a1 || b < x->b1)) {
 		if (a < x->a1 && d->a.changed[a])
-			rc = put_line(d, &d->a, (size_t)a++, '-');
+			rc = diff_put_line(d, &d->a, (size_t)a++, '-');
 		else if (b < x->b1 && d->b.changed[b])
-			rc = put_line(d, &d->b, (size_t)b++, '+');
+			rc = diff_put_line(d, &d->b, (size_t)b++, '+');
 		else
-			rc = put_line(d, &d->a, (size_t)a++, ' '), b++;
+			rc = diff_put_line(d, &d->a, (size_t)a++, ' '), b++;
 	}
 	return rc;
 }

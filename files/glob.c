@@ -45,7 +45,7 @@ static void put_text(struct translator *t, const char *text)
 	put(t, text, strlen(text));
 }
 
-static void put_char(struct translator *t, char c)
+static void glob_put_char(struct translator *t, char c)
 {
 	bool plain = (c >= '0' && c <= '9') || ((c | 0x20) >= 'a' && (c | 0x20) <= 'z') || (unsigned char)c >= 0x80;
 
@@ -255,10 +255,10 @@ static int translate_one(struct translator *t)
 	case '\\':
 		if (++t->at == t->n)
 			return bad(t, t->n - 1, "the pattern ends in a backslash: write \\\\ for the character");
-		put_char(t, t->p[t->at]);
+		glob_put_char(t, t->p[t->at]);
 		break;
 	default:
-		put_char(t, c);
+		glob_put_char(t, c);
 	}
 	t->at++;
 	return 0;

@@ -94,7 +94,7 @@ static int needs_find(struct match *m, const struct syntax *s)
 
 /* --- a match */
 
-static void no_memory(struct match_error *err)
+static void match_no_memory(struct match_error *err)
 {
 	*err = (struct match_error){.why = "out of memory"};
 }
@@ -103,7 +103,7 @@ static void no_memory(struct match_error *err)
 static int match_build(struct match *m, const struct syntax *s, struct match_error *err)
 {
 	if (needs_find(m, s) < 0) {
-		no_memory(err);
+		match_no_memory(err);
 		return -1;
 	}
 	if (!m->literal && program_build(&m->forward, s, false, err) < 0)
@@ -119,7 +119,7 @@ struct match *match_new(const char *pattern, size_t n, unsigned flags, struct ma
 	struct syntax s;
 
 	if (!m) {
-		no_memory(err);
+		match_no_memory(err);
 		return NULL;
 	}
 	m->work = MATCH_WORK;

@@ -6,6 +6,7 @@
  *	atom        = "(" alternation ")" | class | escape | anchor | character
  */
 #include "files/match_syntax.h"
+#include "base/hex.h"
 #include "base/utf8.h"
 
 #include "files/content.h"
@@ -252,14 +253,6 @@ static int add_shorthand(struct parser *x, char letter)
 }
 
 /* --- escapes */
-
-static int hex_value(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	c = (char)(c | 0x20);
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
 
 /* Digits behind \x or \u: `want` of them, or any number in braces. */
 static int read_hex(struct parser *x, size_t want, uint32_t *out_cp)

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int split(struct patch_reader *r, size_t n)
+static int patch_split(struct patch_reader *r, size_t n)
 {
 	const char *p = r->out->text;
 	uint32_t lines = 0;
@@ -93,7 +93,7 @@ int patch_parse(const char *text, size_t n, struct patch **out_patch, struct pat
 	if (n)
 		memcpy(r.out->text, text, n);
 	r.out->text[n] = 0;
-	rc = split(&r, n);
+	rc = patch_split(&r, n);
 	if (rc == 0)
 		rc = read_all(&r);
 out:

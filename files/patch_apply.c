@@ -48,7 +48,7 @@ static int __attribute__((format(printf, 3, 4))) refuse(struct work *w, enum pat
 	return -1;
 }
 
-static int no_memory(struct patch_error *err)
+static int patch_no_memory(struct patch_error *err)
 {
 	err->code = PATCH_NO_MEMORY;
 	snprintf(err->why, sizeof(err->why), "out of memory");
@@ -305,7 +305,7 @@ static int place_hunk(struct work *w)
 	int rc;
 
 	if (needle_init(&d, w->p, hunk_now(w), '-') < 0)
-		return no_memory(w->err);
+		return patch_no_memory(w->err);
 	rc = d.n ? place_needle(w, &d) : place_addition(w);
 	needle_free(&d);
 	return rc;
@@ -473,11 +473,11 @@ static int write_all(struct work *w, struct writer *x)
 		const struct place *at = &w->places[i];
 
 		if (writer_keep(x, &w->lines, line, at->at) < 0 || write_hunk(w, x, at, knows) < 0)
-			return no_memory(w->err);
+			return patch_no_memory(w->err);
 		line = at->at + at->old;
 	}
 	if (writer_keep(x, &w->lines, line, w->lines.count) < 0 || writer_put(x, "", 0) < 0)
-		return no_memory(w->err);
+		return patch_no_memory(w->err);
 	write_end(w, x);
 	w->hunk = 0;
 	if (x->n > PATCH_FILE_MAX) {
@@ -512,7 +512,7 @@ int patch_apply(const struct patch *p, uint32_t op, const char *content, size_t 
 	x.out = malloc(x.room + 1);
 	w.places = calloc(w.op->hunks + 1, sizeof(*w.places));
 	if (!x.out || !w.places || lines_init(&w.lines, content ? content : "", n) < 0) {
-		no_memory(err);
+		patch_no_memory(err);
 		goto out;
 	}
 	if (place_all(&w) < 0 || write_all(&w, &x) < 0)

@@ -64,7 +64,7 @@ static unsigned checksum(const uint8_t *block)
 
 /* ---- what is said ahead of an entry */
 
-static int take_text(char *out, const uint8_t *p, size_t n)
+static int tar_take_text(char *out, const uint8_t *p, size_t n)
 {
 	while (n && !p[n - 1])
 		n--;
@@ -98,11 +98,11 @@ static int pax_value(struct tar_reader *r, const char *key, size_t key_n, const 
 
 	if (key_n == 4 && memcmp(key, "path", 4) == 0) {
 		r->has_path = true;
-		return take_text(r->path, value, n);
+		return tar_take_text(r->path, value, n);
 	}
 	if (key_n == 8 && memcmp(key, "linkpath", 8) == 0) {
 		r->has_target = true;
-		return take_text(r->target, value, n);
+		return tar_take_text(r->target, value, n);
 	}
 	if (key_n == 4 && memcmp(key, "size", 4) == 0) {
 		r->has_size = true;
@@ -150,11 +150,11 @@ static int long_over(struct tar_reader *r)
 	switch (r->long_type) {
 	case 'L':
 		r->has_path = true;
-		rc = take_text(r->path, r->text, r->filled);
+		rc = tar_take_text(r->path, r->text, r->filled);
 		break;
 	case 'K':
 		r->has_target = true;
-		rc = take_text(r->target, r->text, r->filled);
+		rc = tar_take_text(r->target, r->text, r->filled);
 		break;
 	default:
 		return pax_records(r, r->long_type == 'g');

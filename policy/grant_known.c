@@ -24,8 +24,8 @@ static bool key_in(const struct grant_keyset *keys, const struct grant_public_ke
 }
 
 /* Without memory for it the token is looked at again the next time. */
-static void remember(struct grant_known_one **place, const uint8_t digest[DIGEST_LEN], const struct grant *g,
-		     const struct grant_public_key *key)
+static void known_remember(struct grant_known_one **place, const uint8_t digest[DIGEST_LEN], const struct grant *g,
+			   const struct grant_public_key *key)
 {
 	if (!*place)
 		*place = malloc(sizeof **place);
@@ -54,7 +54,7 @@ int grants_known_verify(struct grants_known *known, const char *token, size_t le
 	} else {
 		rc = grant_open(token, len, keys, &g, &key, e);
 		if (rc == 0)
-			remember(place, digest, &g, &key);
+			known_remember(place, digest, &g, &key);
 	}
 	if (rc == 0)
 		rc = grant_hold(&g, issuer, now_ns, e);

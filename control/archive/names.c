@@ -17,7 +17,7 @@ static int bad(const char *what, const char *name, struct err *e)
 	return err_set(e, ERR_CORRUPT, "%s: %s", what, shown);
 }
 
-static int no_memory(struct err *e)
+static int names_no_memory(struct err *e)
 {
 	return err_set(e, ERR_NOMEM, "no memory for the directories of an archive");
 }
@@ -76,7 +76,7 @@ static struct place *directory(const struct names *n, char *name)
 	return at;
 }
 
-static int remember(struct names *n, const char *name, size_t len, struct place **out, struct err *e)
+static int names_remember(struct names *n, const char *name, size_t len, struct place **out, struct err *e)
 {
 	char *copy;
 
@@ -86,7 +86,7 @@ static int remember(struct names *n, const char *name, size_t len, struct place 
 	}
 	copy = strndup(name, len);
 	if (!copy)
-		return no_memory(e);
+		return names_no_memory(e);
 	*out = directory(n, copy);
 	free(n->last);
 	n->last = copy;
@@ -109,7 +109,7 @@ int names_find(struct names *n, const char *name, struct place **out, const char
 	if (!base || !base[1] || strcmp(base, "/.") == 0 || strcmp(base, "/..") == 0 ||
 	    (base - name == 2 && name[0] == '.' && name[1] == '.'))
 		return bad("not the name of a file in a workspace", name, e);
-	rc = remember(n, name, (size_t)(base - name), &at, e);
+	rc = names_remember(n, name, (size_t)(base - name), &at, e);
 	if (rc)
 		return rc;
 	*out = at;
@@ -143,18 +143,18 @@ int names_add(struct names *n, const char *name, struct place *parent, const cha
 		return bad("it is in the archive twice", name, e);
 	p = calloc(1, sizeof(*p));
 	if (!p)
-		return no_memory(e);
+		return names_no_memory(e);
 	p->name = strdup(base);
 	p->parent = parent;
 	p->depth = parent ? parent->depth + 1 : 0;
 	if (!p->name || list_add(&n->all, &n->n, &n->cap, p)) {
 		free(p->name);
 		free(p);
-		return no_memory(e);
+		return names_no_memory(e);
 	}
 	if ((parent && !tsearch(p, &n->tree, place_compare)) ||
 	    (strlen(name) > ITEM_NAME_LONG && list_add(&n->chapters, &n->nchapters, &n->chapters_cap, p)))
-		return no_memory(e);
+		return names_no_memory(e);
 	*out = p;
 	return 0;
 }

@@ -38,7 +38,7 @@ struct artifact_writer {
 	bool only_new, any_owner;
 	struct buf filling, piece; /* the loop's, and the pool's while it is busy */
 	uv_work_t work;
-	bool busy, waits; /* in the pool; take() said 0 */
+	bool busy, waits; /* in the pool; artifact_writer_take() said 0 */
 	struct err e;     /* why it FAILED */
 	/* the pool's */
 	int dir_fd, fd;
@@ -220,7 +220,7 @@ static void writer_answer(struct artifact_writer *w, int rc, const struct err *e
 		ops->done(w->arg, rc, e, row);
 }
 
-/* A caller that finished it hears the reason at once, another at its next take(). */
+/* A caller that finished it hears the reason at once, another at its next artifact_writer_take(). */
 static void writer_fail(struct artifact_writer *w, const struct err *e)
 {
 	bool finished = w->state != WRITER_OPEN;
@@ -249,7 +249,7 @@ static int refuse_owner(const struct artifact_writer *w, const struct artifact_r
 	return 0;
 }
 
-static int check_name(struct sqlite3 *db, const struct artifact_writer *w, struct err *e)
+static int artifact_check_name(struct sqlite3 *db, const struct artifact_writer *w, struct err *e)
 {
 	struct artifact_row old = {0};
 	bool found = false;
@@ -285,7 +285,7 @@ static int put_in_db(struct sqlite3 *db, void *arg, struct err *e)
 	struct artifact_writer *w = arg;
 	char blob[ID_STR_LEN];
 	uint64_t left;
-	int rc = check_name(db, w, e);
+	int rc = artifact_check_name(db, w, e);
 
 	if (!rc)
 		rc = check_task(db, w, w->row.size, &left, e);
@@ -481,7 +481,7 @@ void writers_stop(struct artifacts *a)
 			writer_answer(w, e.code, &e, NULL);
 		if (w->state == WRITER_STORING)
 			continue;
-		w->e = e; /* who has not finished hears it at the next take() */
+		w->e = e; /* who has not finished hears it at the next artifact_writer_take() */
 		writer_set_state(w, WRITER_FAILED);
 		LIST_REMOVE(w, entry);
 		w->a = NULL;
@@ -495,7 +495,7 @@ void writers_stop(struct artifacts *a)
 static int begin_in_db(struct sqlite3 *db, void *arg, struct err *e)
 {
 	struct artifact_writer *w = arg;
-	int rc = check_name(db, w, e);
+	int rc = artifact_check_name(db, w, e);
 
 	return rc ? rc : check_task(db, w, w->announced == UINT64_MAX ? 0 : w->announced, &w->task_left, e);
 }

@@ -59,7 +59,7 @@ struct artifact_listing {
 	json_t *list;
 };
 
-static int list_in_db(struct sqlite3 *db, void *arg, struct err *e)
+static int artifacts_list_in_db(struct sqlite3 *db, void *arg, struct err *e)
 {
 	struct artifact_listing *k = arg;
 
@@ -75,7 +75,7 @@ int artifacts_list(struct artifacts *a, const struct artifact_filter *f, json_t 
 
 	k.f.limit = limit + 1;
 	if (!rc)
-		rc = store_read(a->store, list_in_db, &k, e);
+		rc = store_read(a->store, artifacts_list_in_db, &k, e);
 	more = !rc && json_array_size(k.list) > limit;
 	if (more)
 		json_array_remove(k.list, limit);

@@ -33,7 +33,7 @@ static int becomes(struct life_agent *a, enum life_state state, const char *caus
 }
 
 /* The sandbox ended, and not by us. */
-static int ended(struct life_agent *a)
+static int life_check_ended(struct life_agent *a)
 {
 	const struct sandbox_info *i = &a->run->info;
 	struct life_waiter *w = life_first(a, WANTS(WANT_CHECK));
@@ -85,7 +85,7 @@ static int life_check_on_looked(struct life_agent *a, int rc, const struct err *
 	}
 	if (row && a->row.state == LIFE_RUNNING) {
 		if (i->state != SANDBOX_RUNNING)
-			return ended(a);
+			return life_check_ended(a);
 		if (!id_equal(&i->sandbox_id, &a->row.sandbox) && !id_is_nil(&i->sandbox_id))
 			return becomes(a, LIFE_RUNNING, "another incarnation was found", "", true);
 	} else if (i->state == SANDBOX_RUNNING) {

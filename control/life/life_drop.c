@@ -114,7 +114,7 @@ static const struct run_step steps[] = {
 const struct run_kind life_drop_kind = {"drop", steps, NULL, NULL, NULL, NULL};
 
 /* The snapshot may be needed again since the drop was asked for. */
-static int may_go(struct life_agent *a, const struct id *snapshot, struct err *e)
+static int drop_may_go(struct life_agent *a, const struct id *snapshot, struct err *e)
 {
 	char text[ID_STR_LEN];
 
@@ -145,7 +145,7 @@ void life_drop_run(struct life_agent *a, const struct id *snapshot, const char *
 		return;
 	}
 	if (!rc && r->snap.status != SNAP_DROPPED)
-		rc = may_go(a, snapshot, &e);
+		rc = drop_may_go(a, snapshot, &e);
 	if (rc || r->snap.status == SNAP_DROPPED)
 		(void)drop_over(a, rc, &e);
 	else

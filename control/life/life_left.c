@@ -24,7 +24,7 @@ static int life_left_tell(struct life *l, const struct life_snap *s, const char 
 }
 
 /* What the record cannot hold does not happen. */
-static bool may_go(void *arg, const struct id *snapshot, const char *name)
+static bool left_may_go(void *arg, const struct id *snapshot, const char *name)
 {
 	const struct life_call *c = arg;
 	struct life_snap s = {0};
@@ -67,5 +67,5 @@ void life_left(struct life *l)
 	l->left_at = now + EACH_NS;
 	c->life = l;
 	LIST_INSERT_HEAD(&l->calls, c, entry);
-	sandbox_ask(l->inner, &(struct sandbox_ask){.op = SANDBOX_SWEEP, .may_go = may_go}, life_left_on_swept, c);
+	sandbox_ask(l->inner, &(struct sandbox_ask){.op = SANDBOX_SWEEP, .may_go = left_may_go}, life_left_on_swept, c);
 }

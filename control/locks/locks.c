@@ -237,7 +237,7 @@ struct lock_listing {
 	json_t *list;
 };
 
-static int list_in_db(sqlite3 *db, void *job, struct err *e)
+static int locks_list_in_db(sqlite3 *db, void *job, struct err *e)
 {
 	struct lock_listing *k = job;
 
@@ -249,7 +249,7 @@ static int list_in_db(sqlite3 *db, void *job, struct err *e)
 int locks_list(struct store *s, const char *agent, int64_t now_ns, json_t **out, struct err *e)
 {
 	struct lock_listing k = {.agent = agent, .now_ns = now_ns, .list = json_array()};
-	int rc = k.list ? store_read(s, list_in_db, &k, e) : err_set(e, ERR_NOMEM, "no memory for a list");
+	int rc = k.list ? store_read(s, locks_list_in_db, &k, e) : err_set(e, ERR_NOMEM, "no memory for a list");
 
 	if (!rc && !(*out = json_pack("{s:O}", "locks", k.list)))
 		rc = err_set(e, ERR_NOMEM, "no memory for a list");

@@ -335,7 +335,7 @@ int lease_show(struct work *w, const struct work_caller *c, const char *id, json
 	return *out ? 0 : err_set(e, ERR_NOMEM, "no memory");
 }
 
-static int list_in_db(struct sqlite3 *db, void *arg, struct err *e)
+static int lease_list_in_db(struct sqlite3 *db, void *arg, struct err *e)
 {
 	struct listing *k = arg;
 
@@ -346,5 +346,5 @@ static int list_in_db(struct sqlite3 *db, void *arg, struct err *e)
 
 int lease_list(struct work *w, const struct work_caller *c, const json_t *body, json_t **out, struct err *e)
 {
-	return job_list(w, c, body, "state", list_in_db, "leases", out, e);
+	return job_list(w, c, body, "state", lease_list_in_db, "leases", out, e);
 }

@@ -4,7 +4,7 @@
 #include "control/store/store.h"
 #include "control/work/state.h"
 
-static int list_in_db(struct sqlite3 *db, void *arg, struct err *e)
+static int runs_list_in_db(struct sqlite3 *db, void *arg, struct err *e)
 {
 	struct listing *k = arg;
 
@@ -13,7 +13,7 @@ static int list_in_db(struct sqlite3 *db, void *arg, struct err *e)
 
 int run_list(struct work *w, const struct work_caller *c, const json_t *body, json_t **out, struct err *e)
 {
-	return job_list(w, c, body, "leaseId", list_in_db, "runs", out, e);
+	return job_list(w, c, body, "leaseId", runs_list_in_db, "runs", out, e);
 }
 
 struct showing {

@@ -168,7 +168,7 @@ int workflow_show(struct work *w, const struct work_caller *c, const char *id, j
 	return rc;
 }
 
-static int list_in_db(struct sqlite3 *db, void *arg, struct err *e)
+static int workflows_list_in_db(struct sqlite3 *db, void *arg, struct err *e)
 {
 	struct listing *k = arg;
 
@@ -177,5 +177,5 @@ static int list_in_db(struct sqlite3 *db, void *arg, struct err *e)
 
 int workflow_list(struct work *w, const struct work_caller *c, const json_t *body, json_t **out, struct err *e)
 {
-	return job_list(w, c, body, NULL, list_in_db, "workflows", out, e);
+	return job_list(w, c, body, NULL, workflows_list_in_db, "workflows", out, e);
 }

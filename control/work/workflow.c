@@ -13,7 +13,7 @@
 
 /* ---- leaves */
 
-static int check_name(const struct schema *c, const struct schema_at *at, const json_t *v)
+static int workflow_check_name(const struct schema *c, const struct schema_at *at, const json_t *v)
 {
 	struct err why = {0};
 
@@ -218,7 +218,7 @@ static int check_schedule(const struct schema *c, const struct schema_at *at, co
 int workflow_check(const json_t *o, const struct workflow_limits *l, struct err *e)
 {
 	static const struct schema_field fields[] = {
-	    {"name", SCHEMA_TEXT, true, 1, WORKFLOW_NAME_MAX, check_name, 0},
+	    {"name", SCHEMA_TEXT, true, 1, WORKFLOW_NAME_MAX, workflow_check_name, 0},
 	    {"owner", SCHEMA_TEXT, true, 1, 128, check_token_name, 0},
 	    {"version", SCHEMA_INTEGER, true, 1, INT32_MAX, NULL, 0},
 	    {"description", SCHEMA_TEXT, false, 0, 1024, NULL, 0},

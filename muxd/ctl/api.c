@@ -36,7 +36,7 @@ static int send_all(int fd, struct buf *b, struct err *e)
 }
 
 /* More of an answer. ERR_UNAVAILABLE: nothing more comes. */
-static int receive(int fd, struct buf *in, struct err *e)
+static int api_receive(int fd, struct buf *in, struct err *e)
 {
 	size_t room = buf_room(in) < PIECE ? buf_room(in) : PIECE;
 	uint8_t *p;
@@ -61,7 +61,7 @@ static int receive_head(int fd, struct buf *in, struct http1_head *head, struct 
 	int rc;
 
 	do {
-		if ((rc = receive(fd, in, e)))
+		if ((rc = api_receive(fd, in, e)))
 			return rc;
 		rc = http1_answer(buf_ptr(in), buf_len(in), head, e);
 	} while (rc == 0);
@@ -82,7 +82,7 @@ static int receive_body(struct ctl *c, int fd, struct buf *in, const struct http
 	if (rc == 0 && body.kind != HTTP1_LENGTH)
 		rc = err_set(e, ERR_PROTOCOL, "the daemon's answer has no length");
 	while (rc == 0 && buf_len(in) < body.left)
-		rc = receive(fd, in, e);
+		rc = api_receive(fd, in, e);
 	if (rc)
 		return rc;
 	if (json_parse(buf_ptr(in), (size_t)body.left, ANSWER_MAX, &o, NULL))
@@ -218,7 +218,7 @@ static int receive_bytes(int fd, struct buf *in, struct http1_body *body, const 
 		if (!buf_len(in)) {
 			struct err why = {0};
 
-			if (receive(fd, in, &why))
+			if (api_receive(fd, in, &why))
 				return err_set(e, ERR_UNAVAILABLE, "the answer was cut short: %s", why.message);
 		}
 		took = http1_body_next(body, buf_ptr(in), buf_len(in), &content);
@@ -294,7 +294,7 @@ int api_read(struct ctl *c, const struct ctl_wish *w, const struct api_call *cal
 
 /* ---- content */
 
-static int put_head(struct buf *b, const struct api_call *call, const char *token, const char *type, long long size)
+static int api_put_head(struct buf *b, const struct api_call *call, const char *token, const char *type, long long size)
 {
 	int rc = buf_printf(b, "%s ", call->method);
 
@@ -376,8 +376,8 @@ static long long content_size(int fd)
 }
 
 /* From a question to the head of its answer. *out_fd: the caller's, -1: there is none. */
-static int begin(struct ctl *c, const struct ctl_wish *w, const struct api_call *call, const struct api_flow *flow,
-		 struct buf *in, struct http1_head *head, int *out_fd, struct err *e)
+static int api_begin(struct ctl *c, const struct ctl_wish *w, const struct api_call *call, const struct api_flow *flow,
+		     struct buf *in, struct http1_head *head, int *out_fd, struct err *e)
 {
 	long long size = content_size(flow->in_fd);
 	struct buf request;
@@ -387,7 +387,7 @@ static int begin(struct ctl *c, const struct ctl_wish *w, const struct api_call 
 	buf_init(&request, REQUEST_MAX);
 	if (rc == 0)
 		rc = ctl_token(c, w, &token, e);
-	if (rc == 0 && (rc = put_head(&request, call, token, flow->type, size)))
+	if (rc == 0 && (rc = api_put_head(&request, call, token, flow->type, size)))
 		err_set(e, rc, "no memory for the question");
 	if (rc == 0)
 		rc = ctl_connect(c, "api.sock", SOCK_STREAM, out_fd, e);
@@ -430,7 +430,7 @@ int api_stream(struct ctl *c, const struct ctl_wish *w, const struct api_call *c
 	int fd = -1, rc;
 
 	buf_init(&in, ANSWER_MAX);
-	rc = begin(c, w, call, flow, &in, &head, &fd, e);
+	rc = api_begin(c, w, call, flow, &in, &head, &fd, e);
 	if (rc == 0)
 		rc = receive_stream(c, fd, &in, &head, flow, out, e);
 	if (fd >= 0)

@@ -112,7 +112,7 @@ static json_t *audit_question(const struct ctl_args *a, long long limit, struct 
 	return q;
 }
 
-static bool has(const struct ctl_args *a, const char *option, const json_t *record, const char *key)
+static bool audit_has(const struct ctl_args *a, const char *option, const json_t *record, const char *key)
 {
 	const char *want = args_get(a, option), *have = json_string_value(json_object_get(record, key));
 
@@ -125,9 +125,9 @@ static bool matches(const struct ctl_args *a, const json_t *record)
 	bool all = true;
 
 	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
-		all = all && has(a, keys[i], record, keys[i]);
+		all = all && audit_has(a, keys[i], record, keys[i]);
 	for (size_t i = 0; i < sizeof(of_lease) / sizeof(of_lease[0]); i++)
-		all = all && has(a, of_lease[i].option, record, of_lease[i].field);
+		all = all && audit_has(a, of_lease[i].option, record, of_lease[i].field);
 	return all;
 }
 

@@ -21,7 +21,7 @@ struct said {
 	bool lost;  /* no such command */
 };
 
-static bool begins(const char *word, const char *prefix)
+static bool complete_begins(const char *word, const char *prefix)
 {
 	return strncmp(word, prefix, strlen(prefix)) == 0;
 }
@@ -64,7 +64,7 @@ static bool has_value(const char *word)
 static void put_choices(struct buf *b, const char *before, const char *choices, const char *prefix)
 {
 	for (const char *at = choices; *at; at += strcspn(at, "|") + (at[strcspn(at, "|")] != '\0'))
-		if (begins(at, prefix))
+		if (complete_begins(at, prefix))
 			put(b, before, at, strcspn(at, "|"), "");
 }
 
@@ -79,7 +79,7 @@ static void put_value(struct buf *b, const char *before, const char *what, const
 static void put_options(struct buf *b, const struct ctl_option *o, const char *prefix)
 {
 	for (; o && o->name; o++)
-		if (prefix[1] == '\0' || (prefix[1] == '-' && begins(o->name, prefix + 2)))
+		if (prefix[1] == '\0' || (prefix[1] == '-' && complete_begins(o->name, prefix + 2)))
 			put(b, "--", o->name, strlen(o->name), o->help);
 }
 
@@ -163,11 +163,11 @@ static void put_commands(struct buf *b, const struct said *s, const char *prefix
 	for (const struct ctl_command *cmd = NULL; (cmd = args_next(&tables, cmd));) {
 		const char *verb = strchr(cmd->name, ' ');
 
-		if (s->noun && noun_is(cmd, s->noun) && verb && begins(verb + 1, prefix))
+		if (s->noun && noun_is(cmd, s->noun) && verb && complete_begins(verb + 1, prefix))
 			put(b, "", verb + 1, strlen(verb + 1), cmd->help);
-		else if (!s->noun && !verb && begins(cmd->name, prefix))
+		else if (!s->noun && !verb && complete_begins(cmd->name, prefix))
 			put(b, "", cmd->name, strlen(cmd->name), cmd->help);
-		else if (!s->noun && verb && begins(cmd->name, prefix) && first_of_noun(s, cmd))
+		else if (!s->noun && verb && complete_begins(cmd->name, prefix) && first_of_noun(s, cmd))
 			put_noun(b, s, cmd);
 	}
 }
@@ -191,7 +191,7 @@ static void put_operand(struct buf *b, const struct said *s, const char *prefix)
 
 /* ---- all of it */
 
-static void take(struct said *s, const char *word)
+static void complete_take(struct said *s, const char *word)
 {
 	if (s->open) {
 		s->open = NULL;
@@ -243,7 +243,7 @@ char *complete_words(const struct ctl_command *const *tables, int n, char **word
 
 	buf_init(&b, TEXT_MAX);
 	for (int i = 0; i < n - 1; i++)
-		take(&s, words[i]);
+		complete_take(&s, words[i]);
 	put_last(&b, &s, n > 0 ? words[n - 1] : "");
 	const char *text = buf_len(&b) ? buf_cstr(&b) : "";
 	out = text ? strdup(text) : NULL;

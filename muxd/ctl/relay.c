@@ -270,7 +270,7 @@ static int show_bytes(struct relay *r, unsigned stream, const uint8_t *p, size_t
 	return rc;
 }
 
-static void take_bytes(struct relay *r, unsigned stream, const uint8_t *p, size_t n)
+static void relay_take_bytes(struct relay *r, unsigned stream, const uint8_t *p, size_t n)
 {
 	struct relay_out *out = &r->out[stream == 2];
 
@@ -440,7 +440,7 @@ static void relay_on_message(void *arg, enum web_type type, const uint8_t *p, si
 	case WIRE_STDERR:
 	case WIRE_SCREEN:
 		if (n > head)
-			take_bytes(r, type == WIRE_STDERR ? 2 : 1, p + head, n - head);
+			relay_take_bytes(r, type == WIRE_STDERR ? 2 : 1, p + head, n - head);
 		return;
 	case WIRE_OPENED:
 	case WIRE_NOTICE:

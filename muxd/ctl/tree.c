@@ -34,16 +34,16 @@ static void leave_out(const char *path, const char *why)
 	free(clean);
 }
 
-static int put_bytes(struct packing *k, const void *p, size_t n, struct err *e)
+static int tree_put_bytes(struct packing *k, const void *p, size_t n, struct err *e)
 {
 	return spill_fd(k->fd, p, n) < 0 ? err_sys(e, errno, "write the archive") : 0;
 }
 
-static int put_head(struct packing *k, struct err *e)
+static int tree_put_head(struct packing *k, struct err *e)
 {
 	uint8_t head[TAR_HEAD_MAX];
 
-	return put_bytes(k, head, tar_write(&k->entry, head), e);
+	return tree_put_bytes(k, head, tar_write(&k->entry, head), e);
 }
 
 /* As long as it was when it was opened. */
@@ -62,9 +62,9 @@ static int pack_content(struct packing *k, int fd, const char *path, struct err 
 			return n ? err_sys(e, errno, "read %s", path)
 				 : err_set(e, ERR_EOF, "%s became shorter meanwhile", path);
 		left -= (uint64_t)n;
-		rc = put_bytes(k, chunk, (size_t)n, e);
+		rc = tree_put_bytes(k, chunk, (size_t)n, e);
 	}
-	return rc ? rc : put_bytes(k, tree_zeros, TAR_PAD(k->entry.size), e);
+	return rc ? rc : tree_put_bytes(k, tree_zeros, TAR_PAD(k->entry.size), e);
 }
 
 static int pack_file(struct packing *k, const char *path, struct err *e)
@@ -76,7 +76,7 @@ static int pack_file(struct packing *k, const char *path, struct err *e)
 		rc = err_sys(e, errno, "open %s", path);
 	if (rc == 0) {
 		k->entry.size = (uint64_t)st.st_size;
-		rc = put_head(k, e);
+		rc = tree_put_head(k, e);
 	}
 	if (rc == 0)
 		rc = pack_content(k, fd, path, e);
@@ -97,7 +97,7 @@ static int pack_link(struct packing *k, const char *path, struct err *e)
 	checked = k->entry;
 	why = tar_check(&checked);
 	if (!why)
-		return put_head(k, e);
+		return tree_put_head(k, e);
 	leave_out(path, why);
 	return 0;
 }
@@ -127,7 +127,7 @@ static int pack_one(struct packing *k, const FTSENT *f, struct err *e)
 	k->entry.mode = f->fts_statp->st_mode & 0777;
 	k->entry.mtime_s = f->fts_statp->st_mtime;
 	if (dir)
-		return put_head(k, e);
+		return tree_put_head(k, e);
 	if (f->fts_info == FTS_F)
 		return pack_file(k, f->fts_path, e);
 	k->entry.type = TAR_SYMLINK;
@@ -151,7 +151,7 @@ static int pack_all(struct packing *k, char *local, struct err *e)
 		rc = err_sys(e, errno, "read %s", local);
 	if (walk)
 		fts_close(walk);
-	return rc ? rc : put_bytes(k, tree_zeros, sizeof(tree_zeros), e);
+	return rc ? rc : tree_put_bytes(k, tree_zeros, sizeof(tree_zeros), e);
 }
 
 static int open_unnamed(struct err *e)

@@ -254,7 +254,7 @@ static int print(const struct verdict *v, json_t *o, int status)
 	return status ? status : printed;
 }
 
-static int status_of(const struct verdict *v, bool intact, bool complete, bool witnessed, uint64_t removed)
+static int verdict_status_of(const struct verdict *v, bool intact, bool complete, bool witnessed, uint64_t removed)
 {
 	if (!intact)
 		return VERDICT_CHANGED;
@@ -317,7 +317,7 @@ static json_t *timestamps_json(const struct verify_summary *s)
 int verdict_whole(struct verdict *v, const struct verify_summary *s, size_t given, const char *privsep)
 {
 	bool witnessed = given && s->outside_found == given;
-	int status = status_of(v, s->intact, s->complete, witnessed, s->tombstones);
+	int status = verdict_status_of(v, s->intact, s->complete, witnessed, s->tombstones);
 
 	if (v->c->json) {
 		json_t *o = verdict_json(v, s->intact, completeness_word(s->complete, witnessed, s->tombstones),
@@ -350,7 +350,7 @@ int verdict_whole(struct verdict *v, const struct verify_summary *s, size_t give
 
 int verdict_one(struct verdict *v, const struct verify_result *r, bool alone, const char *privsep)
 {
-	int status = status_of(v, r->intact, r->complete, false, 0);
+	int status = verdict_status_of(v, r->intact, r->complete, false, 0);
 
 	if (status == VERDICT_WHOLE && r->open)
 		status = VERDICT_NOT_SEALED;

@@ -118,7 +118,7 @@ static int take_writer(struct taking *t, struct err *e)
 /* ---- a file of a sandbox */
 
 /* As the writer does, within the caller's own limit. */
-static ssize_t take_bytes(struct taking *t, const uint8_t *p, size_t n, struct err *e)
+static ssize_t artifact_take_bytes(struct taking *t, const uint8_t *p, size_t n, struct err *e)
 {
 	ssize_t taken;
 
@@ -153,7 +153,7 @@ static bool fetch_pump(struct taking *t)
 	if (t->a)
 		fetch_said(t);
 	while (t->a && (n = attachment_peek(t->a, STREAM_OUTPUT, &p))) {
-		ssize_t taken = take_bytes(t, p, n, &e);
+		ssize_t taken = artifact_take_bytes(t, p, n, &e);
 
 		if (taken < 0) {
 			take_fail(t, (int)taken, &e);
@@ -408,7 +408,7 @@ static void page_pump(struct taking *t)
 	struct err e = {0};
 
 	while (buf_len(&t->rest)) {
-		ssize_t n = take_bytes(t, buf_ptr(&t->rest), buf_len(&t->rest), &e);
+		ssize_t n = artifact_take_bytes(t, buf_ptr(&t->rest), buf_len(&t->rest), &e);
 
 		if (n < 0) {
 			take_fail(t, (int)n, &e);

@@ -281,7 +281,7 @@ static void act_delete(struct artifact_job *j)
 
 /* ---- the calls */
 
-static void no_memory(broker_json_done *done, void *arg)
+static void artifact_no_memory(broker_json_done *done, void *arg)
 {
 	struct err e = {0};
 
@@ -317,7 +317,7 @@ static struct artifact_job *job_for(struct hub *h, const struct request *rq, enu
 	struct artifact_job *j = artifact_job_create(h, rq, call);
 
 	if (!j) {
-		no_memory(done, arg);
+		artifact_no_memory(done, arg);
 		return NULL;
 	}
 	j->task = keep_text(j, task);

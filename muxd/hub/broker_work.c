@@ -319,7 +319,7 @@ static void broker_work_on_taken(void *arg, int rc, const struct err *e, json_t 
 }
 
 /* Of the task that the step's round is of: the grant's, or else one that has the run's id. */
-static void take(void *ctx, void *auth, const struct work_take *t, work_take_done *done, void *arg)
+static void work_take(void *ctx, void *auth, const struct work_take *t, work_take_done *done, void *arg)
 {
 	struct request rq = *(const struct request *)auth;
 	struct artifact_take a = {.task = rq.grant.task[0] ? rq.grant.task : t->run,
@@ -395,7 +395,7 @@ void hub_begin_work(struct hub *h)
 				 .release = broker_work_release,
 				 .reads_nothing = broker_work_reads_nothing,
 				 .audit = broker_work_audit,
-				 .take = take};
+				 .take = work_take};
 
 	work_begin(h->p.work, &host);
 	if (h->p.artifacts)

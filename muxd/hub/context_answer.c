@@ -28,7 +28,7 @@ static json_t *text_of(const json_t *o, const char *key, size_t max)
 	return json_stringn(s, text_cut(s, json_string_length(v), max));
 }
 
-static void take_text(struct told *t, int which, const json_t *o)
+static void answer_take_text(struct told *t, int which, const json_t *o)
 {
 	const json_t *text = json_object_get(o, "text"), *coded = json_object_get(o, "base64");
 	const uint8_t *p = (const uint8_t *)json_string_value(text);
@@ -59,7 +59,7 @@ static bool is_media(const char *s)
 }
 
 /* JSON stands there as JSON; as its text where it is none. */
-static json_t *value_of(const char *media, const json_t *v)
+static json_t *answer_value_of(const char *media, const json_t *v)
 {
 	json_t *inner = NULL;
 
@@ -84,7 +84,7 @@ static void take_result(struct told *t, const json_t *o)
 			continue;
 		}
 		t->shown -= n;
-		json_object_set_new(data, media, value_of(media, v));
+		json_object_set_new(data, media, answer_value_of(media, v));
 	}
 	json_object_foreach(json_object_get(o, "capped"), media,
 			    v) if (json_is_integer(v) && json_integer_value(v) >= 0 && is_media(media) &&
@@ -166,9 +166,9 @@ static void take_line(struct told *t, const uint8_t *p, size_t n)
 		return;
 	type = json_get_text(o, "type");
 	if (strcmp(type, "stdout") == 0)
-		take_text(t, 0, o);
+		answer_take_text(t, 0, o);
 	else if (strcmp(type, "stderr") == 0)
-		take_text(t, 1, o);
+		answer_take_text(t, 1, o);
 	else if (strcmp(type, "result") == 0 && json_array_size(t->results) < CONTEXT_RESULTS_MAX)
 		take_result(t, o);
 	else if (strcmp(type, "error") == 0)

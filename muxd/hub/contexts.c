@@ -107,7 +107,7 @@ static bool context_old(const struct context *c, uint64_t now)
 	return !lives && id_is_nil(&c->busy) && now > c->used_ns && now - c->used_ns >= EXEC_IDS_KEPT_NS;
 }
 
-static bool is_of(const struct context *c, const struct context_owner *o)
+static bool context_is_of(const struct context *c, const struct context_owner *o)
 {
 	return !c->removed && strcmp(c->agent, o->agent) == 0 && strcmp(c->principal, o->principal) == 0;
 }
@@ -117,7 +117,7 @@ static struct context *contexts_own(struct contexts *x, const struct context_own
 {
 	struct context *c = contexts_known(x, id);
 
-	if (c && is_of(c, o) && !context_old(c, clock_boot_ns()))
+	if (c && context_is_of(c, o) && !context_old(c, clock_boot_ns()))
 		return c;
 	err_set(e, ERR_NOT_FOUND, "you have no such context in %s", o->agent);
 	return NULL;
@@ -154,7 +154,7 @@ static int contexts_room(struct contexts *x, const struct context_owner *o, stru
 			contexts_drop(x, c);
 			continue;
 		}
-		if (!is_of(c, o))
+		if (!context_is_of(c, o))
 			continue;
 		count++;
 		if (c->ended && (!oldest || c->used_ns < oldest->used_ns))
@@ -415,7 +415,7 @@ json_t *contexts_list(struct contexts *x, struct shells *shells, const struct id
 	size_t n = 0;
 
 	HASH_ITER(hh, x->all, c, next)
-	if (n < CONTEXTS_PER_OWNER && is_of(c, o) && !context_old(c, now))
+	if (n < CONTEXTS_PER_OWNER && context_is_of(c, o) && !context_old(c, now))
 		found[n++] = c;
 	qsort(found, n, sizeof(found[0]), by_age);
 	for (size_t i = 0; list && i < n; i++)

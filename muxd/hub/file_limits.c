@@ -38,7 +38,7 @@ static const struct {
 };
 
 /* The patterns as a list; text is cut into them. */
-static void split(const struct grant_paths *p, char *text, const char *out[GRANT_PATHS_MAX + 1])
+static void limits_split(const struct grant_paths *p, char *text, const char *out[GRANT_PATHS_MAX + 1])
 {
 	size_t n = 0;
 
@@ -114,7 +114,7 @@ static int check_one(const char *what, const struct grant_paths *p, const char *
 
 	if (!p->given)
 		return 0;
-	split(p, text, patterns);
+	limits_split(p, text, patterns);
 	if (how & BY_MUXLET) /* which knows the names; here whether there may be any */
 		return patterns[0] ? 0 : refuse(what, path, p, e);
 	relative(path, name, sizeof(name));

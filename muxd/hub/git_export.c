@@ -106,7 +106,7 @@ static void last_line(const char *said, size_t n, char *out, size_t size)
 	text_put_bytes(out, size, from, n - (size_t)(from - said));
 }
 
-static int ended(int code, const char *said, size_t n, const char *revision, struct err *e)
+static int git_export_ended(int code, const char *said, size_t n, const char *revision, struct err *e)
 {
 	char line[200];
 
@@ -144,7 +144,7 @@ int git_export_result(const struct session_result *r, const char *said, size_t n
 		return err_set(e, ERR_TRANSFER, "the export was ended: %s",
 			       r->message[0] ? r->message : exit_cause_name(r->cause));
 	if (r->code)
-		return ended(r->code, said, n, revision, e);
+		return git_export_ended(r->code, said, n, revision, e);
 	find_base(said, n, found, sizeof(found));
 	if (!found[0])
 		return err_set(e, ERR_TRANSFER, "what made the export did not say which commit %.120s is", revision);

@@ -140,7 +140,7 @@ static void regain_ask(struct session *s)
 }
 
 /* A rule may have left out what stands here: a head ends before it, a tail begins behind it. */
-static int take_bytes(struct regain *r, const uint8_t *p, size_t n)
+static int regain_take_bytes(struct regain *r, const uint8_t *p, size_t n)
 {
 	struct buf *to = r->part == PART_HEAD ? &r->head[r->stream] : &r->tail[r->stream];
 	size_t room = r->want > r->page_at ? (size_t)(r->want - r->page_at) : 0;
@@ -200,7 +200,7 @@ static void regain_on_answer(void *arg, int rc, const struct err *e, const json_
 	if (!rc && json && !json_object_get(json, "error"))
 		rc = take_json(r, json);
 	if (!rc && p)
-		rc = take_bytes(r, p, n);
+		rc = regain_take_bytes(r, p, n);
 	if (!rc && !end)
 		return;
 	r->asked = false;

@@ -334,7 +334,7 @@ static int end_refusal(struct session *s)
 	return ERR_ENDED;
 }
 
-static void ended(struct session *s)
+static void end_settle(struct session *s)
 {
 	struct hub *h = s->hub;
 
@@ -372,7 +372,7 @@ static bool end_record(struct session *s)
 	if (journal_exit(s))
 		return false;
 	session_set_end(s, END_RECORDED);
-	ended(s);
+	end_settle(s);
 	session_opened(s, refusal, s->result.message);
 	return true;
 }

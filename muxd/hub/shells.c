@@ -90,7 +90,7 @@ static struct shell *shells_find(struct shells *x, const struct shell_owner *o, 
 	return s && !s->removed && !is_old(s, clock_boot_ns()) ? s : NULL;
 }
 
-static bool is_of(const struct shell *s, const char *owner, size_t len)
+static bool shell_is_of(const struct shell *s, const char *owner, size_t len)
 {
 	return s->owner == len && memcmp(s->key, owner, len) == 0;
 }
@@ -108,7 +108,7 @@ static int check_room(struct shells *x, const struct shell_owner *o, struct err 
 		if (s->removed || is_old(s, now))
 			shells_drop(x, s);
 		else
-			count += is_of(s, owner, len);
+			count += shell_is_of(s, owner, len);
 	}
 	if (count >= SHELLS_PER_OWNER)
 		return err_set(e, ERR_LIMIT, "you have %u shells in %s, and there is room for %d: end one", count,
@@ -272,7 +272,7 @@ json_t *shells_list(struct shells *x, const struct shell_owner *o, const struct 
 
 	len = shells_key(o, "", owner);
 	HASH_ITER(hh, x->all, s, next)
-	if (n < SHELLS_PER_OWNER && is_of(s, owner, len) && !s->removed && !is_old(s, now))
+	if (n < SHELLS_PER_OWNER && shell_is_of(s, owner, len) && !s->removed && !is_old(s, now))
 		found[n++] = s;
 	qsort(found, n, sizeof(found[0]), by_name);
 	for (size_t i = 0; list && i < n; i++)

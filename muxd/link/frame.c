@@ -25,7 +25,7 @@ static bool frame_room(struct cursor *c, size_t n)
 	return !c->bad;
 }
 
-static void put_bytes(struct cursor *c, const void *v, size_t n)
+static void frame_put_bytes(struct cursor *c, const void *v, size_t n)
 {
 	if (!frame_room(c, n) || !n)
 		return;
@@ -36,7 +36,7 @@ static void put_bytes(struct cursor *c, const void *v, size_t n)
 static void put_strings(struct cursor *c, const char *const *v, uint32_t n)
 {
 	for (uint32_t i = 0; i < n && !c->bad; i++)
-		put_bytes(c, v[i], strlen(v[i]) + 1);
+		frame_put_bytes(c, v[i], strlen(v[i]) + 1);
 }
 
 static const uint8_t *frame_take(struct cursor *c, size_t n)
@@ -54,7 +54,7 @@ static void any_bytes(struct cursor *c, void *v, size_t n)
 	const uint8_t *p;
 
 	if (c->out)
-		put_bytes(c, v, n);
+		frame_put_bytes(c, v, n);
 	else if ((p = frame_take(c, n)))
 		memcpy(v, p, n);
 }
@@ -100,7 +100,7 @@ static void any_three(struct cursor *c, uint64_t v[3])
 static void any_rest(struct cursor *c, struct frame *f, size_t max)
 {
 	if (c->out) {
-		put_bytes(c, f->p, f->n);
+		frame_put_bytes(c, f->p, f->n);
 	} else {
 		f->n = c->left;
 		f->p = frame_take(c, c->left);
@@ -189,7 +189,7 @@ static void open_fields(struct cursor *c, struct frame_open *o)
 		open_strings_get(c, o);
 		return;
 	}
-	put_bytes(c, o->cwd, strlen(o->cwd) + 1);
+	frame_put_bytes(c, o->cwd, strlen(o->cwd) + 1);
 	put_strings(c, o->argv, o->argc);
 	put_strings(c, o->env, o->envc);
 	c->bad = c->bad || o->argc == 0;
@@ -417,7 +417,7 @@ void frame_transcript(const char who[8], const struct frame_hello *hub, const st
 	struct cursor c = {.out = out, .left = FRAME_TRANSCRIPT};
 	struct frame_hello of_hub = *hub, of_let = *let;
 
-	put_bytes(&c, who, 8);
+	frame_put_bytes(&c, who, 8);
 	hello_head(&c, &of_hub);
 	hello_head(&c, &of_let);
 }

@@ -322,7 +322,7 @@ static size_t drop_expired(struct grants *g, int64_t now_ns)
 	return dropped;
 }
 
-static int put_line(struct buf *b, json_t *o)
+static int grants_put_line(struct buf *b, json_t *o)
 {
 	int rc = o ? json_append(b, o) : ERR_NOMEM;
 
@@ -356,10 +356,10 @@ static int rewrite(struct grants *g, struct err *e)
 
 	buf_init(&b, LOG_MAX_BYTES);
 	for (size_t i = 0; i < g->n && rc == 0; i++) {
-		rc = put_line(&b, create_line(&g->list[i]));
+		rc = grants_put_line(&b, create_line(&g->list[i]));
 		if (rc == 0 && g->list[i].revoked)
-			rc = put_line(&b, revoke_line(&g->list[i].grant, GRANTS_ALONE, g->list[i].grant.not_before_ns,
-						      "compaction"));
+			rc = grants_put_line(&b, revoke_line(&g->list[i].grant, GRANTS_ALONE,
+							     g->list[i].grant.not_before_ns, "compaction"));
 	}
 	rc = rc ? err_set(e, rc, "%s could not be written anew", g->path)
 		: file_publish(g->path, buf_ptr(&b), buf_len(&b), 0600, FILE_OWNER_SELF, true, e);

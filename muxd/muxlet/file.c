@@ -31,7 +31,7 @@ static int complain(const char *what, const char *path, int err)
 
 /* ---- where it goes */
 
-static int split(const char *path, struct target *t)
+static int file_split(const char *path, struct target *t)
 {
 	const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
 	size_t n = (size_t)(base - path);
@@ -119,7 +119,7 @@ static int find_place(const struct file_put *p, struct target *t)
 	int err = locate(p->visit, p->path, path, sizeof(path), &t->root);
 
 	if (!err)
-		err = split(path, t);
+		err = file_split(path, t);
 	if (!err && p->parents)
 		err = make_parents(t->root, t->dir);
 	return err ? err : open_dir(t);

@@ -159,7 +159,7 @@ static bool begins(const struct tree_proc *p, const struct tree_proc *nursery)
 	return n > 0 && command_of(p->ppid, parent, sizeof(parent)) == n && memcmp(text, parent, (size_t)n) == 0;
 }
 
-static int remember(struct stopped *s, const struct tree_proc *p)
+static int freeze_remember(struct stopped *s, const struct tree_proc *p)
 {
 	for (size_t i = 0; i < s->n; i++)
 		if (s->v[i].pid == p->pid && s->v[i].started == p->started)
@@ -204,7 +204,7 @@ static int pass(struct stopped *s)
 		parent = bsearch(&(struct tree_proc){.pid = v[i].ppid}, v, n, sizeof(*v), by_pid);
 		if (parent && !stands_still(parent->pid))
 			continue; /* its parent first */
-		if (remember(s, &v[i]))
+		if (freeze_remember(s, &v[i]))
 			rc = -1;
 		else
 			tree_tell(&v[i], SIGSTOP);

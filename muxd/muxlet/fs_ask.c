@@ -1,4 +1,5 @@
 #include "muxd/muxlet/fs_ask.h"
+#include "base/hex.h"
 #include "base/utf8.h"
 
 #include "muxd/muxlet/fs_text.h"
@@ -104,7 +105,7 @@ static int take_hex(struct reader *r, unsigned *out)
 	if (r->end - r->p < 4)
 		return ask_fault(r, "an escape is cut short");
 	for (int i = 0; i < 4; i++) {
-		int v = fs_hex_value(*r->p++);
+		int v = hex_value(*r->p++);
 
 		if (v < 0)
 			return ask_fault(r, "an escape is not four hexadecimal digits");
@@ -150,7 +151,7 @@ static int take_escape(struct reader *r)
 	return 0;
 }
 
-static int take_text(struct reader *r, const char **out)
+static int ask_take_text(struct reader *r, const char **out)
 {
 	char *begin = r->store;
 
@@ -185,15 +186,15 @@ static int take_path(struct reader *r, const char **out)
 	int err;
 
 	if (next_sign(r) == '"')
-		return take_text(r, out);
+		return ask_take_text(r, out);
 	if (!take_sign(r, '{'))
 		return ask_fault(r, "a path was expected");
-	err = take_text(r, &key);
+	err = ask_take_text(r, &key);
 	if (err)
 		return err;
 	if (strcmp(key, "base64") != 0 || !take_sign(r, ':'))
 		return ask_fault(r, "a path is a text or {\"base64\": ...}");
-	err = take_text(r, &text);
+	err = ask_take_text(r, &text);
 	if (err)
 		return err;
 	if (!take_sign(r, '}'))
@@ -235,7 +236,7 @@ static int take_texts(struct reader *r, const char **out)
 	if (take_sign(r, ']'))
 		return 0;
 	do {
-		int err = n < FS_RULES_MAX ? take_text(r, &out[n++]) : ask_fault(r, "a list is too long");
+		int err = n < FS_RULES_MAX ? ask_take_text(r, &out[n++]) : ask_fault(r, "a list is too long");
 
 		if (err)
 			return err;
@@ -256,7 +257,7 @@ static int take_value(struct reader *r, const struct field *f, struct fs_ask *a)
 
 	switch (f->kind) {
 	case KIND_TEXT:
-		return take_text(r, to);
+		return ask_take_text(r, to);
 	case KIND_PATH:
 		return take_path(r, to);
 	case KIND_NUMBER:
@@ -272,7 +273,7 @@ static int take_value(struct reader *r, const struct field *f, struct fs_ask *a)
 static int take_field(struct reader *r, struct fs_ask *a, uint64_t *seen)
 {
 	const char *key;
-	int err = take_text(r, &key);
+	int err = ask_take_text(r, &key);
 
 	if (err)
 		return err;

@@ -73,7 +73,7 @@ static void add_quoted(struct fs_out *o, const char *p, size_t n)
 }
 
 /* A comma where there is something before it, and the key. */
-static void begin(struct fs_out *o, const char *key)
+static void fs_out_begin(struct fs_out *o, const char *key)
 {
 	if (o->n && !strchr("{[", o->p[o->n - 1]))
 		add_str(o, ",");
@@ -85,7 +85,7 @@ static void begin(struct fs_out *o, const char *key)
 
 void fs_out_open(struct fs_out *o, const char *key, char bracket)
 {
-	begin(o, key);
+	fs_out_begin(o, key);
 	add(o, &bracket, 1);
 }
 
@@ -96,13 +96,13 @@ void fs_out_close(struct fs_out *o, char bracket)
 
 void fs_out_text(struct fs_out *o, const char *key, const char *text)
 {
-	begin(o, key);
+	fs_out_begin(o, key);
 	add_quoted(o, text, strlen(text));
 }
 
 void fs_out_text_n(struct fs_out *o, const char *key, const char *text, size_t n)
 {
-	begin(o, key);
+	fs_out_begin(o, key);
 	add_quoted(o, text, n);
 }
 
@@ -123,7 +123,7 @@ void fs_out_path(struct fs_out *o, const char *key, const char *path)
 {
 	size_t n = strlen(path);
 
-	begin(o, key);
+	fs_out_begin(o, key);
 	if (utf8_valid((const uint8_t *)path, n)) {
 		add_quoted(o, path, n);
 		return;
@@ -137,20 +137,20 @@ void fs_out_number(struct fs_out *o, const char *key, long long v)
 {
 	char text[24];
 
-	begin(o, key);
+	fs_out_begin(o, key);
 	snprintf(text, sizeof(text), "%lld", v);
 	add_str(o, text);
 }
 
 void fs_out_flag(struct fs_out *o, const char *key, bool v)
 {
-	begin(o, key);
+	fs_out_begin(o, key);
 	add_str(o, v ? "true" : "false");
 }
 
 void fs_out_null(struct fs_out *o, const char *key)
 {
-	begin(o, key);
+	fs_out_begin(o, key);
 	add_str(o, "null");
 }
 
@@ -171,7 +171,7 @@ void fs_out_data(struct fs_out *o, const void *p, size_t n)
 {
 	bool text = is_text(p, n);
 
-	begin(o, "data");
+	fs_out_begin(o, "data");
 	if (text)
 		add_quoted(o, p, n);
 	else
@@ -181,7 +181,7 @@ void fs_out_data(struct fs_out *o, const void *p, size_t n)
 
 void fs_out_raw(struct fs_out *o, const char *key, const char *json, size_t n)
 {
-	begin(o, key);
+	fs_out_begin(o, key);
 	add(o, json, n);
 }
 

@@ -20,7 +20,7 @@ struct packing {
 
 static const uint8_t pack_zeros[2 * TAR_BLOCK];
 
-static int put_head(struct packing *k)
+static int pack_put_head(struct packing *k)
 {
 	static uint8_t head[TAR_HEAD_MAX];
 
@@ -55,7 +55,7 @@ static int pack_file(struct packing *k, int dir_fd, const char *base)
 	err = fstat(fd, &st) ? errno : S_ISREG(st.st_mode) ? 0 : ENODEV;
 	if (!err) {
 		k->entry.size = (uint64_t)st.st_size;
-		err = put_head(k);
+		err = pack_put_head(k);
 	}
 	if (!err)
 		err = put_content(k, fd);
@@ -86,7 +86,7 @@ static int pack_one(struct packing *k, int dir_fd, const char *base, const char 
 			return errno;
 		e->target[n] = '\0';
 	}
-	return put_head(k);
+	return pack_put_head(k);
 }
 
 static enum fs_walk_next pack_visit(void *arg, int dir_fd, const char *base, const char *path, const struct stat *st)

@@ -65,7 +65,7 @@ static void end_file(struct searching *s)
 	s->told = false;
 }
 
-static void put_line(struct searching *s, const struct grep_line *line)
+static void search_put_line(struct searching *s, const struct grep_line *line)
 {
 	struct fs_out *o = &s->w->out;
 	size_t n = content_cut(line->p, line->n, LINE_MAX_);
@@ -98,7 +98,7 @@ static bool search_told(void *arg, const struct grep_line *line)
 		s->left--;
 		s->found++;
 	}
-	put_line(s, line);
+	search_put_line(s, line);
 	return true;
 }
 

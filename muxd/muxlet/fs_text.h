@@ -8,7 +8,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-int fs_hex_value(char c);                           /* -1: it is no digit */
 void fs_hex(const uint8_t *p, size_t n, char *out); /* 2n digits, lower case, and a NUL */
 
 /* Bytes to out, which may be the text itself; SIZE_MAX: it is no base64, with its padding. */

@@ -88,7 +88,7 @@ struct guarded {
 	pid_t self, first, last, group;
 };
 
-static uint32_t value_of(const struct condition *c, const struct guarded *who)
+static uint32_t guard_value_of(const struct condition *c, const struct guarded *who)
 {
 	switch (c->is) {
 	case SELF:
@@ -122,7 +122,7 @@ static void add_condition(struct guard *g, const struct condition *c, const stru
 		guard_add(g, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, (uint32_t)who->first, 0, 1));
 		guard_add(g, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGT | BPF_K, (uint32_t)who->last, 0, 1));
 	}
-	guard_add(g, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value_of(c, who), yes, no));
+	guard_add(g, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, guard_value_of(c, who), yes, no));
 }
 
 static void add_rule(struct guard *g, const struct rule *r, const struct guarded *who)

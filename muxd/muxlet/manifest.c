@@ -113,7 +113,7 @@ int manifest_open(int fd, uint64_t have, struct manifest *out_old, bool *out_fou
 }
 
 /* n bytes of it to p. */
-static int take(struct manifest *m, void *p, size_t n)
+static int manifest_take(struct manifest *m, void *p, size_t n)
 {
 	while (n) {
 		size_t here = m->filled - m->taken < n ? m->filled - m->taken : n;
@@ -143,8 +143,8 @@ int manifest_next(struct manifest *m)
 
 	if (m->at == m->end && m->taken == m->filled)
 		return 0;
-	if (take(m, &r, sizeof(r)) || !r.rest || r.shared > strlen(m->path) || r.shared + r.rest >= PATH_MAX ||
-	    take(m, m->path + r.shared, r.rest))
+	if (manifest_take(m, &r, sizeof(r)) || !r.rest || r.shared > strlen(m->path) || r.shared + r.rest >= PATH_MAX ||
+	    manifest_take(m, m->path + r.shared, r.rest))
 		return -1;
 	m->path[r.shared + r.rest] = '\0';
 	if (strlen(m->path) != (size_t)r.shared + r.rest) /* no name has a NUL in it */

@@ -141,7 +141,7 @@ struct receiving {
 };
 
 /* Everything but the last 40 bytes, which are known to be the last when the end has come. */
-static int receive(struct receiving *r, uint8_t own[SHA256_LEN])
+static int receive_to_end(struct receiving *r, uint8_t own[SHA256_LEN])
 {
 	static uint8_t buf[CHUNK + TRAILER];
 	size_t held = 0;
@@ -174,7 +174,7 @@ int newfile_receive(int fd, uint8_t out_sum[SHA256_LEN], uint64_t *out_size)
 {
 	struct receiving r = {.take = take_to_file, .arg = &fd, .read = newfile_read};
 	uint8_t own[SHA256_LEN];
-	int err = receive(&r, own);
+	int err = receive_to_end(&r, own);
 
 	if (!err && out_sum)
 		memcpy(out_sum, own, sizeof(own));
@@ -224,7 +224,7 @@ int newfile_receive_each(int (*take)(void *arg, const uint8_t *p, size_t n), voi
 	uint8_t own[SHA256_LEN];
 	int err = newfile_hold_term();
 
-	return err ? err : receive(&r, own);
+	return err ? err : receive_to_end(&r, own);
 }
 
 /* ---- its name */

@@ -47,7 +47,7 @@ static bool has_place(const struct plain_peer *p, bool staff)
 	return p->running < p->stands - (staff ? 0 : RESERVE(p->stands));
 }
 
-static struct plain_channel *first(const struct plain_peer *p, bool staff)
+static struct plain_channel *queue_first(const struct plain_peer *p, bool staff)
 {
 	struct plain_channel *c;
 
@@ -65,9 +65,9 @@ struct plain_channel *queue_next(struct plain_peer *p)
 	if (!is_looked_at(p) || !p->waiting || p->starting >= STARTING || clock_boot_ns() < p->pause_ns)
 		return NULL;
 	if (has_place(p, true))
-		c = first(p, true);
+		c = queue_first(p, true);
 	if (!c && has_place(p, false))
-		c = first(p, false);
+		c = queue_first(p, false);
 	return c;
 }
 

@@ -1,18 +1,11 @@
 #include "muxd/screen/marks.h"
+#include "base/hex.h"
 
 #include <string.h>
 
-static int hex_digit(uint8_t c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	c |= 0x20;
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 static int hex_byte(const uint8_t *p, size_t n)
 {
-	int high = n >= 2 ? hex_digit(p[0]) : -1, low = n >= 2 ? hex_digit(p[1]) : -1;
+	int high = n >= 2 ? hex_value(p[0]) : -1, low = n >= 2 ? hex_value(p[1]) : -1;
 
 	return high < 0 || low < 0 ? -1 : high * 16 + low;
 }
@@ -33,7 +26,7 @@ static size_t decode(const uint8_t *p, size_t n, const char *lead, char *out)
 	return len;
 }
 
-static bool begins(const struct marks *m, const char *with, size_t *out_at)
+static bool marks_begins(const struct marks *m, const char *with, size_t *out_at)
 {
 	*out_at = strlen(with);
 	return m->n >= *out_at && memcmp(m->text, with, *out_at) == 0;
@@ -47,11 +40,11 @@ static bool marks_parse(const struct marks *m, struct mark *out)
 	out->ncommand = out->nnonce = 0;
 	if (m->over)
 		return false;
-	if (begins(m, "133;C;cmdline_url=", &at)) {
+	if (marks_begins(m, "133;C;cmdline_url=", &at)) {
 		out->ncommand = decode(m->text + at, m->n - at, "%", out->command);
 		return out->ncommand > 0;
 	}
-	if (!begins(m, "633;E;", &at))
+	if (!marks_begins(m, "633;E;", &at))
 		return false;
 	const uint8_t *p = m->text + at, *end = memchr(p, ';', m->n - at);
 

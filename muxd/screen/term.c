@@ -486,14 +486,14 @@ static void set_mode(struct term *t, int number, bool dec, bool on)
 
 /* ---- control sequences */
 
-static int first(const struct filter_csi *c, int missing)
+static int term_first(const struct filter_csi *c, int missing)
 {
 	return c->args[0] > 0 ? c->args[0] : missing;
 }
 
 static void set_region(struct term *t, const struct filter_csi *c)
 {
-	int rows = term_shown(t)->rows, top = first(c, 1), bottom = c->n > 1 && c->args[1] > 0 ? c->args[1] : rows;
+	int rows = term_shown(t)->rows, top = term_first(c, 1), bottom = c->n > 1 && c->args[1] > 0 ? c->args[1] : rows;
 
 	if (bottom > rows)
 		bottom = rows;
@@ -546,7 +546,7 @@ static void csi_plain(struct term *t, const struct filter_csi *c)
 		sgr_apply(&t->cursor.pen, c);
 		return;
 	case 'b':
-		repeat(t, first(c, 1));
+		repeat(t, term_first(c, 1));
 		return;
 	case 'g':
 		clear_tabs(t, a < 0 ? 0 : a);

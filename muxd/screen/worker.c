@@ -212,7 +212,7 @@ static int handle(struct worker *w, const struct screen_frame *f)
 }
 
 /* 1: more may come. */
-static int receive(struct worker *w)
+static int worker_receive(struct worker *w)
 {
 	size_t room = buf_room(&w->in) < READ_STEP ? buf_room(&w->in) : READ_STEP;
 	uint8_t *to;
@@ -250,7 +250,7 @@ int worker_run(int fd)
 	buf_init(&w.in, SCREEN_HEADER + SCREEN_FRAME_MAX);
 	buf_init(&w.out, SCREEN_HEADER + SCREEN_FRAME_MAX);
 	buf_init(&w.drawn, SCREEN_SHOT_MAX);
-	while ((rc = receive(&w)) == 1)
+	while ((rc = worker_receive(&w)) == 1)
 		if ((rc = consume(&w)) != 0)
 			break;
 	commands_destroy(w.commands);

@@ -370,7 +370,7 @@ static int take_secrets(struct carrier *c, int fd, struct err *e)
 	return rc;
 }
 
-static int receive(struct carrier *c, struct err *e)
+static int carrier_receive(struct carrier *c, struct err *e)
 {
 	enum { CONF, RECORDER, SECRETS, COUNT };
 	int fds[SOCK_FDS_MAX], rc;
@@ -415,7 +415,7 @@ static int carrier_confine(struct err *e)
 static int carrier_start(struct carrier *c, struct err *e)
 {
 	json_t *ready;
-	int rc = receive(c, e);
+	int rc = carrier_receive(c, e);
 
 	if (rc == 0)
 		rc = log_setup("witness", c->conf->log_level,

@@ -62,7 +62,7 @@ static int tls_wait_for(struct tls *t, short events, struct err *e)
 
 /* ---- the connection */
 
-static int split(struct tls *t, struct err *e)
+static int tls_split(struct tls *t, struct err *e)
 {
 	const char *a = t->call->address, *colon = strrchr(a, ':');
 	bool bracket = a[0] == '[';
@@ -260,7 +260,7 @@ static int tls_end(struct tls *t, bool *out_notified, struct err *e)
 int tls_deliver(const struct tls_call *c, const void *p, size_t n, bool *out_notified, struct err *e)
 {
 	struct tls t = {.call = c, .deadline_ns = clock_boot_ns() + c->timeout_ns, .fd = -1};
-	int rc = split(&t, e);
+	int rc = tls_split(&t, e);
 
 	ERR_clear_error();
 	if (rc == 0)

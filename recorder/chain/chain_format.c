@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/crc.h"
 #include "base/err.h"
+#include "base/hex.h"
 #include "base/json.h"
 #include "base/list.h"
 #include "recorder/chain/chain_text.h"
@@ -209,19 +210,12 @@ void chain_hex(const uint8_t *p, size_t n, char *out)
 		snprintf(out + 2 * i, 3, "%02x", p[i]);
 }
 
-static int hex_digit(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 int chain_unhex(const char *s, uint8_t *out, size_t n)
 {
 	if (strlen(s) != 2 * n)
 		return ERR_INVAL;
 	for (size_t i = 0; i < n; i++) {
-		int high = hex_digit(s[2 * i]), low = hex_digit(s[2 * i + 1]);
+		int high = hex_value_small(s[2 * i]), low = hex_value_small(s[2 * i + 1]);
 		if (high < 0 || low < 0)
 			return ERR_INVAL;
 		out[i] = (uint8_t)(high << 4 | low);

@@ -114,7 +114,7 @@ static int put_front(struct export *x, uint64_t boot_ns, char code)
 	return buf_printf(&x->out, "[%" PRIu64 ".%06" PRIu64 ", \"%c\", \"", shown / 1000000, shown % 1000000, code);
 }
 
-static int put_char(void *arg, uint32_t cp, const uint8_t *p, size_t n)
+static int cast_put_char(void *arg, uint32_t cp, const uint8_t *p, size_t n)
 {
 	struct buf *b = arg;
 
@@ -188,14 +188,14 @@ static int put_string(struct export *x, struct export_utf8 *u, const uint8_t *p,
 		} else { /* up to the next ASCII, which ends whatever began before it */
 			for (used = 0; at + used < n && p[at + used] >= 0x80; used++)
 				;
-			rc = export_utf8_feed(u, p + at, used, last || at + used < n, put_char, &x->out, invalid);
+			rc = export_utf8_feed(u, p + at, used, last || at + used < n, cast_put_char, &x->out, invalid);
 		}
 		at += used;
 	}
 	return rc;
 }
 
-static int put_bytes(struct export *x, uint64_t boot_ns, unsigned stream, const uint8_t *p, size_t n, bool last)
+static int cast_put_bytes(struct export *x, uint64_t boot_ns, unsigned stream, const uint8_t *p, size_t n, bool last)
 {
 	size_t before, start = buf_len(&x->out);
 	uint64_t last_us = x->last_us;
@@ -227,7 +227,7 @@ static int put_gap(struct export *x, const struct ring_record *rec)
 {
 	char text[160];
 	struct event_gap g;
-	int rc = x->utf8[rec->stream].n ? put_bytes(x, rec->boot_ns, rec->stream, NULL, 0, true) : 0;
+	int rc = x->utf8[rec->stream].n ? cast_put_bytes(x, rec->boot_ns, rec->stream, NULL, 0, true) : 0;
 
 	if (rc)
 		return rc;
@@ -344,7 +344,7 @@ int export_cast_event(struct export *x, const struct ring_record *rec, struct er
 		rc = x->result.events == 1 ? put_header(x) : 0;
 		break;
 	case RING_DATA:
-		rc = rec->len ? put_bytes(x, rec->boot_ns, rec->stream, rec->payload, rec->len, false) : 0;
+		rc = rec->len ? cast_put_bytes(x, rec->boot_ns, rec->stream, rec->payload, rec->len, false) : 0;
 		break;
 	case EVENT_GAP:
 	case EVENT_MISSING:
@@ -376,7 +376,7 @@ int export_cast_end(struct export *x, struct err *e)
 
 	for (unsigned i = 0; !rc && i < STREAM_COUNT; i++)
 		if (x->utf8[i].n)
-			rc = put_bytes(x, now, i, NULL, 0, true);
+			rc = cast_put_bytes(x, now, i, NULL, 0, true);
 	if (!rc && x->result.invalid_bytes) {
 		snprintf(text, sizeof text, "%" PRIu64 " bytes were not UTF-8 and are shown as U+FFFD",
 			 x->result.invalid_bytes);

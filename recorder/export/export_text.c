@@ -81,7 +81,7 @@ static int leave_line(struct export_text *t)
 	return t->len ? end_line(t) : 0;
 }
 
-static int put_char(struct export_text *t, uint32_t cp)
+static int text_put_char(struct export_text *t, uint32_t cp)
 {
 	if (t->at >= CELLS_MAX) {
 		int rc = put_cells(t);
@@ -181,7 +181,7 @@ static int export_text_control(struct export_text *t, uint32_t cp)
 		t->at -= t->at > 0;
 		return 0;
 	case '\t':
-		return put_char(t, cp);
+		return text_put_char(t, cp);
 	case 0x18:
 	case 0x1a:
 		t->state = TEXT_GROUND;
@@ -234,7 +234,7 @@ static int in_csi(struct export_text *t, uint32_t cp)
 		return end_csi(t, cp);
 	} else if (cp > 0x7e) { /* no sequence holds this: it was none */
 		t->state = TEXT_GROUND;
-		return put_char(t, cp);
+		return text_put_char(t, cp);
 	}
 	return 0;
 }
@@ -277,7 +277,7 @@ static int one_char(void *arg, uint32_t cp, const uint8_t *p, size_t n)
 	case TEXT_CSI:
 		return in_csi(t, cp);
 	default:
-		return put_char(t, cp);
+		return text_put_char(t, cp);
 	}
 }
 
@@ -297,7 +297,7 @@ static int typed_char(void *arg, uint32_t cp, const uint8_t *p, size_t n)
 	(void)visible_step(&t->seen, p, n, VISIBLE_LINES, shown, &len);
 	for (size_t i = 0, used; !rc && i < len; i += used) {
 		used = utf8_step((const uint8_t *)shown + i, len - i, &cp);
-		rc = used ? put_char(t, cp) : ERR_INTERNAL;
+		rc = used ? text_put_char(t, cp) : ERR_INTERNAL;
 	}
 	return rc;
 }

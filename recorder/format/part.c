@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void take_text(const json_t *o, const char *key, char *out, size_t size)
+static void part_take_text(const json_t *o, const char *key, char *out, size_t size)
 {
 	const char *s = json_string_value(json_object_get(o, key));
 
@@ -17,11 +17,11 @@ static void take_text(const json_t *o, const char *key, char *out, size_t size)
 
 static void take_texts(struct part *p, const json_t *o)
 {
-	take_text(o, "kind", p->kind, sizeof(p->kind));
-	take_text(o, "agent", p->agent, sizeof(p->agent));
-	take_text(o, "principal", p->principal, sizeof(p->principal));
-	take_text(o, "principal_kind", p->principal_kind, sizeof(p->principal_kind));
-	take_text(o, "boot_id", p->boot_id, sizeof(p->boot_id));
+	part_take_text(o, "kind", p->kind, sizeof(p->kind));
+	part_take_text(o, "agent", p->agent, sizeof(p->agent));
+	part_take_text(o, "principal", p->principal, sizeof(p->principal));
+	part_take_text(o, "principal_kind", p->principal_kind, sizeof(p->principal_kind));
+	part_take_text(o, "boot_id", p->boot_id, sizeof(p->boot_id));
 }
 
 void part_describe(struct part *p, const json_t *open)

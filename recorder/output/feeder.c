@@ -150,7 +150,7 @@ static bool round_of(const json_t *open, const struct id *session, int64_t wall_
 	return true;
 }
 
-static int begin(struct feeder *f, const json_t *open, const struct id *session, int64_t wall_ns, struct err *e)
+static int feeder_begin(struct feeder *f, const json_t *open, const struct id *session, int64_t wall_ns, struct err *e)
 {
 	struct chunk_of of;
 
@@ -169,7 +169,7 @@ static int begin_text(struct feeder *f, const char *text, size_t n, const struct
 
 	if (json_parse(text, n, RING_RECORD_MAX, &open, NULL))
 		open = json_object();
-	rc = begin(f, open, session, wall_ns, e);
+	rc = feeder_begin(f, open, session, wall_ns, e);
 	json_decref(open);
 	return rc;
 }
@@ -185,7 +185,7 @@ static int feeder_on_row(void *arg, json_t *o)
 {
 	struct lookup *l = arg;
 
-	return begin(l->f, json_object_get(o, "open"), l->session, l->wall_ns, l->e);
+	return feeder_begin(l->f, json_object_get(o, "open"), l->session, l->wall_ns, l->e);
 }
 
 static int feeder_index(struct feeder *f, struct err *e)

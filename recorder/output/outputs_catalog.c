@@ -172,13 +172,13 @@ static bool disk_is_low(const struct outputs *o, const struct outputs_limits *l)
 	return l->free_least && fstatvfs(o->dir_fd, &st) == 0 && (uint64_t)st.f_bavail * st.f_frsize < l->free_least;
 }
 
-static bool may_go(struct outputs *o, const struct output *u)
+static bool catalog_may_go(struct outputs *o, const struct output *u)
 {
 	return u->state == OUTPUT_ENDED && !(o->held && o->held(o->held_arg, &u->of, u->touched_ns));
 }
 
-static bool over(const struct outputs *o, const struct outputs_limits *l, const struct output *u, int64_t wall_ns,
-		 bool low)
+static bool catalog_over(const struct outputs *o, const struct outputs_limits *l, const struct output *u,
+			 int64_t wall_ns, bool low)
 {
 	return low || u->touched_ns + (int64_t)l->age_ns < wall_ns || u->agent->rounds > l->count ||
 	       u->agent->bytes > l->agent || o->seen.bytes > l->total;
@@ -197,7 +197,7 @@ void outputs_sweep(struct outputs *o, int64_t wall_ns)
 	low = disk_is_low(o, &l);
 	for (u = TAILQ_FIRST(&o->list); u; u = next) {
 		next = TAILQ_NEXT(u, entry);
-		if (!over(o, &l, u, wall_ns, low) || !may_go(o, u))
+		if (!catalog_over(o, &l, u, wall_ns, low) || !catalog_may_go(o, u))
 			continue;
 		pthread_mutex_lock(&o->lock);
 		output_remove(o, u);

@@ -250,7 +250,7 @@ static void check_header(struct verify_check *c)
 	c->pos = n;
 }
 
-static void check_name(struct verify_check *c)
+static void recording_check_name(struct verify_check *c)
 {
 	const char *slash = strrchr(c->path, '/'), *name = slash ? slash + 1 : c->path;
 	char want[ID_STR_LEN];
@@ -600,7 +600,7 @@ static int check_frame(struct verify_check *c, bool expect_sealed, struct err *e
 	int rc;
 
 	check_header(c);
-	check_name(c);
+	recording_check_name(c);
 	verify_content_begin(c);
 	rc = recording_file_index(&c->file, e);
 	if (rc == ERR_CORRUPT || rc == ERR_EOF || rc == ERR_VERSION)

@@ -25,7 +25,7 @@ struct stamps {
 	size_t at;
 };
 
-static void remember(struct stamps *s, const struct chain_entry *en)
+static void timestamps_remember(struct stamps *s, const struct chain_entry *en)
 {
 	struct covered *c = &s->heads[s->at++ % HEADS];
 
@@ -33,7 +33,7 @@ static void remember(struct stamps *s, const struct chain_entry *en)
 	memcpy(c->hash, en->prev, CHAIN_HASH);
 }
 
-static bool has(const struct stamps *s, const struct chain_head *h)
+static bool timestamps_have(const struct stamps *s, const struct chain_head *h)
 {
 	for (size_t i = 0; i < HEADS && i < s->at; i++) {
 		const struct covered *c = &s->heads[(s->at - 1 - i) % HEADS];
@@ -55,7 +55,7 @@ static int verify_timestamps_judge(const struct stamps *s, const json_t *o, stru
 	if (rc == 0 && chain_unhex(hash, h->hash, CHAIN_HASH))
 		rc = err_set(e, ERR_INVAL, "its hash is malformed");
 	h->seq = (uint64_t)seq;
-	if (rc == 0 && !has(s, h))
+	if (rc == 0 && !timestamps_have(s, h))
 		rc = err_set(e, ERR_CONFLICT, "it is of an entry %" PRIu64 " that the log does not have so", h->seq);
 	return rc ? rc : receipt_stamp(json_object_get(o, "receipt"), h, s->w->ask->tsa_ca, 0, out, e);
 }
@@ -96,7 +96,7 @@ static int take_entry(void *arg, const struct chain_entry *en, struct err *e)
 
 	(void)e;
 	if (en->type == CHAIN_HEAD && en->seq)
-		remember(s, en);
+		timestamps_remember(s, en);
 	else if (en->type == CHAIN_ANCHOR)
 		verify_timestamps_take(s, en);
 	return 0;

@@ -146,7 +146,7 @@ static int bury(const struct retention_job *job, const struct leaving *l, struct
 }
 
 /* 1: it stays for now. */
-static int may_go(const struct retention_job *job, const struct leaving *l)
+static int retention_may_go(const struct retention_job *job, const struct leaving *l)
 {
 	char text[ID_STR_LEN];
 
@@ -177,7 +177,7 @@ static int retire(const struct retention_job *job, const struct id *id, bool *ou
 		rc = retention_keep(job->index, id, "cannot be read", &why, e);
 		goto out;
 	}
-	if (rc == 0 && may_go(job, &l)) {
+	if (rc == 0 && retention_may_go(job, &l)) {
 		*out_gone = false;
 		goto out;
 	}

@@ -235,7 +235,7 @@ static bool plugin_needed(const struct kube_creds *c)
 	return c->expires_wall_ns != 0 && c->expires_wall_ns - EXPIRY_MARGIN_NS <= clock_wall_ns();
 }
 
-static void take_text(struct kube_bytes *b, char **text)
+static void creds_take_text(struct kube_bytes *b, char **text)
 {
 	kube_bytes_finish(b);
 	if (*text) {
@@ -257,9 +257,9 @@ static void kube_creds_on_plugin(void *arg, int rc, const struct err *e, struct 
 		kube_creds_fail(c, rc, e);
 		return;
 	}
-	take_text(&m.token, &a->token);
-	take_text(&m.cert, &a->cert);
-	take_text(&m.key, &a->key);
+	creds_take_text(&m.token, &a->token);
+	creds_take_text(&m.cert, &a->cert);
+	creds_take_text(&m.key, &a->key);
 	c->expires_wall_ns = a->expires_wall_ns;
 	c->plugin_ns = clock_boot_ns();
 	use(c, &m);

@@ -19,7 +19,7 @@ static int part(CURLU *u, CURLUPart which, unsigned flags, char **out)
 	return rc == CURLUE_OUT_OF_MEMORY ? ERR_NOMEM : ERR_NOT_FOUND;
 }
 
-static bool has(CURLU *u, CURLUPart which)
+static bool url_has(CURLU *u, CURLUPart which)
 {
 	char *s = NULL;
 	bool yes = part(u, which, 0, &s) == 0 && *s;
@@ -82,7 +82,7 @@ static int url_take(CURLU *u, const char *schemes, struct kube_url *out, struct 
 		rc = err_set(e, ERR_INVAL, "it does not begin with one of %s, then ://", schemes);
 	else if (part(u, CURLUPART_HOST, 0, &host) < 0 || !*host)
 		rc = err_set(e, ERR_INVAL, "it names no host");
-	else if (has(u, CURLUPART_QUERY) || has(u, CURLUPART_FRAGMENT))
+	else if (url_has(u, CURLUPART_QUERY) || url_has(u, CURLUPART_FRAGMENT))
 		rc = err_set(e, ERR_INVAL, "a query or a fragment has no place in it");
 	else if (part(u, CURLUPART_PATH, 0, &path) < 0)
 		rc = err_set(e, ERR_INVAL, "its path cannot be read");
@@ -90,7 +90,7 @@ static int url_take(CURLU *u, const char *schemes, struct kube_url *out, struct 
 		goto out;
 	strcpy(out->scheme, scheme);
 	out->port = port_of(u, scheme);
-	out->credentials = has(u, CURLUPART_USER) || has(u, CURLUPART_PASSWORD);
+	out->credentials = url_has(u, CURLUPART_USER) || url_has(u, CURLUPART_PASSWORD);
 	out->host = bare_host(host);
 	out->path = bare_path(path);
 	if (!out->host || !out->path) {

@@ -1,6 +1,7 @@
 #include "control/kube/exec/rc_answer.h"
 
 #include "base/err.h"
+#include "base/hex.h"
 #include "base/wsframe.h"
 
 #include <string.h>
@@ -8,7 +9,7 @@
 
 #define STATUS_LINE_MIN 12 /* "HTTP/1.1 403" */
 
-static int status_of(const uint8_t *p, size_t n)
+static int rc_status_of(const uint8_t *p, size_t n)
 {
 	int status = 0;
 
@@ -59,14 +60,6 @@ static bool rc_answer_number(const uint8_t *p, size_t n, size_t *out)
 	return true;
 }
 
-static int hex(uint8_t c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	c |= 0x20;
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 /* One chunk's size line at p: its length in *out_line, the size in *out_size. 0 when it is not whole. */
 static int chunk_line(const uint8_t *p, size_t n, size_t *out_line, size_t *out_size)
 {
@@ -75,8 +68,8 @@ static int chunk_line(const uint8_t *p, size_t n, size_t *out_line, size_t *out_
 
 	if (!nl)
 		return n > 64 ? ERR_PROTOCOL : 0;
-	for (; i < 8 && hex(p[i]) >= 0; i++)
-		size = size << 4 | (size_t)hex(p[i]);
+	for (; i < 8 && hex_value(p[i]) >= 0; i++)
+		size = size << 4 | (size_t)hex_value(p[i]);
 	if (i == 0 || (p[i] != '\r' && p[i] != ';' && p[i] != ' '))
 		return ERR_PROTOCOL;
 	*out_line = (size_t)(nl - p) + 1;
@@ -158,7 +151,7 @@ int rc_answer_parse(uint8_t *p, size_t n, bool eof, bool connect, struct rc_answ
 {
 	const uint8_t *end = n ? memmem(p, n, "\r\n\r\n", 4) : NULL;
 	bool all = eof || n >= RC_ANSWER_MAX, no_body;
-	struct rc_answer r = {.status = status_of(p, n)};
+	struct rc_answer r = {.status = rc_status_of(p, n)};
 	int rc = 1;
 
 	if (r.status < 0)

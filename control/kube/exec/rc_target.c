@@ -10,7 +10,7 @@
 #define NAME_MAX_LEN 253 /* RFC 1123 subdomain */
 
 /* A name of Kubernetes may not leave its place in the path. The server checks the rest. */
-static int check_name(const char *what, const char *s, struct err *e)
+static int rc_check_name(const char *what, const char *s, struct err *e)
 {
 	size_t n = s ? strlen(s) : 0;
 
@@ -23,12 +23,12 @@ static int check_name(const char *what, const char *s, struct err *e)
 
 static int rc_target_check(const struct rc_params *p, struct err *e)
 {
-	int rc = check_name("namespace", p->ns, e);
+	int rc = rc_check_name("namespace", p->ns, e);
 
 	if (rc == 0)
-		rc = check_name("pod", p->pod, e);
+		rc = rc_check_name("pod", p->pod, e);
 	if (rc == 0 && p->container)
-		rc = check_name("container", p->container, e);
+		rc = rc_check_name("container", p->container, e);
 	if (rc)
 		return rc;
 	if (!p->argv || !p->argv[0])

@@ -629,7 +629,7 @@ static void fail_tls(struct rc_ws *w)
 	rc_ws_fail(w, ERR_K8S_TLS, rc_tls_words(w->tls, words, sizeof(words)));
 }
 
-static void over(struct rc_ws *w)
+static void rc_ws_over(struct rc_ws *w)
 {
 	w->end.how = w->peer_closed ? RC_WS_END_CLOSED : RC_WS_END_LOST;
 	if (!w->peer_closed && !w->end.err.code)
@@ -883,7 +883,7 @@ static void rc_ws_step(struct rc_ws *w, int events)
 	w->busy++;
 	step_state(w, events);
 	if (w->ops && w->state == RC_WS_OPEN && w->ended)
-		over(w);
+		rc_ws_over(w);
 	else if (w->ops && w->state == RC_WS_OPEN)
 		rc_ws_write_messages(w);
 	w->busy--;

@@ -81,7 +81,7 @@ static int find_container(const json_t *pod, const char *name, struct pod_view *
 	return 0;
 }
 
-static const json_t *status_of(const json_t *pod, const char *container)
+static const json_t *pod_status_of(const json_t *pod, const char *container)
 {
 	static const char *const lists[] = {"containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"};
 	const json_t *found = NULL;
@@ -195,7 +195,7 @@ static bool restarts(const json_t *pod, const json_t *terminated)
 
 static void find_state(const json_t *pod, struct pod_view *v)
 {
-	const json_t *status = json_object_get(pod, "status"), *mine = status_of(pod, v->container);
+	const json_t *status = json_object_get(pod, "status"), *mine = pod_status_of(pod, v->container);
 	const json_t *ended = in(mine, "state", "terminated");
 	const char *phase = json_get_text(status, "phase");
 
@@ -284,7 +284,7 @@ int pod_view(const json_t *pod, const char *container, struct pod_view *out, str
 	return 0;
 }
 
-static bool is_of(const json_t *pod, const char *role, const char *agent)
+static bool pod_is_of(const json_t *pod, const char *role, const char *agent)
 {
 	return strcmp(json_get_text(in(pod, "metadata", "labels"), KUBE_LABEL_ROLE), role) == 0 &&
 	       strcmp(json_get_text(in(pod, "metadata", "annotations"), KUBE_ANNOTATION_AGENT), agent) == 0;
@@ -310,12 +310,12 @@ bool pod_has_role(const json_t *pod)
 
 bool pod_is_sandbox_of(const json_t *pod, const char *agent)
 {
-	return is_of(pod, KUBE_ROLE_SANDBOX, agent);
+	return pod_is_of(pod, KUBE_ROLE_SANDBOX, agent);
 }
 
 bool pod_is_binder_of(const json_t *pod, const char *agent)
 {
-	return is_of(pod, KUBE_ROLE_BINDER, agent);
+	return pod_is_of(pod, KUBE_ROLE_BINDER, agent);
 }
 
 void pod_incarnation(const struct pod_view *v, struct id *out)

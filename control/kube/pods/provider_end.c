@@ -12,7 +12,7 @@
 #include <string.h>
 
 /* The answer, and nobody is told of it as of an end by itself. */
-static void ended(struct kjob *j)
+static void pod_ended(struct kjob *j)
 {
 	struct kname *n = kname_find(j->kp, j->name);
 	struct sandbox_info info = {.state = SANDBOX_ABSENT, .backend = SANDBOX_LINK};
@@ -32,7 +32,7 @@ static void provider_end_on_volumes_gone(struct kjob *j, int rc, const struct er
 	if (rc)
 		kjob_answer(j, rc, e, NULL, -1);
 	else
-		ended(j);
+		pod_ended(j);
 }
 
 static void wipe_volumes(struct kjob *j)
@@ -56,7 +56,7 @@ static void pod_is_gone(struct kjob *j)
 	if (j->op == SANDBOX_WIPE && kp_pooled(j->kp) && j->nclaims)
 		claims_tidy(j, NULL, wipe_volumes);
 	else if (j->op == SANDBOX_DESTROY || j->kp->p.spec.workspace != WORKSPACE_CLAIM)
-		ended(j);
+		pod_ended(j);
 	else
 		claims_get(j, claims_listed);
 }

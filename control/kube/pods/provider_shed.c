@@ -25,7 +25,7 @@ static void provider_shed_again(struct kjob *j, void (*tick)(struct kjob *j))
 	kjob_poll(j, tick, &j->shed.poll_ms, POLL_LAST_MS);
 }
 
-static void over(struct kjob *j, int rc, const struct err *e)
+static void shed_over(struct kjob *j, int rc, const struct err *e)
 {
 	j->tick = NULL;
 	j->shed.next(j, rc, e);
@@ -43,7 +43,7 @@ static void kept(struct kjob *j, const char *why, const char *words)
 		backing_where(&j->shed.seen, where, sizeof(where));
 	err_set(&e, ERR_DATA_KEPT, "%s %.80s stays with %s %.80s: %s%s%s%s", backing_kind(o->type), name,
 		backing_owner_kind(o->type), o->name, why, where, *words ? ": " : "", words);
-	over(j, e.code, &e);
+	shed_over(j, e.code, &e);
 }
 
 static void not_allowed(struct kjob *j, const char *verb, const struct err *e)
@@ -64,7 +64,7 @@ static void foreign(struct kjob *j)
 
 	if (!j->shed.owner.backing[0]) {
 		j->shed.seen.name[0] = '\0';
-		over(j, 0, NULL);
+		shed_over(j, 0, NULL);
 		return;
 	}
 	text_format(why, sizeof(why), "it belongs to %.63s/%.80s (uid %.40s) and is left alone",
@@ -81,18 +81,18 @@ static void provider_shed_on_taken(struct kjob *j, int rc, const struct err *e, 
 		provider_shed_again(j,
 				    provider_shed_look); /* it changed meanwhile, or may have: what it is now decides */
 	} else if (rc == ERR_NOT_FOUND) {
-		over(j, 0, NULL);
+		shed_over(j, 0, NULL);
 	} else if (rc == ERR_K8S_FORBIDDEN) {
 		not_allowed(j, "patch", e);
 	} else if (rc == ERR_K8S_CONFLICT || rc == ERR_K8S_INVALID) {
 		kept(j, "its policy cannot be changed", e->message);
 	} else if (rc) {
-		over(j, rc, e);
+		shed_over(j, rc, e);
 	} else {
 		log_info(&(struct log_ids){.agent = j->name}, "%s %s goes with %s %s: it would have stayed",
 			 backing_kind(j->shed.seen.type), j->shed.seen.name, backing_owner_kind(j->shed.seen.type),
 			 j->shed.owner.name);
-		over(j, 0, NULL);
+		shed_over(j, 0, NULL);
 	}
 }
 
@@ -104,7 +104,7 @@ static void take_it(struct kjob *j)
 	int rc = kjob_call(j, &c, provider_shed_on_taken, &e);
 
 	if (rc)
-		over(j, rc, &e);
+		shed_over(j, rc, &e);
 }
 
 static void provider_shed_on_look(struct kjob *j, int rc, const struct err *e, const struct kube_reply *reply)
@@ -114,17 +114,17 @@ static void provider_shed_on_look(struct kjob *j, int rc, const struct err *e, c
 	if (!rc && (rc = backing_view(j->shed.owner.type, reply->body, &j->shed.seen, &here)))
 		e = &here;
 	if (rc == ERR_NOT_FOUND || (rc == ERR_K8S_FORBIDDEN && !j->shed.owner.backing[0]))
-		over(j, 0, NULL); /* there is none, or its owner says of none */
+		shed_over(j, 0, NULL); /* there is none, or its owner says of none */
 	else if (rc == ERR_K8S_FORBIDDEN)
 		not_allowed(j, "get", e);
 	else if (kp_may_pass(rc) && !kjob_is_late(j))
 		provider_shed_again(j, provider_shed_look);
 	else if (rc)
-		over(j, rc, e);
+		shed_over(j, rc, e);
 	else if (!backing_is_of(&j->shed.seen, &j->shed.owner))
 		foreign(j);
 	else if (backing_goes(&j->shed.seen))
-		over(j, 0, NULL);
+		shed_over(j, 0, NULL);
 	else if (j->shed.seen.by_hand)
 		kept(j, "no driver made it, so none deletes what is in it: that is for whoever did", "");
 	else
@@ -141,7 +141,7 @@ static void provider_shed_ask(struct kjob *j, kjob_heard *heard)
 	backing_name(&j->shed.owner, name);
 	rc = kjob_call(j, &c, heard, &e);
 	if (rc)
-		over(j, rc, &e);
+		shed_over(j, rc, &e);
 }
 
 static void provider_shed_look(struct kjob *j)
@@ -168,7 +168,7 @@ static void late(struct kjob *j)
 		"gone%s%.120s",
 		backing_kind(v->type), v->name, backing_owner_kind(v->type), j->shed.owner.name,
 		v->driver[0] ? v->driver : "(not said)", v->why[0] ? ": " : "", v->why);
-	over(j, e.code, &e);
+	shed_over(j, e.code, &e);
 }
 
 static void provider_shed_on_behind(struct kjob *j, int rc, const struct err *e, const struct kube_reply *reply)
@@ -179,9 +179,9 @@ static void provider_shed_on_behind(struct kjob *j, int rc, const struct err *e,
 	if (!rc && (rc = backing_view(j->shed.owner.type, reply->body, &v, &here)))
 		e = &here;
 	if (rc == ERR_NOT_FOUND || (!rc && (strcmp(v.uid, j->shed.seen.uid) != 0)))
-		over(j, 0, NULL);
+		shed_over(j, 0, NULL);
 	else if (rc && !kp_may_pass(rc))
-		over(j, rc, e);
+		shed_over(j, rc, e);
 	else if (kjob_is_late(j))
 		late(j);
 	else {

@@ -15,7 +15,7 @@ static const json_t *metadata(const json_t *o)
 	return json_object_get(o, "metadata");
 }
 
-static bool has(const json_t *list, const char *s)
+static bool rbac_has(const json_t *list, const char *s)
 {
 	const json_t *v;
 	size_t i;
@@ -30,7 +30,7 @@ static bool has(const json_t *list, const char *s)
 
 static bool has_or_all(const json_t *list, const char *s)
 {
-	return has(list, "*") || has(list, s);
+	return rbac_has(list, "*") || rbac_has(list, s);
 }
 
 /* ---- rules */
@@ -58,7 +58,7 @@ static bool has_name(const json_t *rule, const char *name)
 {
 	const json_t *names = json_object_get(rule, "resourceNames");
 
-	return !name || json_array_size(names) == 0 || has(names, name);
+	return !name || json_array_size(names) == 0 || rbac_has(names, name);
 }
 
 static bool rule_gives(const json_t *rule, const struct rbac_want *w, struct gift *out)
@@ -70,10 +70,10 @@ static bool rule_gives(const json_t *rule, const struct rbac_want *w, struct gif
 		return false;
 	for (size_t i = 0; w->verbs[i]; i++)
 		if (has_or_all(verbs, w->verbs[i])) {
-			*out =
-			    (struct gift){.verb = w->verbs[i],
-					  .everything = has(verbs, "*") && has(groups, "*") && has(resources, "*") &&
-							json_array_size(json_object_get(rule, "resourceNames")) == 0};
+			*out = (struct gift){
+			    .verb = w->verbs[i],
+			    .everything = rbac_has(verbs, "*") && rbac_has(groups, "*") && rbac_has(resources, "*") &&
+					  json_array_size(json_object_get(rule, "resourceNames")) == 0};
 			return true;
 		}
 	return false;
@@ -88,9 +88,9 @@ static bool expression_holds(const json_t *expression, const json_t *labels)
 	const json_t *values = json_object_get(expression, "values");
 
 	if (strcmp(operator, "In") == 0)
-		return value && has(values, value);
+		return value && rbac_has(values, value);
 	if (strcmp(operator, "NotIn") == 0)
-		return !value || !has(values, value);
+		return !value || !rbac_has(values, value);
 	if (strcmp(operator, "Exists") == 0)
 		return value != NULL;
 	return strcmp(operator, "DoesNotExist") == 0 && !value;

@@ -214,7 +214,7 @@ static void pump_window(void *arg, uint64_t until)
 		rc_window(r->rc, until + r->aside);
 }
 
-static void over(struct reach *r, const char *why)
+static void reach_over(struct reach *r, const char *why)
 {
 	drop_exec(r);
 	stream_fd_destroy(r->pump);
@@ -227,7 +227,7 @@ static void pump_closed(void *arg)
 {
 	struct reach *r = arg;
 
-	over(r, r->words.message[0] ? r->words.message : "the hub closed it");
+	reach_over(r, r->words.message[0] ? r->words.message : "the hub closed it");
 }
 
 static const struct stream_fd_ops pump_ops = {pump_input, pump_window, pump_closed};
@@ -292,7 +292,7 @@ static void reach_on_data(void *arg, int stream, const uint8_t *p, size_t n)
 	}
 	if (r->state == REACH_UP) {
 		if (stream_fd_output(r->pump, p, n))
-			over(r, "more came than the window allows");
+			reach_over(r, "more came than the window allows");
 		return;
 	}
 	if (r->state == REACH_JOINING) {
@@ -301,7 +301,7 @@ static void reach_on_data(void *arg, int stream, const uint8_t *p, size_t n)
 		reach_keep(r->out, &r->out_len, sizeof(r->out), p, n);
 		take_first_line(r);
 		if (r->state == REACH_UP && n > room && stream_fd_output(r->pump, p + room, n - room))
-			over(r, "more came than the window allows");
+			reach_over(r, "more came than the window allows");
 		return;
 	}
 	reach_keep(r->out, &r->out_len, sizeof(r->out), p, n);

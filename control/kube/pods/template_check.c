@@ -48,7 +48,7 @@ static void up(struct walk *w, size_t was)
 
 /* ---- what is ours */
 
-static bool begins(const char *s, const char *with)
+static bool template_begins(const char *s, const char *with)
 {
 	return strncmp(s, with, strlen(with)) == 0;
 }
@@ -59,7 +59,7 @@ static bool is_among(const char *name, const char *const *list)
 	for (; *list; list++) {
 		char last = (*list)[strlen(*list) - 1];
 
-		if (strchr("/.-", last) ? begins(name, *list) : strcmp(name, *list) == 0)
+		if (strchr("/.-", last) ? template_begins(name, *list) : strcmp(name, *list) == 0)
 			return true;
 	}
 	return false;
@@ -108,7 +108,7 @@ static int check_listed(struct walk *w, const char *what, const char *key, const
 
 static bool is_in(const char *path, const char *dir)
 {
-	return begins(path, dir) && (!path[strlen(dir)] || path[strlen(dir)] == '/');
+	return template_begins(path, dir) && (!path[strlen(dir)] || path[strlen(dir)] == '/');
 }
 
 static int check_mount(struct walk *w, const char *path)
@@ -134,9 +134,9 @@ static int check_env(struct walk *w, const char *name)
 {
 	if (!*name)
 		return template_check_refuse(w, "is empty");
-	if (w->own && (is_among(name, our_env) || begins(name, "MUXD_") || begins(name, "MUXLET_")))
+	if (w->own && (is_among(name, our_env) || template_begins(name, "MUXD_") || template_begins(name, "MUXLET_")))
 		return template_check_refuse(w, "is %.40s, which muxd says itself", name);
-	if (w->own && begins(name, "LD_"))
+	if (w->own && template_begins(name, "LD_"))
 		return template_check_refuse(w, "is %.40s, which would reach into muxlet", name);
 	return 0;
 }

@@ -1,6 +1,7 @@
 #include "muxd/doors/https/api_head.h"
 
 #include "base/err.h"
+#include "base/hex.h"
 #include "muxd/doors/https/router/router_head.h"
 
 #include <stdio.h>
@@ -11,14 +12,6 @@ static int api_head_refuse(struct api_head *out, int status, int rc)
 {
 	out->status = status;
 	return rc;
-}
-
-static int hex(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	c |= 0x20;
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
 /* The byte at t.p[*at], or the one that an escape there stands for; *at goes behind it. -1: no escape, -2: the target
@@ -34,7 +27,9 @@ static int next_byte(struct http1_text t, size_t *at)
 	if (t.n - i <= 2)
 		return -2;
 	*at = i + 3;
-	return hex(t.p[i + 1]) >= 0 && hex(t.p[i + 2]) >= 0 ? hex(t.p[i + 1]) << 4 | hex(t.p[i + 2]) : -1;
+	return hex_value(t.p[i + 1]) >= 0 && hex_value(t.p[i + 2]) >= 0
+		   ? hex_value(t.p[i + 1]) << 4 | hex_value(t.p[i + 2])
+		   : -1;
 }
 
 /* Escapes that libwebsockets decodes before it has the line's end, and its places for parameters. more: the

@@ -1,19 +1,9 @@
 #include "muxd/doors/https/chunked.h"
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/hex.h"
 
 #define EXTRA_MAX 4096
-
-static int hex_digit(uint8_t c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	if (c >= 'a' && c <= 'f')
-		return c - 'a' + 10;
-	if (c >= 'A' && c <= 'F')
-		return c - 'A' + 10;
-	return -1;
-}
 
 /* RFC 9112, 7.1: blanks only before an extension, or at the end. */
 static enum chunked_state behind_size(struct chunked *c, uint8_t b)
@@ -27,7 +17,7 @@ static enum chunked_state behind_size(struct chunked *c, uint8_t b)
 
 static enum chunked_state in_size(struct chunked *c, uint8_t b)
 {
-	int v = hex_digit(b);
+	int v = hex_value(b);
 
 	if (v >= 0) {
 		if (++c->digits > 8)

@@ -1,5 +1,6 @@
 #include "muxd/doors/https/multipart.h"
 #include "base/err.h"
+#include "base/hex.h"
 
 #include <ctype.h>
 #include <stdbool.h>
@@ -60,18 +61,13 @@ static bool next_parameter(struct span *rest, struct span *out_name, char *out, 
 	return true;
 }
 
-static int hex(char c)
-{
-	return c >= '0' && c <= '9' ? c - '0' : isxdigit((unsigned char)c) ? (c | 0x20) - 'a' + 10 : -1;
-}
-
 /* %XX as its byte: each, or those alone that stand for what a quoted name may not hold. */
 static void unescape(char *s, bool all)
 {
 	char *to = s;
 
 	for (const char *p = s; *p; p++) {
-		int high = *p == '%' ? hex(p[1]) : -1, low = high >= 0 ? hex(p[2]) : -1;
+		int high = *p == '%' ? hex_value(p[1]) : -1, low = high >= 0 ? hex_value(p[2]) : -1;
 		char c = (char)(high * 16 + low);
 
 		if (low < 0 || c == '\0' || !(all || c == '"' || c == '\r' || c == '\n')) {

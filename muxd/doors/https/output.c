@@ -295,7 +295,7 @@ static int head_range(struct reading *r, const struct round_page *page)
 			  r->until - 1, total);
 }
 
-static void begin(struct reading *r, const struct round_page *page)
+static void output_begin(struct reading *r, const struct round_page *page)
 {
 	int rc;
 
@@ -343,7 +343,7 @@ static void output_on_page(void *arg, int rc, const struct err *e, const struct 
 		else if (page->behind && !r->follow && !r->x->gone && clock_boot_ns() < r->patience_ns)
 			ask_later(r);
 		else
-			begin(r, page);
+			output_begin(r, page);
 		return;
 	}
 	if (rc || page_take(r, page) || (!page->n && !r->over && !r->follow)) {

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void put_bytes(struct buf *b, const json_t *stream, const char *key, const char *encoding)
+static void stream_text_put_bytes(struct buf *b, const json_t *stream, const char *key, const char *encoding)
 {
 	const char *text = json_get_text(stream, key);
 	uint8_t *raw = NULL;
@@ -25,10 +25,10 @@ json_t *stream_text(const json_t *stream, size_t max, const char *gap, const cha
 	json_t *text;
 
 	buf_init(&b, max);
-	put_bytes(&b, stream, "data", "encoding");
+	stream_text_put_bytes(&b, stream, "data", "encoding");
 	if (json_is_true(json_object_get(stream, "truncated"))) {
 		(void)buf_append_str(&b, gap);
-		put_bytes(&b, stream, "tail", "tail_encoding");
+		stream_text_put_bytes(&b, stream, "tail", "tail_encoding");
 	}
 	(void)buf_append_str(&b, more);
 	text = buf_len(&b) ? json_stringn((const char *)buf_ptr(&b), buf_len(&b)) : json_string("");

@@ -145,7 +145,7 @@ static void take_frame(struct ws *w, const struct wsframe_event *ev)
 	}
 }
 
-static void take_bytes(struct ws *w, uint8_t *p, size_t n)
+static void ws_take_bytes(struct ws *w, uint8_t *p, size_t n)
 {
 	struct wsframe_event ev;
 	struct err e = {0};
@@ -177,7 +177,7 @@ void ws_read_frames(struct ws *w)
 	w->heard_ns = n ? clock_boot_ns() : w->heard_ns;
 	c->door->metrics.bytes_received += (uint64_t)n;
 	if (!w->broken && !w->peer_closing) /* the close is said: what still comes is thrown away until it was heard */
-		take_bytes(w, c->door->input, (size_t)n);
+		ws_take_bytes(w, c->door->input, (size_t)n);
 	if (w->peer_closing && w->state == WS_CLOSED)
 		ws_kill(w);
 	else if (!w->reading_stopped || w->broken)

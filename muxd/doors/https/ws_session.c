@@ -36,7 +36,7 @@ static struct ws *redeem(void *arg)
 	return w;
 }
 
-static void no_memory(struct ws *w)
+static void ws_no_memory(struct ws *w)
 {
 	struct err e = {0};
 
@@ -142,7 +142,7 @@ static void ws_session_on_page(void *arg, int rc, const struct err *e, uint64_t 
 	if (n > w->history_end - w->history_at)
 		n = (size_t)(w->history_end - w->history_at);
 	if (buf_append(&w->page, p, n))
-		no_memory(w);
+		ws_no_memory(w);
 	ws_want_write(w);
 }
 
@@ -159,7 +159,7 @@ void ws_history_go_on(struct ws *w)
 	}
 	t = ticket(w);
 	if (!t) {
-		no_memory(w);
+		ws_no_memory(w);
 		return;
 	}
 	broker_output_bytes(w->conn->door->hub, &w->rq, &w->session, STREAM_OUTPUT, w->history_at,
@@ -235,7 +235,7 @@ static void ask_past(struct ws *w)
 	if (t)
 		broker_past(w->conn->door->hub, &w->rq, &w->session, w->role, ws_session_on_past, t);
 	else
-		no_memory(w);
+		ws_no_memory(w);
 }
 
 static void ask_attach(struct ws *w)
@@ -319,7 +319,7 @@ static void open_spec(struct ws *w, const struct exec_spec *spec)
 	if (t)
 		broker_open(w->conn->door->hub, &w->rq, spec, &ws_screen_ops, w, ws_session_on_open, t);
 	else
-		no_memory(w);
+		ws_no_memory(w);
 }
 
 static void ask_open(struct ws *w)
@@ -411,7 +411,7 @@ static void ws_session_on_screen(void *arg, const struct screen_shot *shot)
 	w->screen_len = WEB_SCREEN_HEAD + shot->len;
 	w->screen = malloc(LWS_PRE + w->screen_len);
 	if (!w->screen) {
-		no_memory(w);
+		ws_no_memory(w);
 		return;
 	}
 	p = w->screen + LWS_PRE;

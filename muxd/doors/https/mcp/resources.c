@@ -1,4 +1,5 @@
 #include "muxd/doors/https/mcp/resources.h"
+#include "base/hex.h"
 #include "base/text.h"
 #include "muxd/doors/https/mcp/rules.h"
 
@@ -29,14 +30,6 @@ static const struct {
 			 "The output of a round (stdout or stderr), by range."},
 };
 
-static int hex_digit(char c)
-{
-	static const char digits[] = "0123456789abcdef";
-	const char *at = c ? strchr(digits, c | 0x20) : NULL;
-
-	return at ? (int)(at - digits) : -1;
-}
-
 /* n characters of an address, %XX decoded. */
 static int uri_decode(const char *p, size_t n, char *out, size_t size)
 {
@@ -46,7 +39,7 @@ static int uri_decode(const char *p, size_t n, char *out, size_t size)
 		int c = (unsigned char)p[i];
 
 		if (c == '%') {
-			int high = i + 2 < n ? hex_digit(p[i + 1]) : -1, low = high >= 0 ? hex_digit(p[i + 2]) : -1;
+			int high = i + 2 < n ? hex_value(p[i + 1]) : -1, low = high >= 0 ? hex_value(p[i + 2]) : -1;
 
 			c = low < 0 ? 0 : high * 16 + low;
 			i += 2;

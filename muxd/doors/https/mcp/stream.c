@@ -72,7 +72,7 @@ static void stream_set_state(struct mcp_stream *s, enum stream_state to)
 	s->state = to;
 }
 
-static bool is_of(const struct mcp_stream *s, const struct mcp_session *session)
+static bool stream_is_of(const struct mcp_stream *s, const struct mcp_session *session)
 {
 	return s->of_session && mcp_session_equal(&s->session, session);
 }
@@ -340,7 +340,7 @@ static struct mcp_stream *stream_find(struct mcp_streams *all, const struct mcp_
 		return NULL;
 	*out_no = (unsigned)strtoul(dot + 1, NULL, 10);
 	for (struct mcp_stream *s = all->first; s; s = s->next)
-		if (is_of(s, session) && id_equal(&s->id, &id))
+		if (stream_is_of(s, session) && id_equal(&s->id, &id))
 			return s;
 	return NULL;
 }
@@ -365,7 +365,7 @@ int mcp_stream_resume(struct mcp_streams *all, struct http_exchange *x, const st
 bool mcp_stream_listens(const struct mcp_streams *all, const struct mcp_session *session)
 {
 	for (const struct mcp_stream *s = all->first; s; s = s->next)
-		if (is_of(s, session) && !s->request && s->x)
+		if (stream_is_of(s, session) && !s->request && s->x)
 			return true;
 	return false;
 }
@@ -374,7 +374,7 @@ bool mcp_stream_listens(const struct mcp_streams *all, const struct mcp_session 
 void mcp_stream_cancel(struct mcp_streams *all, const struct mcp_session *session, const json_t *id, const char *reason)
 {
 	for (struct mcp_stream *s = all->first; s; s = s->next) {
-		if (!is_of(s, session) || !s->call || !s->request || !json_equal(s->request, id))
+		if (!stream_is_of(s, session) || !s->call || !s->request || !json_equal(s->request, id))
 			continue;
 		mcp_call_cancel(s->call, reason);
 		s->call = NULL;
@@ -390,7 +390,7 @@ void mcp_stream_end_all(struct mcp_streams *all, const struct mcp_session *sessi
 {
 	for (struct mcp_stream *s = all->first, *next; s; s = next) {
 		next = s->next;
-		if (!is_of(s, session))
+		if (!stream_is_of(s, session))
 			continue;
 		stream_part(s);
 		stream_free(s);

@@ -13,7 +13,7 @@ static bool is_code(const json_t *ours)
 	return json_object_get(ours, "execution_id") != NULL;
 }
 
-static const char *status_of(const json_t *ours)
+static const char *task_status_of(const json_t *ours)
 {
 	const json_t *exit = is_code(ours) ? ours : json_object_get(ours, "exit");
 	const char *cause = json_get_text(exit, "cause");
@@ -30,8 +30,9 @@ static json_t *task_json(const json_t *ours, const char *type)
 
 	text_format(id, sizeof(id), "%s.%s", is_code(ours) ? "code" : "round",
 		    json_get_text(ours, is_code(ours) ? "execution_id" : "round_id"));
-	return json_pack("{s:s,s:s,s:s,s:s,s:s,s:n,s:i}", "resultType", type, "taskId", id, "status", status_of(ours),
-			 "createdAt", started, "lastUpdatedAt", started, "ttlMs", "pollIntervalMs", POLL_MS);
+	return json_pack("{s:s,s:s,s:s,s:s,s:s,s:n,s:i}", "resultType", type, "taskId", id, "status",
+			 task_status_of(ours), "createdAt", started, "lastUpdatedAt", started, "ttlMs",
+			 "pollIntervalMs", POLL_MS);
 }
 
 json_t *mcp_task_created(const json_t *round)
@@ -43,7 +44,7 @@ static json_t *task_shown(const json_t *ours)
 {
 	json_t *o = task_json(ours, "complete");
 
-	if (o && strcmp(status_of(ours), "completed") == 0)
+	if (o && strcmp(task_status_of(ours), "completed") == 0)
 		json_object_set_new(o, "result",
 				    mcp_tool_result(is_code(ours) ? mcp_tell_execution(ours) : mcp_tell_round(ours)));
 	return o;
@@ -63,7 +64,7 @@ static json_t *tasks_on_round(const struct mcp_question *q, const struct inner_a
 	}
 	if (q->verb == MCP_TASK_GET)
 		return task_shown(r->json);
-	if (q->verb == MCP_TASK_CANCEL && strcmp(status_of(r->json), "working") == 0)
+	if (q->verb == MCP_TASK_CANCEL && strcmp(task_status_of(r->json), "working") == 0)
 		mcp_round_end(&q->who, json_get_text(r->json, is_code(r->json) ? "execution_id" : "round_id"),
 			      "its client cancelled the task");
 	return json_object();

@@ -36,7 +36,7 @@ static void put_streams(json_t *o, const json_t *ours)
 	}
 }
 
-static json_t *value_of(const json_t *o, const char *key)
+static json_t *tell_value_of(const json_t *o, const char *key)
 {
 	json_t *v = json_object_get(o, key);
 
@@ -48,10 +48,10 @@ json_t *mcp_tell_round(const json_t *round)
 	const json_t *exit = json_object_get(round, "exit");
 	const char *cause = json_get_text(exit, "cause"), *message = json_get_text(exit, "message");
 	json_t *o = json_pack("{s:s,s:s,s:o,s:o,s:o,s:b,s:o}", "round_id", json_get_text(round, "round_id"), "state",
-			      json_get_text(round, "state"), "exit_code", value_of(exit, "code"), "signal",
-			      value_of(exit, "signal"), "cause", value_of(exit, "cause"), "timed_out",
+			      json_get_text(round, "state"), "exit_code", tell_value_of(exit, "code"), "signal",
+			      tell_value_of(exit, "signal"), "cause", tell_value_of(exit, "cause"), "timed_out",
 			      strcmp(cause, "timeout") == 0 || strcmp(cause, "idle_timeout") == 0, "duration_ms",
-			      value_of(round, "duration_ms"));
+			      tell_value_of(round, "duration_ms"));
 
 	put_streams(o, round);
 	if (*message)
@@ -66,7 +66,7 @@ json_t *mcp_tell_execution(const json_t *execution)
 	json_t *o = json_object();
 
 	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
-		json_object_set_new(o, keys[i], value_of(execution, keys[i]));
+		json_object_set_new(o, keys[i], tell_value_of(execution, keys[i]));
 	put_streams(o, execution);
 	return o;
 }
