@@ -1336,16 +1336,17 @@ static void a_watch_goes_on_behind_an_overflow(void **state)
 static void a_watch_that_lost_its_top_ends(void **state)
 {
 	struct watcher w;
+	bool stopped;
 	int status;
 
 	(void)state;
 	for (int i = 0; i < 2; i++) {
 		assert_int_equal(system("cd \"$FS_ROOT\" && mkdir seen"), 0);
 		watch_begin(&w);
-		if (i)
-			(void)watch_floods(&w);
+		stopped = i && watch_floods(&w);
 		assert_int_equal(system("cd \"$FS_ROOT\" && mv seen was && mkdir seen"), 0);
-		assert_int_equal(kill(w.pid, SIGCONT), 0);
+		if (stopped) /* no other one is sent it: a leak check at its end would miss the stop that it waits for */
+			assert_int_equal(kill(w.pid, SIGCONT), 0);
 		watch_hears(&w, "\"gone\"");
 		assert_int_equal(waitpid(w.pid, &status, 0), w.pid);
 		assert_int_equal(status, 0);
