@@ -6,11 +6,11 @@ PKG_BUILD := gcc make pkg-config libc6-dev libwebsockets-dev libwebsockets-evlib
 	util-linux
 PKG_RUN   := openssh-client curl
 PKG_TEST  := $(PKG_RUN) libcmocka-dev openssh-server sshpass tmux asciinema clang clang-tidy clang-format libclang-rt-14-dev \
-	shellcheck jq mandoc procps python3 python3-yaml python3-jsonschema python3-paramiko python3-cryptography python3-zstandard python3-websockets python3-prometheus-client vim less ca-certificates openssl libcap2-bin git ccache \
+	shellcheck gojq jq mandoc procps python3 python3-yaml python3-jsonschema python3-paramiko python3-cryptography python3-zstandard python3-websockets python3-prometheus-client vim less ca-certificates openssl libcap2-bin git ccache \
 	chromium fonts-dejavu-core iproute2 rsyslog rsyslog-gnutls python3-botocore mypy zsh fish \
 	golang-go golang-github-masterminds-sprig-dev golang-k8s-sigs-yaml-dev
 PKG_K8S   := golang-1.19-go golang-github-modern-go-reflect2-dev dpkg-dev patch xz-utils etcd-server containerd runc \
-	containernetworking-plugins busybox-static iproute2 openssl curl jq python3 gcc libc6-dev procps e2fsprogs
+	containernetworking-plugins busybox-static iproute2 openssl curl gojq jq python3 gcc libc6-dev procps e2fsprogs
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 
 setup-build: setup-node ; @tests/lib/packages.sh "$(SUDO)" $(PKG_BUILD)
