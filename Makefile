@@ -15,7 +15,8 @@ WARN     := -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototy
 # Objects go into programs and into the shared object that the unit tests link; what the linker knows it calls directly either way.
 HARD     := -fstack-protector-strong -fPIC -fno-semantic-interposition $(if $(SAN),,-D_FORTIFY_SOURCE=2)
 OPT      := $(if $(SAN),-O1 -fno-omit-frame-pointer -fsanitize=$(SAN) -fno-sanitize-recover=all,-O2)
-CFLAGS   := $(CSTD) $(WARN) $(HARD) $(OPT) -g -MMD -MP -I. $(shell pkg-config --cflags $(PKGS) $(PKG_NET) 2>/dev/null)
+# Paths in objects are below the checkout, so that ccache knows them in another one.
+CFLAGS   := $(CSTD) $(WARN) $(HARD) $(OPT) -g -ffile-prefix-map=$(CURDIR)=. -MMD -MP -I. $(shell pkg-config --cflags $(PKGS) $(PKG_NET) 2>/dev/null)
 LDFLAGS  := -pie -Wl,-z,relro,-z,now $(if $(SAN),-fsanitize=$(SAN))
 LIBS     := $(shell pkg-config --libs $(PKGS) 2>/dev/null) -lpthread
 LIBS_NET := $(shell pkg-config --libs $(PKG_NET) 2>/dev/null)
