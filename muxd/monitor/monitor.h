@@ -92,15 +92,15 @@ extern const struct proc_ops netipc_ops, recorderipc_ops, witnessipc_ops;
 void witnessipc_begin(struct monitor *m);
 void netipc_recorder_again(struct monitor *m); /* a fresh stream to the recorder for a net that lives */
 
-/* start.c: what both start packets hold, and telling both */
-json_t *start_packet(struct monitor *m, const char *const *fd_names, size_t n);
+/* start.c: what both start packets hold, and telling both. `follow` says how many packets come right behind. */
+json_t *start_packet(struct monitor *m, const char *const *fd_names, size_t n, bool renewals);
 /* Send it with its descriptors, then the revocations that it had no room for. */
 int start_send(struct monitor *m, struct channel *c, const json_t *start, const int *fds, size_t n, struct err *e);
 int conf_descriptor(const struct monitor *m, int *out_fd, struct err *e);
 /* A sealed memory file that holds data; name: for people who look into /proc. */
 int memory_descriptor(const char *name, const char *data, size_t len, int *out_fd, struct err *e);
 json_t *renewed_message(const struct grant *g); /* what net is told of a renewal */
-/* The renewals that hold, to a net that starts. */
+/* The renewals that hold, to a net that starts: of a packet that counted them. */
 int start_send_renewed(struct monitor *m, struct channel *c, struct err *e);
 void tell_reload(struct monitor *m);
 void tell_grant_keys(struct monitor *m);

@@ -114,7 +114,7 @@ static int netipc_on_hello(void *arg, struct channel *c, struct err *e)
 	static const bool kept[COUNT] = {[HTTPS] = true, [SSH] = true, [API] = true, [BELL] = true, [MOVED] = true};
 	struct monitor *m = arg;
 	int fds[COUNT], rc = ERR_NOMEM;
-	json_t *start = start_packet(m, names, COUNT);
+	json_t *start = start_packet(m, names, COUNT, true);
 
 	layout_note_children(&m->layout, m->net.pid, m->recorder.pid);
 

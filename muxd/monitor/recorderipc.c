@@ -36,7 +36,7 @@ static int recorderipc_on_hello(void *arg, struct channel *c, struct err *e)
 	struct monitor *m = arg;
 	int fds[COUNT] = {-1, -1, -1, m->bell_fd, m->moved_fd, m->listeners.recorder, -1}, rc;
 	char ring[PATH_MAX], cursor[PATH_MAX];
-	json_t *start = start_packet(m, names, COUNT);
+	json_t *start = start_packet(m, names, COUNT, false);
 
 	layout_note_children(&m->layout, m->net.pid, m->recorder.pid);
 

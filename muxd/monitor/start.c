@@ -64,7 +64,33 @@ static int add_revoked(void *arg, const struct id *id, int64_t expires_ns)
 		   : 0;
 }
 
-json_t *start_packet(struct monitor *m, const char *const *fd_names, size_t n)
+static int count_revoked(void *arg, const struct id *id, int64_t expires_ns)
+{
+	(void)id;
+	(void)expires_ns;
+	(*(size_t *)arg)++;
+	return 0;
+}
+
+static int count_renewed(void *arg, const struct grant *g)
+{
+	(void)g;
+	(*(size_t *)arg)++;
+	return 0;
+}
+
+/* How many packets follow the start: without them a child would take a grant for what it no longer is. */
+static size_t followers(const struct monitor *m, bool renewals)
+{
+	size_t revoked = 0, renewed = 0;
+
+	(void)grants_each_revoked(m->grants, count_revoked, &revoked);
+	if (renewals)
+		(void)grants_each_renewed(m->grants, count_renewed, &renewed);
+	return renewed + (revoked > REVOKED_IN_START ? revoked - REVOKED_IN_START : 0);
+}
+
+json_t *start_packet(struct monitor *m, const char *const *fd_names, size_t n, bool renewals)
 {
 	json_t *names = json_array(), *revoked = json_array(), *keys = grant_keys(m), *o = NULL;
 	int rc = names && revoked && keys ? 0 : ERR_NOMEM;
@@ -74,9 +100,10 @@ json_t *start_packet(struct monitor *m, const char *const *fd_names, size_t n)
 	if (rc == 0)
 		rc = grants_each_revoked(m->grants, add_revoked, revoked);
 	if (rc == 0)
-		o = json_pack("{s:s, s:s, s:s, s:s, s:O, s:O, s:O, s:I}", "op", "start", "mode", identity_mode(&m->who),
-			      "instance", m->layout.instance, "state_dir", m->layout.dir, "fds", names, "grant_keys",
-			      keys, "revoked", revoked, "floor_ns", (json_int_t)floor_now(&m->floor));
+		o = json_pack("{s:s, s:s, s:s, s:s, s:O, s:O, s:O, s:I, s:I}", "op", "start", "mode",
+			      identity_mode(&m->who), "instance", m->layout.instance, "state_dir", m->layout.dir, "fds",
+			      names, "grant_keys", keys, "revoked", revoked, "follow",
+			      (json_int_t)followers(m, renewals), "floor_ns", (json_int_t)floor_now(&m->floor));
 	if (o && m->alarms)
 		json_object_set(o, "alarms", m->alarms);
 	if (o && m->loaded)

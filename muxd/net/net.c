@@ -38,7 +38,8 @@
 #include <unistd.h>
 #include <uv.h>
 
-#define CONF_MAX (4 * 1024 * 1024)
+#define CONF_MAX      (4 * 1024 * 1024)
+#define FOLLOWERS_MAX 10000000
 
 enum net_fd {
 	FD_CONF,
@@ -355,6 +356,23 @@ static int read_start(int ipc_fd, json_t **out, int fds[SOCK_FDS_MAX], size_t *n
 	return op && strcmp(op, "start") == 0 ? 0 : err_set(e, ERR_PROTOCOL, "the monitor's first word is not start");
 }
 
+/* What follows the start: before the first look at a grant it has to be known which are revoked and which renewed. */
+static int read_followers(int ipc_fd, const json_t *start, json_t *out, struct err *e)
+{
+	int64_t n = 0;
+	int rc = json_opt_int(start, "follow", 0, FOLLOWERS_MAX, &n, e);
+
+	for (; !rc && n > 0; n--) {
+		json_t *msg = NULL;
+		size_t nfds = 0;
+
+		rc = sock_recv_packet(ipc_fd, &msg, NULL, &nfds, e);
+		if (!rc && json_array_append_new(out, msg))
+			rc = err_set(e, ERR_NOMEM, "no memory for what is known of grants");
+	}
+	return rc;
+}
+
 static void name_fds(struct net *n, const json_t *start, const int *fds, size_t nfds)
 {
 	const json_t *names = json_object_get(start, "fds");
@@ -507,24 +525,31 @@ static int make_hub(struct net *n, const json_t *start, struct err *e)
 
 static int build(struct net *n, int ipc_fd, struct err *e)
 {
+	json_t *start = NULL, *followers = json_array(), *told;
 	int fds[SOCK_FDS_MAX], rc;
-	json_t *start = NULL;
-	size_t nfds;
+	size_t nfds, i;
 
 	rc = read_start(ipc_fd, &start, fds, &nfds, e);
 	if (rc)
-		return rc;
+		goto out;
 	name_fds(n, start, fds, nfds);
 	rc = check_fds(n, e);
+	if (!rc)
+		rc = read_followers(ipc_fd, start, followers, e);
 	if (!rc && (rc = ipc_create(&n->loop, ipc_fd, &ipc_callbacks, n, &n->ipc)))
 		err_set(e, rc, "no conversation with the monitor");
 	if (!rc)
 		rc = make_hub(n, start, e);
+	if (!rc)
+		json_array_foreach(followers, i, told)
+		    net_on_told(n, json_string_value(json_object_get(told, "op")), told, NULL, 0);
 	if (!rc && (rc = recorder_client_create(&n->loop, n->fds[FD_RECORDER], &n->recorder)))
 		err_set(e, rc, "no client for the recorder");
 	else
 		n->fds[FD_RECORDER] = -1;
+out:
 	json_decref(start);
+	json_decref(followers);
 	return rc;
 }
 

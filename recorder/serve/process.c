@@ -195,24 +195,55 @@ static void start_finish(struct start *s)
 	*s = start_nothing;
 }
 
+static int receive_packet(int ipc_fd, json_t **out, int *fds, size_t *n, struct err *e)
+{
+	size_t room = *n;
+	int rc;
+
+	do {
+		struct pollfd pfd = {.fd = ipc_fd, .events = POLLIN};
+		(void)poll(&pfd, 1, -1);
+		*n = room;
+		rc = sock_recv_packet(ipc_fd, out, fds, n, e);
+	} while (rc == ERR_AGAIN);
+	return rc;
+}
+
+/* The revocations that the packet had no room for: before anybody may ask, all are known. */
+static int start_follow(int ipc_fd, int64_t n, struct start *s, struct err *e)
+{
+	int rc = 0;
+
+	for (; rc == 0 && n > 0; n--) {
+		json_t *msg = NULL;
+		size_t none = 0;
+
+		rc = receive_packet(ipc_fd, &msg, NULL, &none, e);
+		if (rc == 0)
+			rc = auth_revoke(s->auth, msg, e);
+		json_decref(msg);
+	}
+	return rc;
+}
+
 /* Waits for the packet. On failure everything received is closed. */
 static int start_receive(int ipc_fd, struct start *out, struct err *e)
 {
 	struct start s = start_nothing;
 	int fds[SOCK_FDS_MAX], rc;
-	size_t n;
+	size_t n = SOCK_FDS_MAX;
 	json_t *msg = NULL;
+	int64_t follow = 0;
 
-	do {
-		struct pollfd pfd = {.fd = ipc_fd, .events = POLLIN};
-		(void)poll(&pfd, 1, -1);
-		n = SOCK_FDS_MAX;
-		rc = sock_recv_packet(ipc_fd, &msg, fds, &n, e);
-	} while (rc == ERR_AGAIN);
+	rc = receive_packet(ipc_fd, &msg, fds, &n, e);
 	if (rc)
 		return rc;
 	rc = start_parse(msg, fds, n, &s, e);
+	if (rc == 0)
+		rc = json_opt_int(msg, "follow", 0, INT64_MAX, &follow, e);
 	json_decref(msg);
+	if (rc == 0)
+		rc = start_follow(ipc_fd, follow, &s, e);
 	for (size_t i = 0; i < n; i++) {
 		if (fds[i] >= 0)
 			close(fds[i]);

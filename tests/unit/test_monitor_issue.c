@@ -1,5 +1,5 @@
 // tier: check
-/* A revocation while net ends: it is answered, and net is left its time. */
+/* A revocation while net ends: it is answered, and net is left its time. What a net that starts is told of grants. */
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/sock.h"
@@ -64,7 +64,7 @@ static int setup(void **state)
 	struct grants_load load;
 	struct err e = {0};
 
-	strcpy(f->dir, "/tmp/muxd-issue.XXXXXX");
+	strcpy(f->dir, "/dev/shm/muxd-issue.XXXXXX");
 	assert_non_null(mkdtemp(f->dir));
 	snprintf(f->path, sizeof f->path, "%s/grants.log", f->dir);
 	time_floor_init(&f->m.floor, 0, clock_wall_ns(), clock_boot_ns());
@@ -176,6 +176,50 @@ static void one_that_does_not_answer_is_killed(void **state)
 	f->m.net.pid = 0;
 }
 
+static void one_more(struct fixture *f, bool renews)
+{
+	struct grant g = f->grant;
+	struct grants_revoked out;
+
+	assert_int_equal(id_new(&g.id), 0);
+	if (renews)
+		g.kin.first = f->grant.id;
+	assert_int_equal(grants_create(f->m.grants, &g, "admin", "uid 0", NULL), 0);
+	if (renews)
+		assert_int_equal(grants_renewed(f->m.grants, &g.id, NULL), 0);
+	else
+		assert_int_equal(grants_revoke(f->m.grants, &g.id, GRANTS_WITH_ALL, g.issued_ns, "uid 0", &out, NULL),
+				 0);
+}
+
+/* More revocations than the first packet holds, and a renewal: net reads on until it has them all, so it must know. */
+static void what_follows_a_start_is_counted(void **state)
+{
+	struct fixture *f = *state;
+	struct err e = {0};
+	json_t *start, *msg;
+	int64_t follow = -1;
+
+	for (int i = 0; i < 1004; i++)
+		one_more(f, false);
+	one_more(f, true);
+	start = start_packet(&f->m, NULL, 0, false);
+	assert_int_equal(json_integer_value(json_object_get(start, "follow")), 4); /* the recorder's */
+	json_decref(start);
+	start = start_packet(&f->m, NULL, 0, true);
+	assert_int_equal(json_opt_int(start, "follow", 0, 100, &follow, NULL), 0);
+	assert_int_equal(follow, 5);
+	assert_int_equal(start_send(&f->m, f->m.net.channel, start, NULL, 0, &e), 0);
+	assert_int_equal(start_send_renewed(&f->m, f->m.net.channel, &e), 0);
+	json_decref(start);
+	for (int i = 0; i < 1 + follow; i++) {
+		assert_int_equal(sock_recv_packet(f->net_end, &msg, NULL, NULL, &e), 0);
+		json_decref(msg);
+	}
+	assert_int_equal(sock_set_nonblock(f->net_end, 1), 0);
+	assert_int_equal(sock_recv_packet(f->net_end, &msg, NULL, NULL, &e), ERR_AGAIN);
+}
+
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
 
 int main(void)
@@ -184,6 +228,7 @@ int main(void)
 	    TEST(one_that_was_told_to_stop_is_not_waited_for),
 	    TEST(one_that_stops_meanwhile_is_left_its_time),
 	    TEST(one_that_does_not_answer_is_killed),
+	    TEST(what_follows_a_start_is_counted),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
