@@ -356,7 +356,7 @@ static int read_start(int ipc_fd, json_t **out, int fds[SOCK_FDS_MAX], size_t *n
 	return op && strcmp(op, "start") == 0 ? 0 : err_set(e, ERR_PROTOCOL, "the monitor's first word is not start");
 }
 
-/* What follows the start: before the first look at a grant it has to be known which are revoked and which renewed. */
+/* The packets behind the start: revocations and renewals are known before the first look at a grant. */
 static int read_followers(int ipc_fd, const json_t *start, json_t *out, struct err *e)
 {
 	int64_t n = 0;

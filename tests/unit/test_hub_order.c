@@ -171,8 +171,7 @@ static void answers(struct story *t, enum link_echo mode)
 {
 	struct session *s = t->s;
 	bool held = s->ahead.state == TYPEAHEAD_HELD;
-	/* What the hub knows of the record, which learns of a change with its next look, or by a recorder that is slow.
-	 */
+	/* The hub learns of a change of the record with its next look, and late by a slow recorder. */
 	bool record = journal_state(t->r->hub->journal) == RECORD_OK;
 	bool goes = held && mode == LINK_ECHO_OFF && s->state == SESSION_RUNNING && record && !t->let->lazy;
 	uint64_t from = s->in_offset;
