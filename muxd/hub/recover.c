@@ -112,14 +112,14 @@ static int restore_launch(struct launch *l, const json_t *open)
 	return 0;
 }
 
-/* Of one that never ran the exec_id is free, as it was before the restart. */
+/* Of one that may run yet the exec_id is free, as it was before the restart. */
 static void remember_exec_id(struct hub *h, const json_t *entry, const json_t *open, const struct id *id)
 {
 	const char *agent = NULL, *principal = NULL, *exec_id = NULL, *digest = "";
 	struct session_result how;
 
 	session_result_read(json_object_get(entry, "exit"), &how);
-	if (how.refused == ERR_DID_NOT_RUN)
+	if (session_result_passes(&how))
 		return;
 	(void)json_opt_str(open, "agent", &agent, NULL);
 	(void)json_opt_str(open, "principal", &principal, NULL);

@@ -350,7 +350,7 @@ static void end_settle(struct session *s)
 			      s->launch.shell.name, &s->id, s->result.cause == EXIT_EXITED && s->result.code >= 0);
 	if (s->launch.context.role)
 		contexts_settle(h->contexts, &s->launch.context, &s->id, &s->result);
-	if (s->result.refused == ERR_DID_NOT_RUN) /* the same call may come again, and then it runs */
+	if (session_result_passes(&s->result)) /* the same call may come again, and then it runs */
 		exec_ids_forget_session(h->exec_ids, &s->id);
 	session_audit_end(s);
 	survey_session_ended(s);

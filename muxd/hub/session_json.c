@@ -168,6 +168,16 @@ static void session_json_set_time(json_t *o, const char *key, int64_t wall_ns)
 
 /* ---- how it ended */
 
+bool session_result_passes(const struct session_result *r)
+{
+	static const int passing[] = {ERR_DID_NOT_RUN, ERR_LIMIT, ERR_UNAVAILABLE, ERR_NOMEM};
+
+	for (size_t i = 0; r->cause == EXIT_NOT_STARTED && i < sizeof(passing) / sizeof(passing[0]); i++)
+		if (r->refused == passing[i])
+			return true;
+	return false;
+}
+
 void session_result_read(const json_t *exit, struct session_result *out)
 {
 	const json_t *totals = json_object_get(exit, "totals"), *sums = json_object_get(exit, "sha256");

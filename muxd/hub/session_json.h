@@ -27,5 +27,7 @@ void session_json_read_mark(const json_t *open, struct link_mark *out);
 /* EXIT of the recording, as exit_record() writes it (session_end.c). */
 const char *session_result_error(const struct session_result *r); /* a stable code; NULL: no failure of muxd's */
 void session_result_read(const json_t *exit, struct session_result *out);
+/* Nothing of it ran, for a reason that passes (a limit, a start that was lost): the same call may run it yet. */
+bool session_result_passes(const struct session_result *r);
 
 #endif

@@ -37,6 +37,7 @@ for kind in bash busy; do
 	answer=$(round "$rounds" '{"argv":["true"]}')
 	jq -e '.error.code == "limit_reached" and (.error.message | test("limit of 200.*sandbox kill"))' <<<"$answer" >/dev/null ||
 		fail "a start at the limit says: $answer"
+	equal "nor one with an exec_id" limit_reached "$(round "$rounds" "{\"argv\":[\"echo\",\"ran\"],\"exec_id\":\"e-$kind\"}" | jq -r .error.code)"
 	# staff: rounds, a terminal that starts programs, files; each within the time that a person waits
 	for _ in 1 2 3; do
 		begun=$(now_ms)
@@ -58,6 +59,7 @@ for kind in bash busy; do
 	echo "    $kind: ended in $took ms"
 	wait_for 3 empty || fail "after the kill there are $(inside) processes"
 	round "$rounds" '{"argv":["true"]}' | jq -e '.exit.code == 0' >/dev/null || fail "a round after the kill does not run"
+	equal "and so does that call now" ran "$(round "$rounds" "{\"argv\":[\"echo\",\"ran\"],\"exec_id\":\"e-$kind\"}" | jq -r .stdout.data)"
 	ok "the $kind bomb: named, entered, ended"
 done
 

@@ -244,7 +244,11 @@ static void the_record_frees_the_exec_id(void **state)
 	static const struct {
 		const char *refused;
 		bool free;
-	} ends[] = {{NULL, false}, {"program_not_found", false}, {"did_not_run", true}};
+	} ends[] = {{NULL, false},
+		    {"program_not_found", false},
+		    {"did_not_run", true},
+		    {"limit_reached", true},
+		    {"unavailable", true}};
 	struct err e = {0};
 	FRESH(r);
 
