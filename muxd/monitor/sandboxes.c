@@ -1,16 +1,14 @@
 #include "muxd/monitor/sandboxes.h"
+#include "base/background.h"
 #include "base/text.h"
 
-#include <linux/ioprio.h>
 #include <openssl/crypto.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/queue.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #define LOG_BYTES 65536
@@ -19,7 +17,7 @@
 struct job {
 	TAILQ_ENTRY(job) entry;
 	uv_work_t work;
-	pthread_t thread; /* one that hashes at idle priority has a thread, and tells of its end by this */
+	pthread_t thread; /* one that hashes in the background has a thread, and tells of its end by this */
 	uv_async_t ended;
 	struct sandboxes *owner;
 	struct sandbox_question q;
@@ -35,7 +33,7 @@ struct sandboxes {
 	struct local *local; /* any thread may call it */
 	struct jobs waiting, running;
 	size_t n, nrunning, ncopying;
-	struct job *hashing; /* at idle priority */
+	struct job *hashing; /* in the background */
 	atomic_bool ending;  /* nothing is hashed any more */
 };
 
@@ -183,17 +181,15 @@ static void sandboxes_on_hashed(uv_async_t *h);
 
 static void *hash_idly(void *arg)
 {
-	struct sched_param none = {0};
 	struct job *j = arg;
 
-	(void)pthread_setschedparam(pthread_self(), SCHED_IDLE, &none); /* where it may */
-	(void)syscall(SYS_ioprio_set, IOPRIO_WHO_PROCESS, 0, IOPRIO_PRIO_VALUE(IOPRIO_CLASS_IDLE, 0));
+	background_enter();
 	sandboxes_on_work(&j->work);
 	uv_async_send(&j->ended);
 	return NULL;
 }
 
-/* Not in the pool: a large image at idle priority would hold one of its threads for as long as the machine is busy. */
+/* Not in the pool: a large image, read in the background, would hold one of its threads for long. */
 static bool hash_begin(struct sandboxes *s, struct job *j)
 {
 	if (uv_async_init(s->loop, &j->ended, sandboxes_on_hashed))
@@ -208,14 +204,10 @@ static bool hash_begin(struct sandboxes *s, struct job *j)
 	return true;
 }
 
-/* The end waits for what it is reading now, and no longer: at idle priority that might be long. */
+/* The end waits for the piece that is being read, and no longer. */
 static void hash_cut_short(struct sandboxes *s)
 {
-	struct sched_param none = {0};
-
 	atomic_store(&s->ending, true);
-	if (s->hashing && !pthread_equal(s->hashing->thread, pthread_self()))
-		(void)pthread_setschedparam(s->hashing->thread, SCHED_OTHER, &none);
 }
 
 static void next(struct sandboxes *s)

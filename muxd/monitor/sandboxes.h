@@ -36,7 +36,8 @@ enum sandbox_job {
 	JOB_SNAPSHOT,
 	JOB_SNAPSHOTS,
 	JOB_SNAPSHOT_DROP,
-	JOB_SNAPSHOT_HASH, /* idle: one at a time, on a thread of its own at idle priority, and nothing waits for it */
+	JOB_SNAPSHOT_HASH, /* idle: one at a time, on a thread of its own in the background (base/background.h), and
+			      nothing waits for it */
 	JOB_RESTORE,
 	JOB_DROP_WORKSPACE,
 	JOB_DESTROY_ALL, /* this and the next: when all before are done, and before all that come after */

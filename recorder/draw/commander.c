@@ -1,6 +1,7 @@
 #define LOG_SUBSYS "commands"
 #include "recorder/draw/commander.h"
 
+#include "base/background.h"
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/err.h"
@@ -14,7 +15,6 @@
 #include "recorder/format/recording.h"
 
 #include <pthread.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -606,10 +606,9 @@ static bool next(struct commander *c, struct wanted *out)
 static void *commander_run(void *arg)
 {
 	struct commander *c = arg;
-	struct sched_param none = {0};
 	struct wanted w;
 
-	(void)pthread_setschedparam(pthread_self(), SCHED_IDLE, &none); /* where it may */
+	background_enter();
 	if (wait_ready(c))
 		sweep(c);
 	pthread_mutex_lock(&c->lock);

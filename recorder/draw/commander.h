@@ -1,9 +1,10 @@
 /*
  * commander.h - the command stream: which commands were entered at each terminal, told in the audit log.
  *
- * One thread of its own, at idle priority. It plays a recording to a screen worker (drawer.h), keys and output in their
- * order; the worker says which commands it saw (muxd/screen/commands.h). They become audit events `session.commands`, a
- * batch each. Derived, from what a program wrote to a screen: an event says so, and the recording stays the evidence.
+ * One thread of its own, in the background. It plays a recording to a screen worker (drawer.h), keys and output in
+ * their order; the worker says which commands it saw (muxd/screen/commands.h). They become audit events
+ * `session.commands`, a batch each. Derived, from what a program wrote to a screen: an event says so, and the recording
+ * stays the evidence.
  *
  * An open recording is looked at when its file grew by typing (each checkpoint, ten seconds apart), and not before
  * fifty times as long as the last look took; a sealed one once more, for what is left. Each look begins at the first

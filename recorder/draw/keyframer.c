@@ -1,6 +1,7 @@
 #define LOG_SUBSYS "keyframes"
 #include "recorder/draw/keyframer.h"
 
+#include "base/background.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "base/text.h"
@@ -10,7 +11,6 @@
 #include "recorder/format/recording.h"
 
 #include <pthread.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -143,10 +143,9 @@ static void keyframer_one(struct keyframer *k, const struct id *session)
 static void *keyframer_run(void *arg)
 {
 	struct keyframer *k = arg;
-	struct sched_param none = {0};
 	struct id next;
 
-	(void)pthread_setschedparam(pthread_self(), SCHED_IDLE, &none); /* where it may */
+	background_enter();
 	pthread_mutex_lock(&k->lock);
 	while (!k->stopping) {
 		if (!k->n) {

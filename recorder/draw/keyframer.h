@@ -1,5 +1,5 @@
 /*
- * keyframer.h - makes keyframes of sealed recordings, one after the other, at idle priority.
+ * keyframer.h - makes keyframes of sealed recordings, one after the other, in the background.
  *
  * One thread of its own, which draws (drawing.h) and writes. A worker that dies costs the keyframes behind that place.
  *

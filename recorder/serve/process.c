@@ -513,7 +513,7 @@ static int start_cutter(struct process *p, struct index *ix, struct err *e)
 				  .signer = p->start.signer,
 				  .conf = p->start.conf,
 				  .loaded = p->start.loaded,
-				  .idle_priority = true,
+				  .background = true,
 				  .sealed = process_on_sealed,
 				  .typed = process_on_typed,
 				  .sealed_arg = p,

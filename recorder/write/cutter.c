@@ -1,6 +1,7 @@
 #define LOG_SUBSYS "cutter"
 #include "recorder/write/cutter.h"
 
+#include "base/background.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
@@ -8,19 +9,15 @@
 #include "recorder/index/hole.h"
 #include "recorder/write/cutter_state.h"
 
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #define IDLE_WAIT_NS   (2 * NS_PER_SEC) /* checkpoints, heads, retention, rows that somebody else wrote */
 #define FAILED_WAIT_NS (100 * NS_PER_MS)
 #define LAST_NS        (2 * NS_PER_SEC) /* of an end; a longer debt is the next start's */
-#define IOPRIO_IDLE    (3 << 13)
-#define IOPRIO_PROCESS 1
 
 static int copy_rules(struct cutter *c, const struct conf *conf, struct err *e)
 {
@@ -366,12 +363,8 @@ static void *idle_main(void *arg)
 {
 	struct cutter *c = arg;
 	uint64_t consumed, pause;
-	if (c->p.idle_priority) {
-		struct sched_param none = {0};
-		/* Best effort: where it is not allowed it runs like the rest. */
-		(void)pthread_setschedparam(pthread_self(), SCHED_IDLE, &none);
-		(void)syscall(SYS_ioprio_set, IOPRIO_PROCESS, 0, IOPRIO_IDLE);
-	}
+	if (c->p.background)
+		background_enter();
 	while (!atomic_load(&c->stopping)) {
 		atomic_store(&c->hurry, false);
 		pause = cutter_step(c, &consumed);

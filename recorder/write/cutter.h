@@ -3,8 +3,8 @@
  *
  * It follows the durable log: audit events go to index and chain log, sessions to
  * a builder each, which is sealed shortly after EXIT. Two threads take turns at
- * one step function: the first runs at idle priority, the second at normal
- * priority and only while somebody waits for a seal or the debt is too large.
+ * one step function: the first works in the background (base/background.h), the
+ * second at normal priority and only while somebody waits for a seal or the debt is too large.
  *
  * What is consumed is stored as one checkpoint (builders, chain and the place in
  * the log, in one durable transaction); segments before it are deleted, but for
@@ -39,7 +39,7 @@ struct cutter_params {
 	const struct signer *signer;
 	const struct conf *conf; /* copied from */
 	const json_t *loaded;    /* who loaded it (config_log.h), copied; NULL: nobody says */
-	bool idle_priority;
+	bool background;         /* its own thread works behind the others */
 	unsigned open_max; /* files of open sessions that are open at once; 0: what the limit of descriptors allows */
 	/* From its threads, NULL: nobody. Told of each seal of a terminal; that an open recording's file holds more
 	 * that was typed. */

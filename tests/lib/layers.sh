@@ -67,6 +67,7 @@ refuse() {
 }
 refuse '^(base|muxd|policy|recorder|control)/' 'json_[a-z_]*_nocheck\(|json_(v?pack_ex|vpack)\(|json_v?sprintf\(".*%[.0-9*]*s' 'JSON is built with the names in json.h, which no content makes fail' \
 	'^base/json(_build)?\.[ch]'
+refuse '^(base|muxd|policy|recorder|control)/' 'SCHED_IDLE|IOPRIO_CLASS_IDLE' 'a thread that shares locks is never idle: base/background.h' '^(base/background\.h|muxd/muxlet/survey\.c)'
 # Text that is cut is cut at a character.
 tests/lib/cuts.py || bad=1
 tests/lib/shown.py || bad=1
