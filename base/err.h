@@ -3,8 +3,9 @@
  *
  * Library functions return 0 or a negative ERR_*. The table below is the only
  * place that knows a code's stable name (API, CLI, log), its HTTP status, the
- * exit code of muxctl and the next step for the person who meets it. Docs and
- * OpenAPI are generated from it (tests compare them).
+ * exit code of muxctl and the next step for the person who meets it. The list in
+ * docs/openapi.yaml is written by hand, and a test compares it; the clients' errors
+ * are generated from that (clients/generate.py).
  *
  * A function that can say more takes a `struct err *` (may be NULL): what was
  * wrong and where. It is written only on failure.

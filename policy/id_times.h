@@ -1,7 +1,7 @@
 /*
  * id_times.h - a set of ids, each with a time until which it counts.
  *
- * Of grants: which were taken back before their time, and until when those go on that were renewed (grant_news.h).
+ * Of grants: which were taken back before their time, and until when those go on that were renewed (grant_kin.h).
  * Owned by each process that verifies tokens. Times are of the wall clock.
  */
 #ifndef POLICY_ID_TIMES_H

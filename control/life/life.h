@@ -12,7 +12,7 @@
  *
  * Every change is a compare-and-swap on the row's generation, durable before the next step
  * begins, and an audit event with its cause and how long the state before lasted. Steps
- * (life_steps.h) are idempotent: who finds a row in a transient state after a crash does its step again.
+ * (life_run.h) are idempotent: who finds a row in a transient state after a crash does its step again.
  * The reconciler compares rows with what the provider has, at start, each minute and at each
  * `gone`; nothing is guessed, what has no row and is ours becomes a row.
  *

@@ -127,7 +127,7 @@ int index_audit_start(struct index *ix, const struct index_filter *f, uint64_t *
 int index_recent_execs(struct index *ix, int64_t since_ns, index_row *row, void *arg, struct err *e);
 /* How many sessions of the agent were opened with that snapshot as the current one, whose recordings are there. */
 int index_refers(struct index *ix, const char *agent, const char *snapshot, uint64_t *out, struct err *e);
-/* index_retention.c: what retention lives by. */
+/* Retention lives by these. */
 struct index_ended {
 	struct id id;
 	const char *agent, *principal; /* NULL: not known */
