@@ -1,6 +1,7 @@
-"""attach_round.py STATE TOKENFILE ROUND: joins a round that runs and reads a line, and types one; prints what came and how it
-ended. A line that nobody reads is told of in a notice."""
-import json, os, struct, sys
+"""attach_round.py STATE TOKENFILE ROUND [COMMAND]: joins a round that runs and reads a line, and types one; prints what came and how it
+ended. A line that nobody reads is told of in a notice,
+behind which COMMAND is run."""
+import json, os, struct, subprocess, sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "lib"))
 from websocket import Closed, WebSocket  # noqa: E402
@@ -27,6 +28,7 @@ try:
             print("exit", json.loads(m[1:])["exit"]["signal"] or json.loads(m[1:])["exit"]["code"])
         elif m[0] == 0x11 and "code" in json.loads(m[1:]):
             print("notice", json.loads(m[1:])["code"])
+            subprocess.run(sys.argv[4:5] or "true", shell=True, check=True, stdout=subprocess.DEVNULL)
         elif m[0] == 0x14:
             print("error", json.loads(m[1:])["code"])
 except Closed as e:

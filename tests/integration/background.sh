@@ -60,9 +60,9 @@ equal "a round is joined: its output from the start, input, a signal, its end" \
 	"opened driver round exit TERM closed 1000 'ready\\ngot hello\\n'" \
 	"$(python3 "$here/tests/integration/attach_round.py" "$MUXD_STATE" "$tmp/token" "$id" | paste -sd' ')"
 
-id=$(round '{"argv":["sh","-c","echo ready; sleep 1.5; read x; echo $?"],"yield_ms":0}' | jq -r .round_id)
+id=$(round '{"argv":["sh","-c","echo ready; until [ -e noticed ]; do sleep 0.05; done; read x; echo $?"],"yield_ms":0}' | jq -r .round_id)
 equal "one without stdin_open says that it takes none" "opened driver round notice bad_state exit 0 closed 1000 'ready\\n1\\n'" \
-	"$(python3 "$here/tests/integration/attach_round.py" "$MUXD_STATE" "$tmp/token" "$id" | paste -sd' ')"
+	"$(python3 "$here/tests/integration/attach_round.py" "$MUXD_STATE" "$tmp/token" "$id" "$MUXCTL --state $MUXD_STATE exec -n $agent -- touch noticed" | paste -sd' ')"
 kept() { muxctl export --format json "$id" >"$tmp/kept" 2>/dev/null && grep -q '"exit"' "$tmp/kept"; }
 wait_for 20 kept || fail "no recording"
 equal "and the record has none" "" "$(jq -rj 'select(.type == "data" and .stream == "input").data' "$tmp/kept")"

@@ -101,7 +101,7 @@ equal "the context says so" "busy 1" "$(state "$py")"
 contexts POST "/$py/interrupt" >/dev/null
 equal "interrupted" "interrupted KeyboardInterrupt in" "$(execution "$id" | jq -r '"\(.cause) \(.error.name) \(.stdout.data)"' | paste -sd' ' | sed 's/ *$//')"
 equal "the variables are there" "done 41" "$(run "$py" x | said)"
-equal "out of time" "timeout in done 41" "$(run "$py" $'print("in"); time.sleep(60)' '{"timeout_ms":300}' | jq -r '"\(.cause) \(.stdout.data)"' | paste -sd' ' | sed 's/ *$//') $(run "$py" x | said)"
+equal "out of time" "timeout in done 41" "$(run "$py" $'print("in"); time.sleep(60)' '{"timeout_ms":1000}' | jq -r '"\(.cause) \(.stdout.data)"' | paste -sd' ' | sed 's/ *$//') $(run "$py" x | said)"
 equal "idle, there is nothing to interrupt" bad_state "$(contexts POST "/$py/interrupt" | code)"
 equal "the same exec_id is the same execution" "1 1" "$(for _ in 1 2; do run "$py" 'globals().setdefault("n", []).append(1); len(n)' '{"exec_id":"e-1"}' | jq -r '.results[0].data["text/plain"]'; done | paste -sd' ')"
 
@@ -160,7 +160,7 @@ python() { api "$token" POST $base/python "$(body "$@")"; }
 equal "python_exec: output, value, and nothing goes on" "done hi 3 error NameError" "$(python 'y = 3; print("hi"); y' | said) $(python y | jq -r '"\(.cause) \(.error.name)"')"
 equal "its own environment and directory" "('/tmp', 'b')" "$(python 'import os; os.getcwd(), os.environ["B"]' '{"cwd":"/tmp","env":{"B":"b"}}' | jq -r '.results[0].data["text/plain"]')"
 equal "1 MB of stdout and stderr together, marked" "1000000 2000000 true 3000 true" "$(python $'import sys\nprint("x" * 1999999, flush=True)\nsys.stderr.write("y" * 3000)' | jq -r '"\(.stdout.data + .stderr.data | length) \(.stdout.total_bytes) \(.stdout.truncated) \(.stderr.total_bytes) \(.stderr.truncated)"')"
-equal "out of time" "timeout in" "$(python $'print("in", flush=True)\nimport time; time.sleep(60)' '{"timeout_ms":400}' | said)"
+equal "out of time" "timeout in" "$(python $'print("in", flush=True)\nimport time; time.sleep(60)' '{"timeout_ms":2500}' | said)"
 equal "120 s at the most" "invalid_request /timeout_ms" "$(python 1 '{"timeout_ms":120001}' | jq -r '"\(.error.code) \(.error.message | split(":")[0])"')"
 equal "30 s where nothing is said" "30000" "$(muxctl audit --event round.start -n 50 -o json | jq -rs '[.[].record.detail | select(.context.role == "once" and .cwd == null)][0].timeout_ms')"
 equal "one that leaves" "exited 3" "$(python 'import os; os._exit(3)' | jq -r '"\(.cause) \(.exit_code)"')"

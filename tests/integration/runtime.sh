@@ -49,7 +49,7 @@ token=$(new_token $agent agent rounds,files)
 refused "a sandbox that was never there is not made" 404 not_found GET /exists/x
 muxctl exec $agent -- true || fail "no sandbox"
 equal "health" ok "$(theirs GET / | jq -r .status)"
-equal "a command" '{"stdout":"out a b\n","stderr":"err\n","exit_code":3}' "$(execute 'echo out "a b"; echo err >&2; exit 3' | jq -c .)"
+equal "a command" '{"exit_code":3,"stderr":"err\n","stdout":"out a b\n"}' "$(execute 'echo out "a b"; echo err >&2; exit 3' | jq -c .)"
 equal "its directory" '/workspace' "$(execute pwd | jq -r .stdout)"
 equal "text that is none is replaced" 'a?b 0' "$(execute 'printf "a\377b"' | jq -r '"\(.stdout) \(.exit_code)"')"
 equal "a signal" 137 "$(execute 'kill -9 $$' | jq -r .exit_code)"
@@ -80,8 +80,8 @@ equal "of the base, as the SDK names it" true "$(theirs GET /list/. | jq 'any(.n
 equal "it has all" 12000 "$(execute 'cd many; rm -r dir first; for i in $(seq 12000); do : >f$i; done' >/dev/null; theirs GET /list/many | jq length)"
 execute "cd many; python3 -c 'for i in range(50001): open(str(i), \"w\")'" >/dev/null
 refused "a directory of more names than one answer holds" 413 too_large GET /list/many
-equal "what is not there" '{"path":"no/such","exists":false}' "$(theirs GET /exists/no%2Fsuch | jq -c .)"
-equal "what is" '{"path":"data/in.bin","exists":true}' "$(theirs GET /exists/data%2Fin.bin | jq -c .)"
+equal "what is not there" '{"exists":false,"path":"no/such"}' "$(theirs GET /exists/no%2Fsuch | jq -c .)"
+equal "what is" '{"exists":true,"path":"data/in.bin"}' "$(theirs GET /exists/data%2Fin.bin | jq -c .)"
 refused "a file that is not there" 404 file_not_found GET /download/nothing
 for path in download/..%2F..%2Fetc%2Fpasswd list/x%2F%2e.%2F.. exists/../v1/agents list/..; do
 	equal "a way out: $path" path_outside "$(theirs GET "/$path" | jq -r .error.code)"

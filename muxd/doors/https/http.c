@@ -393,6 +393,7 @@ const char *http_reason(int status)
 	    {415, "Unsupported Media Type"},
 	    {416, "Range Not Satisfiable"},
 	    {417, "Expectation Failed"},
+	    {423, "Locked"},
 	    {426, "Upgrade Required"},
 	    {429, "Too Many Requests"},
 	    {431, "Request Header Fields Too Large"},

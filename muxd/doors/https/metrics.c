@@ -7,9 +7,9 @@
 #include <stdio.h>
 
 /* Statuses of http_reason(), a change to another protocol, and what libwebsockets answers by itself. */
-static const int statuses[METRIC_STATUSES - 1] = {101, 200, 201, 202, 204, 206, 304, 400, 401, 403, 404,
-						  405, 406, 408, 409, 411, 412, 413, 414, 415, 416, 417,
-						  426, 429, 431, 499, 500, 501, 502, 503, 504, 505, 507};
+static const int statuses[METRIC_STATUSES - 1] = {101, 200, 201, 202, 204, 206, 304, 400, 401, 403, 404, 405,
+						  406, 408, 409, 411, 412, 413, 414, 415, 416, 417, 423, 426,
+						  429, 431, 499, 500, 501, 502, 503, 504, 505, 507};
 
 /* Upper ends in milliseconds; a round may take minutes. */
 static const uint64_t bucket_ms[METRIC_BUCKETS] = {1, 5, 10, 50, 100, 500, 1000, 5000, 10000, 30000, 60000};

@@ -11,7 +11,7 @@
 
 #include <stdint.h>
 
-enum { METRIC_STATUSES = 34, METRIC_BUCKETS = 11 };
+enum { METRIC_STATUSES = 35, METRIC_BUCKETS = 11 };
 
 struct rest_metrics {
 	const struct route *routes; /* the table, route_table(), which requests are counted by; never NULL */
