@@ -106,7 +106,7 @@ twice long $agent -- head -c 2097152 mix
 equal "2 MiB" "$(head -c 2097152 "$tmp/mix" | sum) 0" "$(sum <"$tmp/long.1") $(cat "$tmp/long.1.rc")"
 equal "and again" "$(sum <"$tmp/long.1") 0" "$(sum <"$tmp/long.2") $(cat "$tmp/long.2.rc" "$tmp/long.2.err")"
 twice json -o json $agent -- sh -c 'printf 0123456789; exit 4'
-outcome() { jq -S '[.session, .stdout, .stderr, .exit.cause, .exit.code]' "$tmp/json.$1"; }
+outcome() { jq '[.session, .stdout, .stderr, .exit.cause, .exit.code]' "$tmp/json.$1"; }
 equal "as JSON, twice" "$(outcome 1) 4" "$(outcome 2) $(cat "$tmp/json.2.rc")"
 
 # Programs that print and exit at once.

@@ -42,7 +42,7 @@ wake '{"argv":["true"],"exec_id":"w-2"}' three & jobs+=($!)
 wake '{"argv":["false"],"exec_id":"w-2"}' four & jobs+=($!)
 wait "${jobs[@]}"
 equal "two calls with one exec_id that wait for a sandbox are one round" "$(jq -r .round_id "$tmp/one")" "$(jq -r .round_id "$tmp/two")"
-equal "which ran once" "1 1" "$(jq -j '.stdout.data | tonumber' "$tmp/one") $(jq -j '.stdout.data | tonumber' "$tmp/two")"
+equal "which ran once" "1 1" "$(jq -j '.stdout.data | rtrimstr("\n") | tonumber' "$tmp/one") $(jq -j '.stdout.data | rtrimstr("\n") | tonumber' "$tmp/two")"
 equal "of two that differ one is a conflict" 1 "$(cat "$tmp/three" "$tmp/four" | jq -r '.error.code // empty' | grep -cx conflict)"
 
 r=$(round '{"command":"echo before; (sleep 300 & sleep 301 & setsid sleep 302 & wait)","timeout_ms":1000,"wait_ms":20000}')
