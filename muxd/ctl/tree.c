@@ -198,21 +198,83 @@ int tree_pack(const char *local, int *out_fd, struct err *e)
 #define ENTRIES_MAX 200000
 #define BYTES_MAX   (UINT64_C(64) << 30)
 
+static void remove_all(char *dir)
+{
+	FTS *walk = fts_open((char *[]){dir, NULL}, FTS_PHYSICAL | FTS_NOCHDIR, NULL);
+	const FTSENT *f;
+
+	while (walk && (f = fts_read(walk)))
+		if (f->fts_info != FTS_D)
+			(void)(f->fts_info == FTS_DP ? rmdir(f->fts_path) : unlink(f->fts_path));
+	if (walk)
+		fts_close(walk);
+}
+
+static void *tree_await_end(void *arg)
+{
+	struct tree *t = arg;
+	int signum;
+
+	if (sigwait(&t->ends, &signum))
+		return NULL;
+	(void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+	pthread_mutex_lock(&t->lock); /* for good: nothing more is made in there */
+	if (t->temp[0])
+		remove_all(t->temp);
+	(void)signal(signum, SIG_DFL);
+	(void)pthread_sigmask(SIG_UNBLOCK, &t->ends, NULL);
+	(void)kill(getpid(), signum);
+	return NULL;
+}
+
+/* Of the signals that end it those that it does not ignore (nohup). */
+static void guard_begin(struct tree *t)
+{
+	static const int ends[] = {SIGINT, SIGTERM, SIGHUP};
+	struct sigaction is;
+
+	sigemptyset(&t->ends);
+	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
+		if (sigaction(ends[i], NULL, &is) == 0 && is.sa_handler == SIG_DFL)
+			sigaddset(&t->ends, ends[i]);
+	(void)pthread_sigmask(SIG_BLOCK, &t->ends, &t->before);
+	t->guarded = pthread_create(&t->guard, NULL, tree_await_end, t) == 0;
+	if (!t->guarded)
+		(void)pthread_sigmask(SIG_SETMASK, &t->before, NULL);
+}
+
+static void guard_end(struct tree *t)
+{
+	if (!t->guarded)
+		return;
+	t->guarded = false;
+	(void)pthread_cancel(t->guard);
+	(void)pthread_join(t->guard, NULL);
+	(void)pthread_sigmask(SIG_SETMASK, &t->before, NULL);
+}
+
 int tree_open(const char *to, struct tree *out, struct err *e)
 {
 	struct stat st;
+	int rc = 0;
 
 	memset(out, 0, sizeof(*out));
+	pthread_mutex_init(&out->lock, NULL);
 	out->dir_fd = out->file_fd = -1;
 	if (lstat(to, &st) == 0)
 		return err_set(e, ERR_FILE_EXISTS, "%s is there already", to);
 	if (snprintf(out->to, PATH_MAX, "%s", to) >= PATH_MAX ||
 	    snprintf(out->temp, PATH_MAX, "%s.XXXXXX", to) >= PATH_MAX)
 		return err_set(e, ERR_INVAL, "the name of the directory is too long");
+	guard_begin(out);
+	pthread_mutex_lock(&out->lock);
 	if (!mkdtemp(out->temp)) {
+		rc = err_sys(e, errno, "make a directory beside %s", to);
 		out->temp[0] = '\0';
-		return err_sys(e, errno, "make a directory beside %s", to);
 	}
+	pthread_mutex_unlock(&out->lock);
+	if (rc)
+		return rc;
 	out->dir_fd = open(out->temp, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	return out->dir_fd < 0 ? err_sys(e, errno, "open %s", out->temp) : 0;
 }
@@ -281,47 +343,42 @@ int tree_take(void *arg, const void *bytes, size_t n, struct err *e)
 	enum tar_event event = TAR_ENTRY;
 	int rc = 0;
 
+	pthread_mutex_lock(&t->lock);
 	while (rc == 0 && event != TAR_MORE && !t->over) {
 		size_t used = 0;
 
-		if (tar_read(&t->reader, p, n, &used, &event))
-			return err_set(e, ERR_PROTOCOL, "the sandbox sent no archive: %s", t->reader.why);
+		rc = tar_read(&t->reader, p, n, &used, &event)
+			 ? err_set(e, ERR_PROTOCOL, "the sandbox sent no archive: %s", t->reader.why)
+			 : unpack_event(t, event, e);
 		p += used;
 		n -= used;
-		rc = unpack_event(t, event, e);
 	}
+	pthread_mutex_unlock(&t->lock);
 	return rc;
 }
 
 int tree_settle(struct tree *t, struct err *e)
 {
 	mode_t mask = umask(0);
+	int rc = 0;
 
 	(void)umask(mask);
 	if (!t->over)
 		return err_set(e, ERR_EOF, "the archive broke off");
+	pthread_mutex_lock(&t->lock);
 	if (fchmod(t->dir_fd, 0777 & ~mask) || renameat2(AT_FDCWD, t->temp, AT_FDCWD, t->to, RENAME_NOREPLACE))
-		return err_sys(e, errno, "write %s", t->to);
-	t->temp[0] = '\0';
-	if (t->links)
+		rc = err_sys(e, errno, "write %s", t->to);
+	else
+		t->temp[0] = '\0';
+	pthread_mutex_unlock(&t->lock);
+	if (rc == 0 && t->links)
 		fprintf(stderr, "muxctl: left out: %llu symbolic links\n", t->links);
-	return 0;
-}
-
-static void remove_all(char *dir)
-{
-	FTS *walk = fts_open((char *[]){dir, NULL}, FTS_PHYSICAL | FTS_NOCHDIR, NULL);
-	const FTSENT *f;
-
-	while (walk && (f = fts_read(walk)))
-		if (f->fts_info != FTS_D)
-			(void)(f->fts_info == FTS_DP ? rmdir(f->fts_path) : unlink(f->fts_path));
-	if (walk)
-		fts_close(walk);
+	return rc;
 }
 
 void tree_close(struct tree *t)
 {
+	guard_end(t);
 	if (t->file_fd >= 0)
 		close(t->file_fd);
 	if (t->dir_fd >= 0)

@@ -5,7 +5,8 @@
  * takes once the archive was whole. Of links in it none is made, so that no name leads out of there, and nothing gets
  * permissions but those that the umask gives to new files: as sink.h has it for one file.
  *
- * States of a tree: OPEN -> settled (it has its name) | closed (it is gone).
+ * States of a tree: OPEN -> settled (it has its name) | closed (it is gone). While it is OPEN a thread waits for the
+ * signals that end muxctl, and takes the directory away before it lets them.
  */
 #ifndef MUXD_CTL_TREE_H
 #define MUXD_CTL_TREE_H
@@ -13,6 +14,8 @@
 #include "files/tar.h"
 
 #include <limits.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdbool.h>
 
 struct err;
@@ -29,6 +32,10 @@ struct tree {
 	bool over;                         /* the archive has had its end */
 	unsigned long long files, bytes, links, entries;
 	struct tar_reader reader;
+	bool guarded; /* what follows is there */
+	pthread_t guard;
+	pthread_mutex_t lock; /* held while something is made in there */
+	sigset_t ends, before;
 };
 
 /* `to` is the name that it gets. ERR_FILE_EXISTS: it is taken. */

@@ -61,6 +61,16 @@ muxctl cp $agent:copied "$tmp/back/" >/dev/null 2>&1 || fail "no cp into a direc
 [ -e "$tmp/back/copied/script" ] || fail "it is not in the directory"
 muxctl cp $agent:copied "$tmp/back" >/dev/null 2>"$tmp/err"
 equal "a name that is taken" "73 [file_exists]" "$? $(code)"
+# a directory that is broken off in the middle leaves nothing
+muxctl exec -n $agent -- sh -c 'mkdir long && truncate -s 900M long/file' || fail "no long file"
+"$MUXCTL" --state "$MUXD_STATE" cp $agent:long "$tmp/cut" >/dev/null 2>&1 &
+cp=$!
+begun() { compgen -G "$tmp/cut.??????/file" >/dev/null; }
+wait_for 20 begun || fail "the copy does not begin"
+kill -TERM $cp
+wait $cp
+equal "ended by the signal, and nothing is left" "143 " "$? $(compgen -G "$tmp/cut*")"
+muxctl exec -n $agent -- rm -r long
 muxctl cp "$tmp/tree/script" $agent:copied >/dev/null || fail "no cp of a file"
 muxctl cp $agent:copied/script "$tmp/out" >/dev/null || fail "no cp of a file out"
 cmp "$tmp/tree/script" "$tmp/out/script" || fail "the file is another"
