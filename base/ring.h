@@ -31,6 +31,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 #include <sys/uio.h>
 
 struct err;
@@ -103,6 +104,13 @@ int ring_append(struct ring_writer *w, struct ring_record *rec, const struct iov
 uint64_t ring_head(const struct ring_writer *w);
 size_t ring_room(const struct ring_writer *w, bool reserve); /* bytes free for payload and headers */
 size_t ring_size(const struct ring_writer *w);
+/*
+ * Bytes that were appended, for as long as nothing stands in their place: of the payload of the record that begins at
+ * position `at`, from byte skip on, at most max, to `to`. Only of the record that is meant: type, session, stream and
+ * offset of `meant`. Returns the count (0: skip is its end), ERR_NOT_FOUND: other bytes stand there.
+ */
+ssize_t ring_recall(const struct ring_writer *w, uint64_t at, const struct ring_record *meant, size_t skip, void *to,
+		    size_t max);
 /* pread the cursor; cheap, call it from a timer. ERR_CORRUPT when torn (keeps the old one). */
 int ring_cursor_read(int cursor_fd, struct ring_cursor *out);
 int ring_writer_refresh(struct ring_writer *w, struct ring_cursor *out); /* reads cursor, frees space */

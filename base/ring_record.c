@@ -35,6 +35,20 @@ size_t ring_record_encode(uint8_t *out, const struct ring_record *rec, uint32_t 
 	return size;
 }
 
+void ring_record_fields(const uint8_t header[RING_RECORD_HEADER], struct ring_record *out)
+{
+	*out = (struct ring_record){
+	    .seq = get_u64(header + 8),
+	    .boot_ns = get_u64(header + 16),
+	    .offset = get_u64(header + 40),
+	    .type = header[48],
+	    .stream = header[49],
+	    .flags = get_u16(header + 50),
+	    .len = get_u32(header + 4),
+	};
+	memcpy(out->session.b, header + 24, sizeof(out->session.b));
+}
+
 int ring_record_decode(const uint8_t *p, size_t n, struct ring_record *out, size_t *out_size, uint32_t *out_epoch)
 {
 	if (n < RING_RECORD_HEADER)
@@ -47,18 +61,8 @@ int ring_record_decode(const uint8_t *p, size_t n, struct ring_record *out, size
 		return 0;
 	if (get_u32(p) != crc32_add(0, p + 4, RING_RECORD_HEADER - 4 + len))
 		return ERR_CORRUPT;
-	struct ring_record rec = {
-	    .seq = get_u64(p + 8),
-	    .boot_ns = get_u64(p + 16),
-	    .offset = get_u64(p + 40),
-	    .type = p[48],
-	    .stream = p[49],
-	    .flags = get_u16(p + 50),
-	    .len = len,
-	    .payload = p + RING_RECORD_HEADER,
-	};
-	memcpy(rec.session.b, p + 24, sizeof(rec.session.b));
-	*out = rec;
+	ring_record_fields(p, out);
+	out->payload = p + RING_RECORD_HEADER;
 	if (out_size)
 		*out_size = size;
 	if (out_epoch)

@@ -184,6 +184,36 @@ size_t ring_size(const struct ring_writer *w)
 	return (size_t)w->size;
 }
 
+static void ring_get(const struct ring_writer *w, uint64_t at, void *to, size_t n)
+{
+	size_t place = (size_t)(at & (w->size - 1));
+	size_t first = w->size - place < n ? w->size - place : n;
+
+	memcpy(to, w->data + place, first);
+	if (n > first)
+		memcpy((uint8_t *)to + first, w->data, n - first);
+}
+
+ssize_t ring_recall(const struct ring_writer *w, uint64_t at, const struct ring_record *meant, size_t skip, void *to,
+		    size_t max)
+{
+	uint8_t header[RING_RECORD_HEADER];
+	struct ring_record rec;
+	size_t n;
+
+	if (at > w->head || w->head - at < sizeof(header) || w->head - at > w->size)
+		return ERR_NOT_FOUND;
+	ring_get(w, at, header, sizeof(header));
+	ring_record_fields(header, &rec);
+	if (rec.type != meant->type || rec.stream != meant->stream || rec.offset != meant->offset ||
+	    !id_equal(&rec.session, &meant->session) || w->head - at < ring_record_size(rec.len) || skip > rec.len)
+		return ERR_NOT_FOUND;
+	n = rec.len - skip < max ? rec.len - skip : max;
+	if (n)
+		ring_get(w, at + sizeof(header) + skip, to, n);
+	return (ssize_t)n;
+}
+
 size_t ring_room(const struct ring_writer *w, bool reserve)
 {
 	uint64_t used = w->head - w->durable;

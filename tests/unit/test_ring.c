@@ -197,6 +197,50 @@ static void bytes_survive_many_turns_around_the_end(void **state)
 	ring_writer_destroy(w);
 }
 
+/* Over the end of the file, in pieces, until other bytes stand in its place; and never another record. */
+static void what_was_appended_is_recalled(void **state)
+{
+	struct place *p = *state;
+	struct ring_writer *w = writer_open(p);
+	struct ring_record meant = {.type = RING_DATA, .stream = STREAM_OUTPUT, .session.b[0] = 7, .offset = 42};
+	static uint8_t in[100000], out[100000];
+	uint64_t at = 0;
+
+	for (int turn = 0; turn < 40; turn++) {
+		memset(in, turn + 1, sizeof(in));
+		in[50000] = 200;
+		at = ring_head(w);
+		assert_int_equal(put(w, in, sizeof(in), false), 0);
+		assert_int_equal(ring_recall(w, at, &meant, 0, out, sizeof(out)), sizeof(in));
+		assert_memory_equal(out, in, sizeof(in));
+		assert_int_equal(ring_recall(w, at, &meant, 49999, out, 3), 3);
+		assert_memory_equal(out, in + 49999, 3);
+		free_up_to(p, w, ring_head(w));
+	}
+	assert_int_equal(ring_recall(w, at, &meant, sizeof(in), out, 1), 0);
+	assert_int_equal(ring_recall(w, at, &meant, sizeof(in) + 1, out, 1), ERR_NOT_FOUND);
+	assert_int_equal(ring_recall(w, at, &meant, 0, NULL, 0), 0);
+	for (int i = 0; i < 4; i++) { /* of each thing that names a record another */
+		struct ring_record other = meant;
+
+		other.type = i == 0 ? RING_EVENT : other.type;
+		other.stream = i == 1 ? STREAM_STDERR : other.stream;
+		other.session.b[15] = i == 2;
+		other.offset += i == 3;
+		assert_int_equal(ring_recall(w, at, &other, 0, out, 1), ERR_NOT_FOUND);
+	}
+	assert_int_equal(ring_recall(w, at + 8, &meant, 0, out, 1), ERR_NOT_FOUND);
+	assert_int_equal(ring_recall(w, ring_head(w), &meant, 0, out, 1), ERR_NOT_FOUND);
+	assert_int_equal(ring_recall(w, ring_head(w) + 8, &meant, 0, out, 1), ERR_NOT_FOUND);
+	assert_int_equal(ring_recall(w, 0, &meant, 0, out, 1), ERR_NOT_FOUND); /* what stands there now is newer */
+	while (ring_head(w) - at <= MIB) {
+		assert_int_equal(put(w, in, 1000, false), 0);
+		free_up_to(p, w, ring_head(w));
+	}
+	assert_int_equal(ring_recall(w, at, &meant, 0, out, 1), ERR_NOT_FOUND);
+	ring_writer_destroy(w);
+}
+
 static void next_writer_goes_on_with_sequence_and_epoch(void **state)
 {
 	struct place *p = *state;
@@ -420,6 +464,7 @@ int main(void)
 	    RING_TEST(full_ring_refuses_and_keeps_an_eighth),
 	    RING_TEST(too_large_a_payload_is_refused),
 	    RING_TEST(bytes_survive_many_turns_around_the_end),
+	    RING_TEST(what_was_appended_is_recalled),
 	    RING_TEST(next_writer_goes_on_with_sequence_and_epoch),
 	    RING_TEST(second_writer_waits_for_the_first),
 	    RING_TEST(reader_names_the_damage_and_stays_before_it),
