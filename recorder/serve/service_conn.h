@@ -129,7 +129,7 @@ service_op service_snapshot;
 /* Answers with the newest head, signed now. */
 int conn_send_head(struct conn *c, struct err *e);
 /* service_list.c */
-service_op service_recover, service_gone, service_hub, service_sessions, service_session, service_audit,
+service_op service_recover, service_gone, service_given, service_hub, service_sessions, service_session, service_audit,
     service_audit_head;
 
 #endif

@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/text.h"
+#include "recorder/serve/auth.h"
 #include "recorder/serve/service_conn.h"
 
 #include <string.h>
@@ -95,6 +96,58 @@ int service_gone(struct conn *c, const json_t *request, struct err *e)
 		return e->code;
 	ledger_client_gone(c->s->ledger, &c->reader);
 	return conn_send(c, json_pack("{s:b}", "end", 1));
+}
+
+/* What was given under a grant that has ended since is told all the same. */
+static int given_grant(struct conn *c, const json_t *request, bool begins, struct err *e)
+{
+	const char *token = "";
+	int rc;
+
+	if (begins)
+		return conn_grant(c, request, e);
+	if ((rc = json_need_str(request, "token", &token, e)) == 0)
+		rc = auth_verify(c->s->p.auth, token, &c->grant, e);
+	c->reader.grant = c->grant;
+	return rc && id_is_nil(&c->grant.id) ? rc : 0;
+}
+
+/*
+ * What the hub gives of a round's output as it passes goes into the account of who reads it. bytes 0: a reading begins,
+ * which is audited before anything is given.
+ */
+int service_given(struct conn *c, const json_t *request, struct err *e)
+{
+	struct reading_of what = {.op = READ_OUTPUT, .outcome = "ok"};
+	const char *agent = "";
+	int64_t offset = 0, bytes = 0;
+	struct id session;
+	unsigned stream;
+	int rc = conn_house(c, e);
+
+	if (rc == 0)
+		rc = read_session_id(request, &session, e);
+	if (rc == 0)
+		rc = read_stream(request, &stream, e);
+	if (rc == 0)
+		rc = json_opt_str(request, "agent", &agent, e);
+	if (rc == 0)
+		rc = json_opt_int(request, "offset", 0, INT64_MAX, &offset, e);
+	if (rc == 0)
+		rc = json_opt_int(request, "bytes", 0, INT64_MAX, &bytes, e);
+	if (rc == 0)
+		rc = given_grant(c, request, bytes == 0, e);
+	if (rc)
+		return rc;
+	what.session = &session;
+	what.agent = agent;
+	what.sent[stream].offset = (uint64_t)offset;
+	what.sent[stream].bytes = (uint64_t)bytes;
+	if (bytes)
+		ledger_sent(c->s->ledger, &c->reader, &what);
+	else
+		rc = conn_audit(c, &what, e);
+	return rc ? rc : conn_send(c, json_pack("{s:b}", "end", 1));
 }
 
 /* Filters of the request, narrowed to what the grant covers. ERR_FORBIDDEN when nothing is left. */

@@ -269,7 +269,7 @@ int service_dispatch(struct conn *c, const json_t *request, struct err *e)
 	    {"holds", service_holds},       {"hold.add", service_hold_add},   {"hold.release", service_hold_release},
 	    {"digests", service_digests},   {"carrier", service_carrier},     {"witnesses", service_witnesses},
 	    {"keep", service_witness_keep}, {"kept", service_witness_heads},  {"audit.head", service_audit_head},
-	    {"snapshot", service_snapshot}, {"grep", service_grep},
+	    {"snapshot", service_snapshot}, {"grep", service_grep},           {"given", service_given},
 	};
 	const char *name;
 	int rc = json_need_str(request, "op", &name, e);

@@ -330,6 +330,64 @@ static void every_reader_is_in_the_audit_log(void **state)
 	close(other);
 }
 
+static const char *hub_gives(int fd, const char *token, const struct id *id, int offset, int bytes, struct answer *out)
+{
+	json_t *q = question("given", token, id);
+
+	json_object_set_new(q, "for",
+			    json_pack("{s:s,s:s,s:s}", "door", "rest", "peer", "10.0.0.1:1000", "endpoint",
+				      "GET /v1/rounds/{id}/output"));
+	json_object_set_new(q, "agent", json_string("box"));
+	json_object_set_new(q, "stream", json_string("stdout"));
+	json_object_set_new(q, "offset", json_integer(offset));
+	json_object_set_new(q, "bytes", json_integer(bytes));
+	ask(fd, q, out);
+	return error_code(out);
+}
+
+/* Output that the hub gives as it passes is told as any other: ahead of the first byte, and how much, whatever became
+ * of the grant since. */
+static void what_the_hub_gives_is_told(void **state)
+{
+	struct place *p = *state;
+	struct id id;
+	struct answer a;
+	recorder_start(p);
+	int hub = ask_fd(p);
+	session_open(p, &id, "pat", "staff");
+	ask(hub, json_pack("{s:s}", "op", "hub"), &a);
+	answer_finish(&a);
+	char *token = token_of(p, "ann", "box", SCOPE_OBSERVE);
+	assert_null(hub_gives(hub, token, &id, 0, 0, &a));
+	answer_finish(&a);
+	json_t *events = events_of(p, hub, token, "record.read");
+	assert_int_equal(json_array_size(events), 1);
+	assert_string_equal(json_string_value(json_object_get(json_array_get(events, 0), "agent")), "box");
+	json_decref(events);
+	grant_revoke(p, token);
+	for (int i = 0; i < 2; i++) {
+		assert_null(hub_gives(hub, token, &id, 70 * i, 70 - 40 * i, &a));
+		answer_finish(&a);
+	}
+	assert_string_equal(hub_gives(hub, token, &id, 100, 0, &a), "token_revoked"); /* nobody begins so */
+	answer_finish(&a);
+	assert_string_equal(hub_gives(hub, "x.y.z", &id, 100, 1, &a), "token_malformed");
+	answer_finish(&a);
+	ask(hub, json_pack("{s:s,s:{s:s,s:s}}", "op", "gone", "for", "door", "rest", "peer", "10.0.0.1:1000"), &a);
+	answer_finish(&a);
+	events = events_of(p, hub, token, "record.read");
+	assert_int_equal(json_array_size(events), 2);
+	assert_int_equal(sum_of(events, "count"), 1);
+	char *streams =
+	    json_dumps(json_object_get(json_array_get(events, 1), "streams"), JSON_COMPACT | JSON_SORT_KEYS);
+	assert_string_equal(streams, "{\"output\":{\"bytes\":100,\"ranges\":[[0,100]]}}");
+	free(streams);
+	json_decref(events);
+	grant_token_free(token);
+	close(hub);
+	assert_int_equal(recorder_end(p, 0), 0);
+}
+
 static void revoked_grant_reads_nothing(void **state)
 {
 	struct place *p = *state;
@@ -470,6 +528,7 @@ int main(void)
 	    RECORDER_TEST(recover_tells_offsets_up_to_the_rings_head),
 	    RECORDER_TEST(scopes_are_held),
 	    RECORDER_TEST(every_reader_is_in_the_audit_log),
+	    RECORDER_TEST(what_the_hub_gives_is_told),
 	    RECORDER_TEST(revoked_grant_reads_nothing),
 	    RECORDER_TEST(follower_whose_grant_is_revoked_is_told_so),
 	    RECORDER_TEST(metadata_rule_shows_no_bytes_live_or_sealed),
