@@ -15,6 +15,7 @@ struct file_op_row {
 	bool takes;        /* content, as its input */
 	bool gives;        /* content, as its output */
 	bool asks;         /* a request; and an answer, unless it gives */
+	bool looks;        /* and changes nothing: the hub needs nothing of its answer, which may be long */
 	bool later;        /* muxlets with --survey know it */
 	bool newest;       /* those that make patches of changes do */
 	bool lasts;        /* until somebody ends it: it has no timeout of its own, and keeps no sandbox awake */

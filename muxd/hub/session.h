@@ -22,6 +22,7 @@
 
 struct session;
 struct hub;
+struct buf;
 struct err;
 
 enum session_kind { SESSION_TERMINAL, SESSION_EXEC, SESSION_ROUND, SESSION_FILE, SESSION_PORT };
@@ -67,6 +68,8 @@ json_t *session_farewell(const struct session_result *r);
 json_t *session_file_json(const struct session *s);
 /* The answer of an operation on files, once: an object, the caller's then. NULL: nothing. */
 json_t *session_file_take_reply(struct session *s);
+/* As text, where it is at hand so, without its last brace (hub/transfer.h). */
+bool session_file_take_text(struct session *s, struct buf *out, bool *out_more);
 
 struct session *hub_session_find(struct hub *h, const struct id *id);
 

@@ -293,6 +293,11 @@ json_t *session_file_take_reply(struct session *s)
 	return s->launch.transfer ? transfer_take_reply(s->launch.transfer) : NULL;
 }
 
+bool session_file_take_text(struct session *s, struct buf *out, bool *out_more)
+{
+	return s->launch.transfer && transfer_take_text(s->launch.transfer, out, out_more);
+}
+
 json_t *session_file_json(const struct session *s)
 {
 	return s->launch.transfer ? transfer_json(s->launch.transfer) : NULL;

@@ -3,6 +3,7 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/json_scan.h"
 #include "base/text.h"
 #include "muxd/hub/file_limits.h"
 
@@ -212,29 +213,63 @@ static void take_changes(struct transfer *t)
 	free(text);
 }
 
-/* The answer of an operation: an object, or it is none. A sandbox is not believed beyond its form. */
-static void take_reply(struct transfer *t)
+const char *const transfer_own[] = {"op", "agent", "session", "duration_ms", NULL};
+
+/* The answer as an object, or it is none. */
+static void parse_answer(struct transfer *t)
 {
 	json_t *o = NULL;
 
-	if (!t->row->asks || t->row->gives ||
-	    json_parse(buf_ptr(&t->answer), buf_len(&t->answer), TRANSFER_ANSWER_MAX, &o, NULL))
+	if (json_parse(buf_ptr(&t->answer), buf_len(&t->answer), TRANSFER_ANSWER_MAX, &o, NULL))
 		return;
 	t->reply_bytes = buf_len(&t->answer);
+	t->answer_len = 0;
 	buf_finish(&t->answer);
 	if (json_is_object(o))
 		t->reply = json_incref(o);
 	json_decref(o);
+}
+
+/* The answer of an operation. A sandbox is not believed beyond its form. */
+static void take_reply(struct transfer *t, bool well)
+{
+	if (!t->row->asks || t->row->gives)
+		return;
+	if (well && t->row->looks &&
+	    json_scan_object(buf_ptr(&t->answer), buf_len(&t->answer), transfer_own, &t->answer_len)) {
+		t->reply_bytes = t->answer.cap;
+		return;
+	}
+	parse_answer(t);
 	take_changes(t);
 }
 
 json_t *transfer_take_reply(struct transfer *t)
 {
-	json_t *o = t->reply;
+	json_t *o;
 
+	if (t->answer_len)
+		parse_answer(t);
+	o = t->reply;
 	t->reply = NULL;
 	t->reply_bytes = 0;
 	return o;
+}
+
+bool transfer_take_text(struct transfer *t, struct buf *out, bool *out_more)
+{
+	size_t max = out->max;
+
+	if (!t->answer_len || buf_len(out))
+		return false;
+	buf_truncate(&t->answer, t->answer_len - 1);
+	*out_more = t->answer_len > 2;
+	buf_finish(out);
+	*out = t->answer;
+	out->max = max;
+	buf_init(&t->answer, TRANSFER_ANSWER_MAX);
+	t->answer_len = t->reply_bytes = 0;
+	return true;
 }
 
 /* Muxlet's exit code in words: its own sentence, then ours, then the system's. */
@@ -256,7 +291,7 @@ static int went_well(const struct transfer *t, const char *what, struct err *e)
 			       (unsigned long long)t->content.total, (unsigned long long)(t->head_known ? t->size : 0));
 	if (t->row->takes && !t->trailer_due)
 		return err_set(e, ERR_TRANSFER, "%s: muxlet ended before the content did", what);
-	if (t->row->asks && !t->row->gives && !t->reply)
+	if (t->row->asks && !t->row->gives && !t->reply && !t->answer_len)
 		return err_set(e, ERR_TRANSFER, "%s: its answer is not one", what);
 	return 0;
 }
@@ -265,7 +300,7 @@ int transfer_result(struct transfer *t, const char *agent, const struct session_
 {
 	char what[300];
 
-	take_reply(t);
+	take_reply(t, r->cause == EXIT_EXITED && !r->signal && !r->code);
 	text_format(what, sizeof(what), "%s of %.160s in %.100s", file_op_name(t->op), t->path, agent);
 	switch (r->cause) {
 	case EXIT_EXITED:

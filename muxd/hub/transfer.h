@@ -31,11 +31,13 @@ struct err;
 struct transfer {
 	enum file_op op;
 	const struct file_op_row *row;
-	char *path;         /* any bytes but NUL */
-	char *to;           /* likewise; NULL */
-	char *request;      /* of an operation, as JSON; NULL */
-	struct buf answer;  /* what came of its answer */
-	json_t *reply;      /* the answer, once it has ended; an object, or NULL */
+	char *path;        /* any bytes but NUL */
+	char *to;          /* likewise; NULL */
+	char *request;     /* of an operation, as JSON; NULL */
+	struct buf answer; /* what came of its answer */
+	size_t
+	    answer_len; /* not 0: it was looked over, and is an object of that length, kept as it came (json_scan.h) */
+	json_t *reply;  /* else the answer, once it has ended; an object, or NULL */
 	size_t reply_bytes; /* as text: what it holds of memory, about */
 	json_t *changes;    /* of it, for the record; a list, or NULL */
 	int64_t changes_left_out;
@@ -75,6 +77,14 @@ int transfer_complete(struct transfer *t);
 int transfer_result(struct transfer *t, const char *agent, const struct session_result *r, struct err *e);
 /* The answer of an operation, or NULL; the caller's then. */
 json_t *transfer_take_reply(struct transfer *t);
+/*
+ * The same as text, where it is at hand so: the object without its last brace, behind which members of the names in
+ * transfer_own may be written. out: empty, and its limit stays. *out_more: it has members. False: it is not, or was
+ * taken.
+ */
+bool transfer_take_text(struct transfer *t, struct buf *out, bool *out_more);
+/* What is said of an operation beside muxlet's answer. NULL behind the last. */
+extern const char *const transfer_own[];
 /*
  * {op, path, to, size, mode, changes ...} for record, audit and answers; a path that is not UTF-8 stands as
  * {"base64": ...}. changes: what muxlet says of an operation that changed something, a list of {path, before, after}.

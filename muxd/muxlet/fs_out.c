@@ -48,6 +48,16 @@ static void add_str(struct fs_out *o, const char *s)
 	add(o, s, strlen(s));
 }
 
+/* How many of the next bytes stand for themselves in a text. */
+static size_t plain_run(const char *p, size_t n)
+{
+	size_t i = 0;
+
+	while (i < n && (unsigned char)p[i] >= 0x20 && (unsigned char)p[i] < 0x7f && p[i] != '"' && p[i] != '\\')
+		i++;
+	return i;
+}
+
 /* n bytes of text in quotes. */
 static void add_quoted(struct fs_out *o, const char *p, size_t n)
 {
@@ -55,9 +65,11 @@ static void add_quoted(struct fs_out *o, const char *p, size_t n)
 
 	add_str(o, "\"");
 	while (n && !o->over) {
-		size_t len = utf8_step((const uint8_t *)p, n, NULL);
+		size_t run = plain_run(p, n), len = run ? run : utf8_step((const uint8_t *)p, n, NULL);
 
-		if (len == 1 && (*p == '"' || *p == '\\' || (unsigned char)*p < 0x20 || *p == 0x7f)) {
+		if (run) {
+			add(o, p, run);
+		} else if (len == 1 && (*p == '"' || *p == '\\' || (unsigned char)*p < 0x20 || *p == 0x7f)) {
 			snprintf(escape, sizeof(escape), "\\u%04x", (unsigned)*p);
 			add_str(o, *p == '"' ? "\\\"" : *p == '\\' ? "\\\\" : *p == '\n' ? "\\n" : escape);
 		} else if (len) {

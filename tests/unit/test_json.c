@@ -2,6 +2,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/json_scan.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -309,9 +310,113 @@ static void no_content_makes_building_fail(void **state)
 	assert_null(json_string(NULL));
 }
 
+/* ---- what is passed on as it is */
+
+static bool scans(const char *text)
+{
+	static const char *const own[] = {"op", "session", NULL};
+	size_t len = 0;
+
+	if (json_scan_object(text, strlen(text), own, &len))
+		return len == strcspn(text, "\n");
+	assert_int_equal(len, 0);
+	return false;
+}
+
+static void what_is_usual_is_passed_on(void **state)
+{
+	static const char *const fine[] = {
+	    "{}",
+	    "{}\n",
+	    "{\"path\":\"d\",\"entries\":[{\"path\":\"d/a\",\"size\":0},{\"path\":{\"base64\":\"/"
+	    "w==\"},\"size\":-1}]}\n",
+	    "{\"a\":\"caf\u00e9 \\\" \\\\ \\/ \\b\\f\\n\\r\\t \\u001b \U0001f600\x7f\"}",
+	    "{\"a\":[],\"b\":{},\"c\":[[],[]],\"d\":[{},{}],\"e\":true,\"f\":false,\"g\":null}",
+	    "{\"a\":999999999999999999,\"b\":0,\"c\":-1}",
+	    "{\"a\":{\"op\":1,\"session\":2}}",
+	    "{\"a\":[[[[[[[1]]]]]]]}",
+	    "{\"a\":{\"k\":1},\"b\":{\"k\":1}}",
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(fine) / sizeof(fine[0]); i++)
+		if (!scans(fine[i]))
+			fail_msg("declined: %s", fine[i]);
+}
+
+static void what_is_unusual_is_not(void **state)
+{
+	static const char *const other[] = {
+	    "",
+	    "\n",
+	    "[]",
+	    "1",
+	    "\"a\"",
+	    " {}",
+	    "{} ",
+	    "{}\n\n",
+	    "{\"a\": 1}",
+	    "{\"a\":1,\"a\":2}",
+	    "{\"b\":[{\"a\":1,\"c\":2,\"a\":3}]}",
+	    "{\"op\":1}",
+	    "{\"a\":1,\"session\":{}}",
+	    "{\"\\u006fp\":1}",
+	    "{\"a\":\"\\u0000\"}",
+	    "{\"a\":\"\\ud83d\\ude00\"}",
+	    "{\"a\":\"\\u0100\"}",
+	    "{\"a\":\"\\x\"}",
+	    "{\"a\":\"\x01\"}",
+	    "{\"a\":\"\xff\"}",
+	    "{\"a\":\"\xc3\"}",
+	    "{\"a\":\"\xed\xa0\x80\"}",
+	    "{\"a\":\"\\",
+	    "{\"a\":\"\\u00",
+	    "{\"a\":\"b",
+	    "{\"a",
+	    "{\"",
+	    "{",
+	    "{\"a\"}",
+	    "{\"a\":}",
+	    "{\"a\":1,}",
+	    "{,\"a\":1}",
+	    "{\"a\":1 ,\"b\":2}",
+	    "{\"a\":[1,]}",
+	    "{\"a\":[,1]}",
+	    "{\"a\":[1 2]}",
+	    "{\"a\":[1}}",
+	    "{\"a\":{]}",
+	    "{\"a\":1}}",
+	    "{\"a\":1}{}",
+	    "{\"a\":1.5}",
+	    "{\"a\":1e5}",
+	    "{\"a\":01}",
+	    "{\"a\":-0}",
+	    "{\"a\":-}",
+	    "{\"a\":+1}",
+	    "{\"a\":1000000000000000000}",
+	    "{\"a\":tru}",
+	    "{\"a\":nullx}",
+	    "{\"a\":[[[[[[[[1]]]]]]]]}",
+	};
+	char many[1024] = "{", *p = many + 1;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(other) / sizeof(other[0]); i++)
+		if (scans(other[i]))
+			fail_msg("accepted: %s", other[i]);
+	for (int i = 0; i < JSON_SCAN_KEYS; i++)
+		p += sprintf(p, "%s\"k%d\":0", i ? "," : "", i);
+	strcpy(p, "}");
+	assert_true(scans(many));
+	strcpy(p, ",\"one\":0}");
+	assert_false(scans(many));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(what_is_usual_is_passed_on),
+	    cmocka_unit_test(what_is_unusual_is_not),
 	    cmocka_unit_test(takes_one_value_and_nothing_more),
 	    cmocka_unit_test(depth_and_size_are_bounded),
 	    cmocka_unit_test(messages_never_quote_the_input),

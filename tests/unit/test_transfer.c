@@ -214,6 +214,66 @@ static void an_answer_is_not_believed(void **state)
 	transfer_destroy(t);
 }
 
+static void assert_text(struct transfer *t, const char *want, bool want_more)
+{
+	struct err e;
+	struct buf b;
+	bool more;
+
+	buf_init(&b, 100);
+	assert_int_equal(ended_with(t, 0, &e), 0);
+	assert_true(transfer_take_text(t, &b, &more));
+	assert_string_equal(buf_cstr(&b), want);
+	assert_int_equal(more, want_more);
+	assert_int_equal(b.max, 100);
+	assert_false(transfer_take_text(t, &b, &more)); /* once */
+	assert_null(transfer_take_reply(t));
+	buf_finish(&b);
+	transfer_destroy(t);
+}
+
+static void assert_no_text(struct transfer *t, int code, const char *key)
+{
+	struct err e;
+	struct buf b;
+	json_t *o;
+	bool more;
+
+	buf_init(&b, 100);
+	(void)ended_with(t, code, &e);
+	assert_false(transfer_take_text(t, &b, &more));
+	o = transfer_take_reply(t);
+	assert_non_null(json_object_get(o, key));
+	json_decref(o);
+	transfer_destroy(t);
+}
+
+/* What only looks is passed on as text where it is what muxlet writes; else, and for who wants an object, it is read.
+ */
+static void a_look_is_passed_on(void **state)
+{
+	struct transfer *t = operation(FILE_LIST, "{\"entries\":[]}\n");
+	struct err e;
+	json_t *o;
+
+	(void)state;
+	assert_text(t, "{\"entries\":[]", true);
+	assert_text(operation(FILE_GLOB, "{}"), "{", false);
+	assert_no_text(operation(FILE_LIST, "{\"entries\": []}"), 0, "entries");
+	assert_no_text(operation(FILE_LIST, "{\"entries\":[],\"agent\":\"another\"}"), 0,
+		       "agent"); /* the door's word replaces it */
+	assert_no_text(operation(FILE_LIST, "{\"error\":\"no\"}"), ENOENT, "error");
+	assert_no_text(operation(FILE_MOVE, "{\"entry\":{}}"), 0, "entry");
+	t = operation(FILE_LIST, "{\"entries\":[1]}\n");
+	assert_int_equal(ended_with(t, 0, &e), 0);
+	assert_true(t->reply_bytes >= 15);
+	o = transfer_take_reply(t);
+	assert_int_equal(json_array_size(json_object_get(o, "entries")), 1);
+	assert_null(transfer_take_reply(t));
+	json_decref(o);
+	transfer_destroy(t);
+}
+
 static void a_refusal_has_its_code(void **state)
 {
 	static const struct {
@@ -277,6 +337,7 @@ int main(void)
 	    cmocka_unit_test(a_put_is_what_was_announced),
 	    cmocka_unit_test(an_operation_is_asked_and_answered),
 	    cmocka_unit_test(an_answer_is_not_believed),
+	    cmocka_unit_test(a_look_is_passed_on),
 	    cmocka_unit_test(a_refusal_has_its_code),
 	    cmocka_unit_test(a_stream_of_the_record),
 	};

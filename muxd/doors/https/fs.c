@@ -76,31 +76,57 @@ static void fs_refuse(struct operating *o, const struct session_result *r, json_
 	http_reply_error_with(o->x, e.code, &e, reply && json_object_size(reply) ? reply : NULL);
 }
 
-static void fs_answer(struct operating *o, struct session *s, const struct session_result *r, json_t *reply)
+/* What is said beside muxlet's answer: transfer_own. NULL: no memory. */
+static json_t *fs_own(const struct operating *o, const struct session *s, const struct session_result *r)
 {
 	char id[ID_STR_LEN];
 
 	id_format(session_id(s), id);
-	json_object_set_new(reply, "op", json_string(file_op_name(o->body.file.op)));
-	json_object_set_new(reply, "agent", json_string(session_agent(s)));
-	json_object_set_new(reply, "session", json_string(id));
-	json_object_set_new(reply, "duration_ms", json_integer((json_int_t)(r->duration_ns / NS_PER_MS)));
-	http_reply_json(o->x, 200, reply);
+	return json_pack("{s:s,s:s,s:s,s:I}", "op", file_op_name(o->body.file.op), "agent", session_agent(s), "session",
+			 id, "duration_ms", (json_int_t)(r->duration_ns / NS_PER_MS));
+}
+
+static void fs_answer(struct operating *o, const json_t *own, json_t *reply)
+{
+	if (!own || !reply || json_object_update(reply, (json_t *)(uintptr_t)own))
+		http_reply_error(o->x, ERR_NOMEM, NULL);
+	else
+		http_reply_json(o->x, 200, reply);
+}
+
+/* A long answer is passed on as it came. False: it has to go as an object. */
+static bool fs_answer_text(struct operating *o, struct session *s, const json_t *own)
+{
+	struct http_exchange *x = o->x;
+	bool more = false;
+	char *text;
+
+	if (x->dialect || !own || !session_file_take_text(s, &x->out, &more))
+		return false;
+	text = json_text(own);
+	if (!text || buf_append_str(&x->out, more ? "," : "") || buf_append_str(&x->out, text + 1))
+		http_reply_error(x, ERR_NOMEM, NULL);
+	else
+		http_reply_text(x, 200, "application/json", "\n", 1);
+	free(text);
+	return true;
 }
 
 static void fs_on_ended(void *arg, const struct session_result *r)
 {
 	struct operating *o = arg;
 	struct session *s = attachment_session(o->a);
-	json_t *reply = session_file_take_reply(s);
+	json_t *own = fs_own(o, s, r), *reply = NULL;
 
-	if (r->failed)
-		fs_refuse(o, r, reply);
-	else if (reply)
-		fs_answer(o, s, r, reply);
-	else
-		http_reply_error(o->x, ERR_NOMEM, NULL);
+	if (r->failed || !fs_answer_text(o, s, own)) {
+		reply = session_file_take_reply(s);
+		if (r->failed)
+			fs_refuse(o, r, reply);
+		else
+			fs_answer(o, own, reply);
+	}
 	json_decref(reply);
+	json_decref(own);
 	fs_end(o);
 }
 
