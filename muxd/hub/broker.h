@@ -328,6 +328,24 @@ typedef void broker_page_read(void *arg, int rc, const struct err *e, const stru
 void broker_round_read(struct hub *h, const struct request *rq, const struct id *round, const struct round_read *how,
 		       broker_page_read *done, void *arg);
 /*
+ * Output of a round as it passes, for who listens to it (listener.h): from the journal, which has the newest of it, so
+ * that neither the recorder is asked nor the program held back. broker_round_follow() comes first: that the caller
+ * reads is in the audit log then. rc ERR_NOT_FOUND: the bytes from offset on are not at hand, or not for the caller;
+ * broker_round_read() has them, or says why not. It may be told from inside the call.
+ */
+typedef void broker_followed(void *arg, int rc, const struct err *e);
+void broker_round_follow(struct hub *h, const struct request *rq, const struct id *round, int stream, uint64_t offset,
+			 broker_followed *done, void *arg);
+/*
+ * At most max bytes from offset on, to `to`. Returns their count; 0: none, `moved` tells of more; ERR_AGAIN: some,
+ * which may not be shown yet, `moved` may not tell; ERR_EOF: the round has ended there; ERR_NOT_FOUND as above.
+ */
+ssize_t broker_round_live(struct hub *h, const struct request *rq, const struct id *round, int stream, uint64_t offset,
+			  uint8_t *to, size_t max);
+/* n bytes from offset on were given so: for the same audit event. */
+void broker_round_given(struct hub *h, const struct request *rq, const struct id *round, int stream, uint64_t offset,
+			uint64_t n);
+/*
  * The same for any session, as bytes: p and n are of stream from offset on (behind what truncation left out), valid
  * during the call. For who may read it in the record, as the recorder judges.
  */

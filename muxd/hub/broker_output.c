@@ -2,10 +2,13 @@
 #define LOG_SUBSYS "broker"
 #include "base/err.h"
 #include "base/log.h"
+#include "muxd/hub/agent.h"
 #include "muxd/hub/broker_check.h"
+#include "muxd/hub/hub_state.h"
 #include "muxd/hub/launch.h"
 #include "muxd/hub/reader.h"
 #include "muxd/hub/session_state.h"
+#include "muxd/hub/trail.h"
 
 #include <stdlib.h>
 
@@ -180,6 +183,112 @@ void broker_round_read(struct hub *h, const struct request *rq, const struct id 
 	rc = ask_round(h, rq, round, &j, &e);
 	if (rc)
 		done(arg, rc, &e, NULL);
+}
+
+/* ---- as it passes */
+
+/* As the recorder judges of what it keeps whole: its own caller, and who may watch it. */
+static struct session *find_to_follow(struct hub *h, const struct request *rq, const struct id *round)
+{
+	struct grant_line line = grant_line(&rq->grant);
+	struct session *s = hub_session_find(h, round);
+	struct err e = {0};
+	uint32_t any;
+
+	if (!s || s->kind != SESSION_ROUND || broker_grant_check(h, &line, &e) ||
+	    grant_allows(&rq->grant, s->agent->name, 0, NULL))
+		return NULL;
+	any = broker_owns(rq, s) ? SCOPE_ROUNDS | SCOPE_TERMINAL | SCOPE_OBSERVE : SCOPE_OBSERVE | SCOPE_DRIVE;
+	return rq->grant.scopes & any ? s : NULL;
+}
+
+ssize_t broker_round_live(struct hub *h, const struct request *rq, const struct id *round, int stream, uint64_t offset,
+			  uint8_t *to, size_t max)
+{
+	struct session *s = find_to_follow(h, rq, round);
+	uint64_t until = h->conf->release_durable ? journal_durable(h->journal) : UINT64_MAX;
+	ssize_t n;
+
+	if (!s)
+		return ERR_NOT_FOUND;
+	if (offset >= s->stream[stream].end)
+		return s->end == END_TOLD ? ERR_EOF : 0;
+	if (!s->trails)
+		return ERR_NOT_FOUND;
+	if (journal_state(h->journal) != RECORD_OK && s->state != SESSION_ENDED)
+		return ERR_AGAIN;
+	n = trail_read(&s->trails[stream], h->journal, round, stream, offset, until, to, max);
+	return n || !max ? n : ERR_AGAIN;
+}
+
+struct follow_job {
+	broker_followed *done;
+	void *arg;
+};
+
+static void broker_output_on_followed(void *arg, int rc, const struct err *e, const json_t *json, const uint8_t *p,
+				      size_t n, bool end)
+{
+	struct follow_job *j = arg;
+
+	(void)json, (void)p, (void)n;
+	if (!end && !rc)
+		return;
+	if (j->done)
+		j->done(j->arg, rc, e);
+	else if (rc && rc != ERR_CANCELLED)
+		log_warn(NULL, "what a follower of a round was given is not in the audit log: %s",
+			 e ? e->message : err_name(rc));
+	free(j);
+}
+
+/* The recorder's account of who has read what (recorder/serve/ledger.h). */
+static int tell_given(struct hub *h, const struct request *rq, const struct session *s, const struct id *round,
+		      int stream, uint64_t offset, uint64_t n, const struct follow_job *what)
+{
+	static const char *const names[] = {"input", "stdout", "stderr"};
+	struct follow_job *j = malloc(sizeof(*j));
+	char id[ID_STR_LEN];
+	int rc;
+
+	if (!j)
+		return ERR_NOMEM;
+	*j = *what;
+	id_format(round, id);
+	rc = reader_ask(h, rq,
+			json_pack("{s:s,s:s,s:s,s:s,s:I,s:I}", "op", "given", "session", id, "agent",
+				  s ? s->agent->name : "", "stream", names[stream], "offset", (json_int_t)offset,
+				  "bytes", (json_int_t)n),
+			broker_output_on_followed, j);
+	if (rc)
+		free(j);
+	return rc;
+}
+
+void broker_round_follow(struct hub *h, const struct request *rq, const struct id *round, int stream, uint64_t offset,
+			 broker_followed *done, void *arg)
+{
+	struct follow_job j = {.done = done, .arg = arg};
+	struct session *s = find_to_follow(h, rq, round);
+	struct err e = {0};
+	int rc = 0;
+
+	if (!s || s->end == END_TOLD || broker_round_live(h, rq, round, stream, offset, NULL, 0) == ERR_NOT_FOUND)
+		rc = err_set(&e, ERR_NOT_FOUND, NO_ROUND);
+	else if (tell_given(h, rq, s, round, stream, offset, 0, &j))
+		rc = err_set(&e, ERR_UNAVAILABLE, "the recorder could not be asked");
+	if (rc)
+		done(arg, rc, &e);
+}
+
+void broker_round_given(struct hub *h, const struct request *rq, const struct id *round, int stream, uint64_t offset,
+			uint64_t n)
+{
+	struct follow_job j = {0};
+
+	if (n && tell_given(h, rq, hub_session_find(h, round), round, stream, offset, n, &j))
+		log_warn(NULL, "%llu bytes of output that %s was given are not in the audit log", (unsigned long long)n,
+			 rq->grant.principal);
 }
 
 void broker_output_bytes(struct hub *h, const struct request *rq, const struct id *session, int stream, uint64_t offset,

@@ -328,6 +328,15 @@ int journal_json(struct journal *j, enum ring_type type, const struct id *sessio
 	return rc;
 }
 
+ssize_t journal_recall(const struct journal *j, uint64_t at, const struct journal_data *d, size_t skip, void *to,
+		       size_t max)
+{
+	struct ring_record meant = {
+	    .type = RING_DATA, .session = d->session, .stream = (uint8_t)d->stream, .offset = d->offset};
+
+	return ring_recall(j->ring, at, &meant, skip, to, max);
+}
+
 uint64_t journal_position(const struct journal *j)
 {
 	return ring_head(j->ring);

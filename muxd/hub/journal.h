@@ -51,6 +51,12 @@ int journal_data(struct journal *j, const struct journal_data *d, struct journal
 int journal_json(struct journal *j, enum ring_type type, const struct id *session, const json_t *o);
 int journal_bytes(struct journal *j, enum ring_type type, const struct id *session, const void *p, size_t n);
 
+/*
+ * Bytes that were journaled, read back: of the record that was appended at position `at` with these data, from byte
+ * skip of it on. Returns the count, ERR_NOT_FOUND: they are in the ring no more (base/ring.h, ring_recall()).
+ */
+ssize_t journal_recall(const struct journal *j, uint64_t at, const struct journal_data *d, size_t skip, void *to,
+		       size_t max);
 uint64_t journal_position(const struct journal *j); /* end of the last record */
 uint64_t journal_durable(const struct journal *j);
 enum hub_record_state journal_state(const struct journal *j);

@@ -1,5 +1,6 @@
 /*
- * listener.h - who is told that something happens to a round, and reads what by itself (broker_round_read()).
+ * listener.h - who is told that something happens to a round, and reads what by itself (broker_round_live(),
+ * broker_round_read()).
  *
  * Embedded in its owner, a door, who has been allowed to look at the round and looks again with each page. It holds
  * nothing back, neither the round nor its output, and shows nothing by itself. Called on the hub's loop, from inside

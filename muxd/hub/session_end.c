@@ -288,8 +288,11 @@ static bool end_tell(struct session *s)
 	if (!session_shown(s))
 		return false;
 	session_set_end(s, END_TOLD);
+	if (LIST_EMPTY(&s->listeners))
+		session_forget_trail(s);
 	s->kept_bytes = keep_held(&s->keep[STREAM_OUTPUT]) + keep_held(&s->keep[STREAM_STDERR]) +
-			s->in_queue.cap /* not taken */ + (s->launch.transfer ? s->launch.transfer->reply_bytes : 0);
+			session_trail_held(s) + s->in_queue.cap /* not taken */ +
+			(s->launch.transfer ? s->launch.transfer->reply_bytes : 0);
 	if (s->kind == SESSION_PORT) { /* the record has it, and nobody asks for it again */
 		TAILQ_INSERT_HEAD(&s->hub->ended, s, of_ended);
 		s->forget_at = 0;

@@ -7,8 +7,10 @@
 #include "muxd/hub/session_input.h"
 #include "muxd/hub/session_run.h"
 #include "muxd/hub/session_state.h"
+#include "muxd/hub/trail.h"
 #include "muxd/hub/wake.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static void drop(struct stream *st, size_t n)
@@ -55,14 +57,25 @@ static bool accept_transfer(struct session *s, int stream, const uint8_t *p, siz
 	return true;
 }
 
-/* Bytes that are in the journal now. */
-static void accept_output(struct session *s, int stream, const uint8_t *p, size_t n)
+/* Without memory who follows asks the record. */
+static void session_mark_trail(struct session *s, int stream, uint64_t at)
+{
+	if (!s->trails)
+		s->trails = calloc(STREAM_COUNT, sizeof(*s->trails));
+	if (s->trails)
+		trail_add(&s->trails[stream], s->stream[stream].end, at);
+}
+
+/* Bytes that are in the journal now, in the record at that position. */
+static void accept_output(struct session *s, int stream, uint64_t at, const uint8_t *p, size_t n)
 {
 	struct stream *st = &s->stream[stream];
 	bool hold = s->hub->conf->release_durable;
 
-	if (s->kind == SESSION_ROUND)
+	if (s->kind == SESSION_ROUND) {
 		(void)keep_add(&s->keep[stream], p, n); /* no memory: totals still count, the record has the bytes */
+		session_mark_trail(s, stream, at);
+	}
 	if (s->kind == SESSION_ROUND && !s->launch.pty &&
 	    TAILQ_EMPTY(&s->attachments)) { /* a screen is drawn from it */
 		drop(st, n);
@@ -90,12 +103,13 @@ static int write_chunks(struct session *s, int stream, const uint8_t *p, size_t 
 
 	while (done < n && !rc) {
 		size_t chunk = n - done < SESSION_CHUNK ? n - done : SESSION_CHUNK;
+		uint64_t at = journal_position(s->hub->journal);
 
 		d.offset = s->stream[stream].end;
 		rc = journal_data(s->hub->journal, &d, &s->share, p + done, chunk);
 		if (rc)
 			break;
-		accept_output(s, stream, p + done, chunk);
+		accept_output(s, stream, at, p + done, chunk);
 		done += chunk;
 	}
 	*out_done = done;
@@ -149,6 +163,25 @@ void session_show(struct session *s)
 			if (s->screen)
 				screen_moved(s);
 		}
+	if (s->hub->conf->release_durable)
+		listeners_moved(s);
+}
+
+size_t session_trail_held(const struct session *s)
+{
+	size_t n = 0;
+
+	for (int i = 0; s->trails && i < STREAM_COUNT; i++)
+		n += trail_held(&s->trails[i]);
+	return n;
+}
+
+void session_forget_trail(struct session *s)
+{
+	for (int i = 0; s->trails && i < STREAM_COUNT; i++)
+		trail_finish(&s->trails[i]);
+	free(s->trails);
+	s->trails = NULL;
 }
 
 void session_shrink(struct session *s)

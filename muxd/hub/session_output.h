@@ -15,6 +15,8 @@ void session_pump_output(struct session *s);           /* what was not journaled
 void session_show(struct session *s);                  /* what is durable may be seen */
 void session_shrink(struct session *s);                /* nobody is at it: less of its output is kept in memory */
 void session_pass_over(struct session *s, int stream); /* what its clients have not seen of it is not for them */
+size_t session_trail_held(const struct session *s);    /* bytes of memory */
+void session_forget_trail(struct session *s);          /* nobody is given its output from the journal any more */
 /* session_window.c: how much the sandbox may send, and what of it need not be kept there */
 void session_update_window(struct session *s);
 void session_ack(struct session *s, bool all);

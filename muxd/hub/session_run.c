@@ -143,6 +143,7 @@ void session_free(struct session *s)
 		buf_finish(&s->backlog[i]);
 		keep_finish(&s->keep[i]);
 	}
+	session_forget_trail(s);
 	regain_forget(s);
 	session_input_forget(s);
 	given_destroy(s->given);

@@ -25,6 +25,7 @@
 #include <uthash.h>
 
 struct request;
+struct trail;
 
 #define SESSION_WINDOW STREAM_RING_MAX
 #define SESSION_CHUNK  (64 * 1024)
@@ -87,6 +88,7 @@ struct session {
 
 	struct stream stream[STREAM_COUNT]; /* [STREAM_INPUT] unused */
 	struct keep keep[STREAM_COUNT];     /* rounds */
+	struct trail *trails;               /* [STREAM_COUNT], of a round that has printed; NULL: none */
 	struct buf backlog[STREAM_COUNT];   /* arrived, not journaled: the ring or the share was full */
 	uint64_t window[STREAM_COUNT], acked[STREAM_COUNT];
 	uint64_t alone_until; /* offset up to which a terminal without a client may go now; 0: it has one */

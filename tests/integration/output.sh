@@ -12,6 +12,8 @@ cap=$((${MIB:-16} / 8 > 4 ? ${MIB:-16} / 8 : 4))
 cat >"$tmp/conf.yaml" <<END
 rounds:
   output_keep_stream: ${cap}MiB
+journal:
+  size: 8MiB
 record:
   rules:
     - {kind: "*", rule: truncated, head: 4KiB, tail: 4KiB}
@@ -41,6 +43,13 @@ want=$(seq 1 20000000 | head -c $size | sum)
 id=$(round "{\"command\":\"seq 1 20000000 | head -c $size; echo done >&2\",\"wait_ms\":0}" | jq -r .round_id)
 bytes "/v1/rounds/$id/output?follow=true" >"$tmp/followed" || fail "following ends with $?"
 equal "who follows from the start has all of it" "$want" "$(sum <"$tmp/followed")"
+# One connection of all that have read it has this many bytes of it in the audit log.
+told() {
+	muxctl audit --event record.read -n 1000 -o json | jq -se --arg s "$1" --argjson n "$2" '[.[].record | select(.session == $s)] |
+		group_by(.peer) | map(map(.streams.output.bytes // 0) | add) | any(. == $n)' >/dev/null
+}
+wait_for 10 told "$id" "$size" || fail "what a follower was given is not in the audit log"
+ok "and the audit log how much that was"
 r=$(api "$token" GET "/v1/rounds/$id?wait_ms=20000")
 equal "which is what the round printed" "$want" "$(jq -r .stdout.sha256 <<<"$r")"
 equal "at once behind its end it is there" "$want" "$(bytes "/v1/rounds/$id/output" -D "$tmp/head" | sum)"
@@ -72,6 +81,21 @@ done
 wait_for 30 eval 'api "$token" GET "/v1/rounds/$slow?wait_ms=5000" | jq -e ".state == \"finished\""' || fail "the round does not end"
 equal "and in the end all of them are" "$want" "$(bytes "/v1/rounds/$slow/output" -D "$tmp/head" | sum)"
 equal "none is missing" "" "$(field muxd-missing)"
+
+# ---- who follows and does not read: the program does not wait, and what the journal has lost meanwhile is in the record
+
+late=$(round "{\"command\":\"echo begun; read go; seq 1 20000000 | head -c $size\",\"stdin_open\":true,\"wait_ms\":0}" | jq -r .round_id)
+follow() { exec curl -sSN --cacert "$MUXD_STATE/keys/tls.crt" -H "Authorization: Bearer $token" "https://$(ready https)/v1/rounds/$1/output?follow=true"; }
+follow "$late" >"$tmp/late" &
+follower=$!
+wait_for 5 grep -q begun "$tmp/late" || fail "the beginning does not come while the round runs"
+kill -STOP "$follower"
+api "$token" POST "/v1/rounds/$late/stdin" '{"data":"\n"}' >/dev/null
+equal "a follower who does not read holds no program back" finished "$(api "$token" GET "/v1/rounds/$late?wait_ms=20000" | jq -r .state)"
+equal "he has little of it" yes "$([ "$(stat -c %s "$tmp/late")" -lt $((size / 2)) ] && echo yes || echo no)"
+kill -CONT "$follower"
+wait "$follower" || fail "following does not go on: $?"
+equal "and all of it once he reads on" "$want" "$(tail -c +7 "$tmp/late" | sum)"
 
 # ---- pages of JSON, from the middle, the end, lines
 

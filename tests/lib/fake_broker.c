@@ -15,6 +15,7 @@
 #include "muxd/hub/broker_grant.h"
 #include "muxd/hub/broker_life.h"
 #include "muxd/hub/hub.h"
+#include "muxd/hub/listener.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -418,6 +419,39 @@ void broker_round_read(struct hub *h, const struct request *rq, const struct id 
 	}
 	page.eof = page.offset + page.n >= page.total;
 	done(arg, 0, NULL, &page);
+}
+
+void round_listen(struct hub *h, const struct id *round, struct round_listener *l)
+{
+	(void)h, (void)round, (void)l;
+}
+
+void round_unlisten(struct round_listener *l)
+{
+	(void)l;
+}
+
+/* Nothing is at hand: whoever follows reads the record. */
+void broker_round_follow(struct hub *h, const struct request *rq, const struct id *round, int stream, uint64_t offset,
+			 broker_followed *done, void *arg)
+{
+	struct err e = {0};
+
+	(void)h, (void)rq, (void)round, (void)stream, (void)offset;
+	done(arg, err_set(&e, ERR_NOT_FOUND, "no such round"), &e);
+}
+
+ssize_t broker_round_live(struct hub *h, const struct request *rq, const struct id *round, int stream, uint64_t offset,
+			  uint8_t *to, size_t max)
+{
+	(void)h, (void)rq, (void)round, (void)stream, (void)offset, (void)to, (void)max;
+	return ERR_NOT_FOUND;
+}
+
+void broker_round_given(struct hub *h, const struct request *rq, const struct id *round, int stream, uint64_t offset,
+			uint64_t n)
+{
+	(void)h, (void)rq, (void)round, (void)stream, (void)offset, (void)n;
 }
 
 void broker_round_grep(struct hub *h, const struct request *rq, const struct id *round, const struct round_grep *what,

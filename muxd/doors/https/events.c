@@ -2,8 +2,9 @@
  * GET /v1/rounds/{id}/events: what happens to a round, as server-sent events (WHATWG HTML, 9.2).
  *
  * Each event that tells output has an id, which is where both streams are read on: "STDOUT-STDERR"; that of `exit` is
- * "STDOUT-STDERR-end", and who comes back with it is told by 204 not to come again. Output is read as /output reads it,
- * one page at a time, and the next one once the last is in the socket.
+ * "STDOUT-STDERR-end", and who comes back with it is told by 204 not to come again. Output is read as /output reads it
+ * for who follows, from the journal or from the record, one page at a time, and the next one once the last is in the
+ * socket.
  *
  * States of an answer: LOOKING (at the round, to see whether there is one) -> TELLING -> LEAVING (all is told and not
  * sent yet) -> gone.
@@ -23,8 +24,9 @@
 #include <uv.h>
 
 #define PAGE        (32 * 1024)
-#define OUT_MAX     (512 * 1024) /* a page as JSON, each byte of it escaped, and what else is told meanwhile */
-#define LEAST_MS    2            /* between two looks where nothing has come, twice as long each time */
+#define GIVEN_MOST  (16 * 1024 * 1024) /* bytes that were given before the audit log's account hears of them */
+#define OUT_MAX     (512 * 1024)       /* a page as JSON, each byte of it escaped, and what else is told meanwhile */
+#define LEAST_MS    2                  /* between two looks where nothing has come, twice as long each time */
 #define MOST_MS     1000
 #define BEAT_MS     1000 /* the grant is looked at */
 #define KEEPALIVE_S 5    /* proxies and clients see that the connection lives */
@@ -38,7 +40,10 @@ struct telling {
 	struct round_listener listener;
 	uint64_t at[STREAM_COUNT];    /* of the next byte that was not told */
 	uint64_t holds[STREAM_COUNT]; /* so many bytes behind that begin a character whose rest has not come */
+	uint64_t given[STREAM_COUNT]; /* before at: came from the journal, and the audit log's account has not heard of
+					 them */
 	bool ended[STREAM_COUNT];
+	bool audited; /* that the client reads is in the audit log */
 	int stream;   /* is asked for now */
 	bool resumed; /* the client knows the beginning */
 	bool asked;   /* an answer of the hub is on its way */
@@ -73,8 +78,18 @@ static void telling_on_closed(uv_handle_t *h)
 	telling_free(t);
 }
 
+static void tell_given(struct telling *t, int stream)
+{
+	if (t->given[stream])
+		broker_round_given(t->x->hub, &t->x->rq, &t->round, stream, t->at[stream] - t->given[stream],
+				   t->given[stream]);
+	t->given[stream] = 0;
+}
+
 static void telling_end(struct telling *t)
 {
+	for (int i = STREAM_OUTPUT; i < STREAM_COUNT; i++)
+		tell_given(t, i);
 	t->x = NULL;
 	round_unlisten(&t->listener);
 	uv_close((uv_handle_t *)&t->later, telling_on_closed);
@@ -248,11 +263,44 @@ static bool tell_page(struct telling *t, const struct round_page *page)
 	return (n > 0 && !same) || page->eof;
 }
 
+static void take_page(struct telling *t, const struct round_page *page)
+{
+	int was = t->stream, other = was == STREAM_OUTPUT ? STREAM_STDERR : STREAM_OUTPUT;
+	bool news = tell_page(t, page);
+
+	if (!t->ended[other])
+		t->stream = other;
+	if (news)
+		t->pause_ms = LEAST_MS;
+	if (news || (was == STREAM_OUTPUT && t->stream == STREAM_STDERR)) /* there is a pause when neither has any */
+		t->fresh = true;
+	if (!buf_len(&t->out))
+		ask_later(t);
+}
+
+/* What is at hand in the journal. False: the record is to be asked. */
+static bool tell_live(struct telling *t)
+{
+	uint8_t bytes[PAGE];
+	struct round_page page = {.offset = t->at[t->stream], .p = bytes};
+	const struct http_exchange *x = t->x;
+	int stream = t->stream;
+	ssize_t n = broker_round_live(x->hub, &x->rq, &t->round, stream, page.offset, bytes, sizeof(bytes));
+
+	if (n == ERR_NOT_FOUND)
+		return false;
+	page.n = n > 0 ? (size_t)n : 0;
+	page.eof = broker_round_live(x->hub, &x->rq, &t->round, stream, page.offset + page.n, NULL, 0) == ERR_EOF;
+	take_page(t, &page);
+	t->given[stream] += t->at[stream] - page.offset;
+	if (t->given[stream] >= GIVEN_MOST)
+		tell_given(t, stream);
+	return true;
+}
+
 static void events_on_page(void *arg, int rc, const struct err *e, const struct round_page *page)
 {
 	struct telling *t = arg;
-	int was = t->stream, other = was == STREAM_OUTPUT ? STREAM_STDERR : STREAM_OUTPUT;
-	bool news;
 
 	t->asked = false;
 	if (!t->x) {
@@ -265,15 +313,48 @@ static void events_on_page(void *arg, int rc, const struct err *e, const struct 
 		put_failure(t, rc, e);
 		return;
 	}
-	news = tell_page(t, page);
-	if (!t->ended[other])
-		t->stream = other;
-	if (news)
-		t->pause_ms = LEAST_MS;
-	if (news || (was == STREAM_OUTPUT && t->stream == STREAM_STDERR)) /* there is a pause when neither has any */
-		t->fresh = true;
-	if (!buf_len(&t->out))
-		ask_later(t);
+	t->audited = true;
+	take_page(t, page);
+}
+
+static void ask_page(struct telling *t)
+{
+	struct round_read how = {.stream = t->stream, .offset = t->at[t->stream], .limit = PAGE, .now = true};
+
+	t->asked = true;
+	tell_given(t, t->stream);
+	broker_round_read(t->x->hub, &t->x->rq, &t->round, &how, events_on_page, t);
+}
+
+static void events_on_followed(void *arg, int rc, const struct err *e)
+{
+	struct telling *t = arg;
+
+	t->asked = false;
+	if (!t->x) {
+		telling_free(t);
+		return;
+	}
+	if (t->state != TELLING)
+		return;
+	t->audited = rc == 0;
+	if (rc == ERR_NOT_FOUND)
+		ask_page(t);
+	else if (rc)
+		put_failure(t, rc, e);
+	else
+		telling_ask(t);
+}
+
+static void ask_output(struct telling *t)
+{
+	if (!t->audited) {
+		t->asked = true;
+		broker_round_follow(t->x->hub, &t->x->rq, &t->round, t->stream, t->at[t->stream], events_on_followed,
+				    t);
+	} else if (!tell_live(t)) {
+		ask_page(t);
+	}
 }
 
 /* ---- the round itself: its beginning and its end */
@@ -396,17 +477,15 @@ static void events_on_round(void *arg, int rc, const struct err *e, json_t *roun
 
 static void telling_ask(struct telling *t)
 {
-	struct round_read how = {.stream = t->stream, .limit = PAGE, .now = true};
-
 	if (!t->x || t->asked || t->state == LEAVING || buf_len(&t->out))
 		return;
-	t->asked = true;
 	t->fresh = false;
-	how.offset = t->at[t->stream];
-	if (t->state == LOOKING || (t->ended[STREAM_OUTPUT] && t->ended[STREAM_STDERR]))
-		broker_round_wait(t->x->hub, &t->x->rq, &t->round, 0, events_on_round, t);
-	else
-		broker_round_read(t->x->hub, &t->x->rq, &t->round, &how, events_on_page, t);
+	if (t->state == TELLING && !(t->ended[STREAM_OUTPUT] && t->ended[STREAM_STDERR])) {
+		ask_output(t);
+		return;
+	}
+	t->asked = true;
+	broker_round_wait(t->x->hub, &t->x->rq, &t->round, 0, events_on_round, t);
 }
 
 static void telling_on_beat(uv_timer_t *h)

@@ -1,9 +1,15 @@
-/* GET /v1/rounds/{id}/output: a page as JSON, or the bytes themselves: a range, all of it, or on and on to the end. */
+/*
+ * GET /v1/rounds/{id}/output: a page as JSON, or the bytes themselves: a range, all of it, or on and on to the end.
+ *
+ * Who follows is given them from the journal as they pass, straight into the record of TLS, and page by page from the
+ * record where the journal does not have them any more. A slow reader holds nothing back.
+ */
 #include "base/clock.h"
 #include "base/ring.h"
 #include "muxd/doors/https/handlers.h"
 #include "muxd/doors/https/range.h"
 #include "muxd/hub/hub.h"
+#include "muxd/hub/listener.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -19,14 +25,16 @@
 #define PATIENCE       (60 * NS_PER_SEC) /* of one who asks right behind the end, on a machine that is busy */
 #define FOLLOW_LEAST   (5 * NS_PER_MS)   /* between two looks for more, twice as long each time */
 #define FOLLOW_MOST    (200 * NS_PER_MS)
+#define GIVEN_MOST     (16 * 1024 * 1024) /* bytes that were given before the audit log's account hears of them */
 
 struct hole {
 	uint64_t from, until;
 };
 
 /*
- * One answer in bytes; flow_arg of its exchange. It asks for the next page while the last one is being sent. Freed once
- * the exchange has let go of it, nothing is asked any more, and the timer is closed.
+ * One answer in bytes; flow_arg of its exchange. It asks for the next page while the last one is being sent, or, of who
+ * follows, takes what is there when there is room. Freed once the exchange has let go of it, nothing is asked any more,
+ * and the timer is closed.
  */
 struct reading {
 	struct http_exchange *x; /* NULL: it is over */
@@ -34,6 +42,8 @@ struct reading {
 	struct round_read how; /* how.offset: of the next page */
 	struct range range;
 	bool follow;
+	struct round_listener listener; /* of who follows */
+	uint64_t given; /* bytes before how.offset that were given as they passed, and not told of yet */
 	bool begun;     /* the head is out */
 	bool asked;     /* a page is on its way */
 	bool over;      /* there is no next page */
@@ -64,13 +74,28 @@ static void output_on_closed(uv_handle_t *t)
 	reading_free(r);
 }
 
+static void tell_given(struct reading *r)
+{
+	if (r->given)
+		broker_round_given(r->x->hub, &r->x->rq, &r->round, r->how.stream, r->how.offset - r->given, r->given);
+	r->given = 0;
+}
+
 static void reading_end(struct reading *r)
 {
+	tell_given(r);
+	round_unlisten(&r->listener);
 	r->x = NULL;
 	if (!r->closing) {
 		r->closing = true;
 		uv_close((uv_handle_t *)&r->later, output_on_closed);
 	}
+}
+
+static void reading_wake(struct reading *r)
+{
+	if (r->x && r->x->wake)
+		r->x->wake(r->x->done_arg, r->x);
 }
 
 /* The rest will never come: an answer that is cut short must not look whole. */
@@ -80,8 +105,7 @@ static void reading_break(struct reading *r)
 	if (!r->x)
 		return;
 	r->x->stream_broken = true;
-	if (r->x->wake)
-		r->x->wake(r->x->done_arg, r->x);
+	reading_wake(r);
 }
 
 /* ---- the next page */
@@ -95,12 +119,18 @@ static void ask(struct reading *r)
 	r->how.limit = r->until - r->how.offset < PAGE ? r->until - r->how.offset : PAGE;
 	r->how.now = r->follow && r->begun;
 	r->asked = true;
+	tell_given(r);
 	broker_round_read(r->x->hub, &r->x->rq, &r->round, &r->how, output_on_page, r);
 }
 
 static void output_on_later(uv_timer_t *t)
 {
-	ask(t->data);
+	struct reading *r = t->data;
+
+	if (r->follow && r->begun)
+		reading_wake(r);
+	else
+		ask(r);
 }
 
 static void ask_later(struct reading *r)
@@ -155,21 +185,79 @@ static void turn_pages(struct reading *r)
 
 /* ---- what the connection asks for */
 
+static ssize_t output_live(const struct reading *r, uint8_t *to, size_t max)
+{
+	return broker_round_live(r->x->hub, &r->x->rq, &r->round, r->how.stream, r->how.offset, to, max);
+}
+
+static void live_took(struct reading *r, size_t n)
+{
+	r->pause_ns = 0;
+	r->how.offset += n;
+	r->over = r->how.offset >= r->until;
+	r->given += n;
+	if (r->given >= GIVEN_MOST)
+		tell_given(r);
+}
+
+static size_t give_live(struct reading *r, uint8_t *to, size_t max)
+{
+	uint64_t left = r->until - r->how.offset;
+	bool waits = uv_is_active((uv_handle_t *)&r->later);
+	ssize_t n = output_live(r, to, left < max ? (size_t)left : max);
+
+	if (n > 0) {
+		live_took(r, (size_t)n);
+		return (size_t)n;
+	}
+	if (n == ERR_EOF)
+		r->over = true;
+	else if (n == ERR_NOT_FOUND && !waits)
+		ask(r);
+	else if (n == ERR_AGAIN && !waits)
+		ask_later(r);
+	return 0;
+}
+
+static size_t give_page(struct reading *r, uint8_t *to, size_t max)
+{
+	size_t n = buf_len(&r->page) < max ? buf_len(&r->page) : max;
+
+	if (n)
+		memcpy(to, buf_ptr(&r->page), n);
+	buf_consume(&r->page, n);
+	if (!uv_is_active((uv_handle_t *)&r->later) && !(r->follow && output_live(r, NULL, 0) != ERR_NOT_FOUND))
+		ask(r);
+	return n;
+}
+
 static size_t output_give(struct http_exchange *x, uint8_t *to, size_t max)
 {
 	struct reading *r = x->flow_arg;
 	size_t n;
 
 	turn_pages(r);
-	n = buf_len(&r->page) < max ? buf_len(&r->page) : max;
-	if (n)
-		memcpy(to, buf_ptr(&r->page), n);
-	buf_consume(&r->page, n);
+	if (r->follow && !r->over && !r->asked && !buf_len(&r->page))
+		n = give_live(r, to, max);
+	else
+		n = give_page(r, to, max);
 	if (r->over && !buf_len(&r->page) && !buf_len(&r->next))
 		x->stream_over = true;
-	if (!uv_is_active((uv_handle_t *)&r->later))
-		ask(r);
 	return n;
+}
+
+static void output_on_event(void *arg, const char *event, const json_t *detail)
+{
+	(void)arg, (void)event, (void)detail;
+}
+
+/* A page that is on its way goes first. */
+static void output_on_moved(void *arg)
+{
+	struct reading *r = arg;
+
+	if (r->begun && !r->asked)
+		reading_wake(r);
 }
 
 static void output_drop(struct http_exchange *x)
@@ -280,6 +368,8 @@ static void reply_begin(struct reading *r, int status, uint64_t n)
 	x->flow_arg = r;
 	x->flow = &flow;
 	if (r->follow)
+		round_listen(x->hub, &r->round, &r->listener);
+	if (r->follow)
 		http_reply_chunked(x, status, "application/octet-stream");
 	else
 		http_reply_stream(x, status, "application/octet-stream", n);
@@ -352,11 +442,35 @@ static void output_on_page(void *arg, int rc, const struct err *e, const struct 
 	}
 	if (page->n || r->over) {
 		r->pause_ns = 0;
-		if (r->x->wake)
-			r->x->wake(r->x->done_arg, r->x);
+		reading_wake(r);
 	} else {
 		ask_later(r);
 	}
+}
+
+/* Of a round that runs the journal may have all from there on. */
+static void output_on_followed(void *arg, int rc, const struct err *e)
+{
+	struct reading *r = arg;
+
+	r->asked = false;
+	if (!r->x) {
+		reading_free(r);
+	} else if (rc == ERR_NOT_FOUND) {
+		ask(r);
+	} else {
+		rc = rc ? rc : buf_printf(&r->x->headers, "Muxd-Offset: %" PRIu64 "\r\n", r->how.offset);
+		if (rc)
+			reply_failed(r, rc, e);
+		else
+			reply_begin(r, 200, 0);
+	}
+}
+
+static void ask_to_follow(struct reading *r)
+{
+	r->asked = true;
+	broker_round_follow(r->x->hub, &r->x->rq, &r->round, r->how.stream, r->how.offset, output_on_followed, r);
 }
 
 /* ---- the call */
@@ -453,7 +567,11 @@ static void output_bytes(struct http_exchange *x, bool follow, const struct roun
 	buf_init(&r->next, PAGE);
 	r->how.missing = true;
 	r->patience_ns = clock_boot_ns() + PATIENCE;
-	ask(r);
+	r->listener = (struct round_listener){.moved = output_on_moved, .event = output_on_event, .arg = r};
+	if (r->follow && !how->tail && !how->lines)
+		ask_to_follow(r);
+	else
+		ask(r);
 }
 
 static void output_page(struct http_exchange *x, struct round_read *how)
