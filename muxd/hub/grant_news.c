@@ -1,4 +1,5 @@
-/* News of grants that the hub has beyond their tokens: until when renewals hold, and by which token they ask the record.
+/* News of grants that the hub has beyond their tokens: until when renewals hold, and by which token they ask the
+ * record.
  */
 #include "base/err.h"
 #include "muxd/hub/hub_state.h"
@@ -7,12 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-int64_t hub_grant_ends(const struct hub *h, const struct grant *g)
+int64_t hub_grant_ends(const struct hub *h, const struct grant_line *l)
 {
-	struct grant_line l = grant_line(g);
 	struct grant_news news = hub_grant_news(h);
 
-	return grant_line_ends(&l, &news);
+	return grant_line_ends(l, &news);
 }
 
 struct renewed_token {

@@ -42,7 +42,7 @@ struct hub_stats {
 struct uv_loop_s *hub_loop(struct hub *h);
 const struct conf *hub_conf(const struct hub *h); /* may change at a reload: do not keep pointers into it */
 int64_t hub_now_wall(struct hub *h);              /* guarded wall clock (time floor) */
-int64_t hub_grant_ends(const struct hub *h, const struct grant *g); /* wall clock; renewals counted */
+int64_t hub_grant_ends(const struct hub *h, const struct grant_line *l); /* wall clock; renewals counted */
 void hub_stats(struct hub *h, struct hub_stats *out);
 int hub_work_metrics(struct hub *h, struct buf *out); /* of leases, runs and the pool, as Prometheus reads them */
 enum hub_record_state hub_record_state(const struct hub *h);

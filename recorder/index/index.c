@@ -279,12 +279,12 @@ int index_open(const char *path, struct index **out, struct err *e)
 	int version = 0;
 	/*
 	 * NORMAL: a commit is a write; only the commits that let segments go are synced. Rows come in the order of
-	 * time, so 512 KiB of pages are enough; with the default of 2 MiB each new session keeps some more of them in
+	 * time, so 256 KiB of pages are enough; with the default of 2 MiB each new session keeps some more of them in
 	 * memory.
 	 */
 	int rc = open_checked(path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE,
 			      "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA foreign_keys=ON;"
-			      " PRAGMA cache_size=-512",
+			      " PRAGMA cache_size=-256",
 			      &version, &ix, e);
 
 	if (rc || !ix)

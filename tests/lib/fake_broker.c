@@ -206,10 +206,10 @@ int broker_grant_check(struct hub *h, const struct grant_line *grant, struct err
 	return 0;
 }
 
-int64_t hub_grant_ends(const struct hub *h, const struct grant *g)
+int64_t hub_grant_ends(const struct hub *h, const struct grant_line *l)
 {
 	(void)h;
-	return g->expires_ns;
+	return l->expires_ns;
 }
 
 void broker_grant(struct hub *h, const struct request *rq, const struct grant_ask *ask, broker_json_done *done,

@@ -53,7 +53,7 @@ static int read_query(struct ws *w, struct err *e)
 	w->has_offset = offset >= 0;
 	w->offset = offset >= 0 ? (uint64_t)offset : 0;
 	w->role = !role ? -1 : role[0] == 'd' ? ROLE_DRIVER : ROLE_OBSERVER;
-	text_put(w->task, sizeof(w->task), task ? task : "");
+	text_put(w->wish->task, sizeof(w->wish->task), task ? task : "");
 	return 0;
 }
 
@@ -65,8 +65,8 @@ static int read_target(struct ws *w, struct err *e)
 		 : strstr(x->route->pattern, "}/exec")                ? WS_EXEC
 								      : WS_TERMINAL;
 	if (w->way != WS_ATTACH) {
-		text_put(w->agent, sizeof(w->agent), x->params[0]);
-		return target_name_check(w->agent, e);
+		text_put(w->wish->agent, sizeof(w->wish->agent), x->params[0]);
+		return target_name_check(w->wish->agent, e);
 	}
 	return id_parse(x->params[0], &w->session)
 		   ? err_set(e, ERR_INVAL, "\"%.64s\" is not a session id", x->params[0])
@@ -94,14 +94,15 @@ static int authenticate(struct ws *w, const char *token, struct err *e)
 
 	if (!token)
 		err_set(e, ERR_UNAUTHENTICATED, "there is no grant here: open the link of one");
-	rc = broker_authenticate(c->door->hub, token, token ? strlen(token) : 0, &from, &w->rq, e);
+	rc = broker_authenticate(c->door->hub, token, token ? strlen(token) : 0, &from, &w->wish->rq, e);
 	if (!token)
 		return rc;
+	w->grant = grant_line(&w->wish->rq.grant);
 	if (rc)
 		w->held = conn_failed(c);
 	else
-		w->rq.id = c->x->id;
-	return rc ? rc : conn_let_in(c, &w->rq.grant, e);
+		w->wish->rq.id = c->x->id;
+	return rc ? rc : conn_let_in(c, &w->wish->rq.grant, e);
 }
 
 /* What another site or a broken program did: refused by HTTP. */
@@ -134,7 +135,7 @@ int ws_upgrade(struct conn *c, struct err *e)
 	else
 		rc = ws_check(w, cookie, token, e);
 	if (!rc)
-		(void)authenticate(w, token, &w->refused);
+		(void)authenticate(w, token, &w->wish->refused);
 	grant_token_free(token);
 	if (rc) {
 		ws_destroy(w);
@@ -149,15 +150,15 @@ static int ws_on_established(struct ws *w)
 {
 	if (w->conn->listener->local)
 		ws_await_frames(w);
-	if (!w->refused.code && w->way == WS_EXEC) {
+	if (!w->wish->refused.code && w->way == WS_EXEC) {
 		w->closing_ns = clock_boot_ns();
 		ws_set_state(w, WS_AWAITED);
-	} else if (!w->refused.code) {
+	} else if (!w->wish->refused.code) {
 		ws_ask(w);
 	} else if (w->held) { /* many wrong tokens from there: the answer takes a second */
 		w->closing_ns = clock_boot_ns();
 	} else {
-		ws_fail(w, w->refused.code, &w->refused);
+		ws_fail(w, w->wish->refused.code, &w->wish->refused);
 	}
 	return 0;
 }
@@ -205,7 +206,7 @@ void ws_sweep(struct ws *w, uint64_t now_ns)
 	struct err e = {0};
 
 	if (w->state == WS_UPGRADING && w->closing_ns && now_ns - w->closing_ns > HELD_NS) {
-		ws_fail(w, w->refused.code, &w->refused);
+		ws_fail(w, w->wish->refused.code, &w->wish->refused);
 	} else if (w->state == WS_AWAITED && now_ns - w->closing_ns > START_NS) {
 		err_set(&e, ERR_TIMEOUT, "START did not come: it says what is to run");
 		ws_fail(w, e.code, &e);

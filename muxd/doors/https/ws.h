@@ -29,14 +29,22 @@ struct ws_ticket {
 	struct ws *ws; /* NULL: gone */
 };
 
+/* What was asked for, and by whom, until the session is there: most of a WebSocket's memory, and most are LIVE for
+ * long.
+ */
+struct ws_wish {
+	struct request rq;
+	struct err refused; /* UPGRADING: why it will not come about */
+	char agent[AGENT_NAME_MAX + 1], task[GRANT_NAME_MAX + 1];
+};
+
 struct ws {
 	struct conn *conn;
 	enum ws_state state;
-	struct request rq;
-	struct err refused; /* UPGRADING: why it will not come about */
-	bool held;          /* the refusal is told a second later */
-	/* what was asked for */
-	char agent[AGENT_NAME_MAX + 1], task[GRANT_NAME_MAX + 1];
+	struct ws_wish *wish;    /* owned; NULL once it is or was LIVE */
+	bool wish_lent;          /* to a call of the hub's, which is under way */
+	struct grant_line grant; /* by which it is here */
+	bool held;               /* UPGRADING: the refusal is told a second later */
 	struct id session;
 	enum ws_way { WS_TERMINAL, WS_EXEC, WS_ATTACH } way;
 	bool has_offset;
@@ -107,6 +115,7 @@ int ws_create(struct conn *c, struct ws **out);
 void ws_destroy(struct ws *w); /* NULL-safe */
 void ws_kill(struct ws *w);    /* with its connection; the client hears nothing */
 void ws_set_state(struct ws *w, enum ws_state to);
+void ws_forget_wish(struct ws *w); /* the token is wiped */
 /* Says what was wrong, then closes with 4000 + the HTTP status of rc. */
 void ws_fail(struct ws *w, int rc, const struct err *e);
 void ws_close(struct ws *w, int code, const char *reason);

@@ -44,7 +44,7 @@ bool ws_taken_due(const struct ws *w)
 /* Nobody reads what the client sends: it is told so, once. */
 static void refuse_input(struct ws *w)
 {
-	int64_t left = hub_grant_ends(w->conn->door->hub, &w->rq.grant) - hub_now_wall(w->conn->door->hub);
+	int64_t left = hub_grant_ends(w->conn->door->hub, &w->grant) - hub_now_wall(w->conn->door->hub);
 	json_t *o;
 
 	if (w->input_refused)

@@ -67,8 +67,8 @@ static struct opened opened_of(const struct session *s, bool driver, uint64_t of
 
 static void say_opened(struct ws *w, struct opened of)
 {
-	const struct grant *g = &w->rq.grant;
-	int64_t ends = hub_grant_ends(w->conn->door->hub, g);
+	const struct grant *g = &w->wish->rq.grant;
+	int64_t ends = hub_grant_ends(w->conn->door->hub, &w->grant);
 	char id[ID_STR_LEN], grant[ID_STR_LEN], expires[40];
 	json_t *o;
 
@@ -90,9 +90,24 @@ static void say_opened(struct ws *w, struct opened of)
 	ws_want_write(w);
 }
 
+/* The hub may answer from inside a call that has what was asked for in its hands. */
+static void wish_lend(struct ws *w)
+{
+	w->wish_lent = true;
+}
+
+static void wish_back(struct ws *w)
+{
+	w->wish_lent = false;
+	if (w->state == WS_LIVE)
+		ws_forget_wish(w);
+}
+
 static void live(struct ws *w)
 {
 	ws_set_state(w, WS_LIVE);
+	if (!w->wish_lent)
+		ws_forget_wish(w);
 	if (w->cols && w->rows)
 		(void)attachment_resize(w->attachment, w->cols, w->rows, 0, 0);
 	if (w->torn) /* output from the middle draws no screen, and sets no modes */
@@ -162,8 +177,10 @@ void ws_history_go_on(struct ws *w)
 		ws_no_memory(w);
 		return;
 	}
-	broker_output_bytes(w->conn->door->hub, &w->rq, &w->session, STREAM_OUTPUT, w->history_at,
+	wish_lend(w);
+	broker_output_bytes(w->conn->door->hub, &w->wish->rq, &w->session, STREAM_OUTPUT, w->history_at,
 			    left < PAGE_MAX ? left : PAGE_MAX, ws_session_on_page, t);
+	wish_back(w);
 }
 
 static void begin_history(struct ws *w, uint64_t end)
@@ -233,23 +250,23 @@ static void ask_past(struct ws *w)
 	struct ws_ticket *t = ticket(w);
 
 	if (t)
-		broker_past(w->conn->door->hub, &w->rq, &w->session, w->role, ws_session_on_past, t);
+		broker_past(w->conn->door->hub, &w->wish->rq, &w->session, w->role, ws_session_on_past, t);
 	else
 		ws_no_memory(w);
 }
 
 static void ask_attach(struct ws *w)
 {
-	enum attachment_role role =
-	    w->role >= 0 ? (enum attachment_role)w->role : broker_attach_role(w->conn->door->hub, &w->rq, &w->session);
+	enum attachment_role role = w->role >= 0 ? (enum attachment_role)w->role
+						 : broker_attach_role(w->conn->door->hub, &w->wish->rq, &w->session);
 	uint64_t missing = 0;
 	struct err e = {0};
 	char id[ID_STR_LEN];
 	int rc;
 
 	id_format(&w->session, id);
-	rc = broker_attach(w->conn->door->hub, &w->rq, NULL, id, role, w->no_screen ? &ws_plain_ops : &ws_screen_ops, w,
-			   &w->attachment, &e);
+	rc = broker_attach(w->conn->door->hub, &w->wish->rq, NULL, id, role,
+			   w->no_screen ? &ws_plain_ops : &ws_screen_ops, w, &w->attachment, &e);
 	if (rc == ERR_ENDED && (rc = join_late(w, &e)) == 0)
 		return;
 	if (rc == ERR_NOT_FOUND && w->has_offset && !hub_session_find(w->conn->door->hub, &w->session)) {
@@ -262,7 +279,6 @@ static void ask_attach(struct ws *w)
 		ws_fail(w, rc, &e);
 		return;
 	}
-	text_put(w->agent, sizeof(w->agent), session_agent(attachment_session(w->attachment)));
 	say_opened(w, opened_of(attachment_session(w->attachment), role == ROLE_DRIVER,
 				missing ? w->offset : attachment_offset(w->attachment, STREAM_OUTPUT)));
 	if (missing)
@@ -316,17 +332,20 @@ static void open_spec(struct ws *w, const struct exec_spec *spec)
 {
 	struct ws_ticket *t = ticket(w);
 
-	if (t)
-		broker_open(w->conn->door->hub, &w->rq, spec, &ws_screen_ops, w, ws_session_on_open, t);
-	else
+	if (!t) {
 		ws_no_memory(w);
+		return;
+	}
+	wish_lend(w);
+	broker_open(w->conn->door->hub, &w->wish->rq, spec, &ws_screen_ops, w, ws_session_on_open, t);
+	wish_back(w);
 }
 
 static void ask_open(struct ws *w)
 {
 	struct exec_spec spec = {.kind = SESSION_TERMINAL,
-				 .agent = w->agent,
-				 .task = w->task[0] ? w->task : NULL,
+				 .agent = w->wish->agent,
+				 .task = w->wish->task[0] ? w->wish->task : NULL,
 				 .pty = true,
 				 .cols = w->cols ? w->cols : 80,
 				 .rows = w->rows ? w->rows : 24,
@@ -351,7 +370,7 @@ void ws_start(struct ws *w, const uint8_t *p, size_t n)
 		ws_fail(w, e.code, &e);
 		return;
 	}
-	body.spec.agent = w->agent;
+	body.spec.agent = w->wish->agent;
 	open_spec(w, &body.spec);
 	round_body_finish(&body);
 }
@@ -380,7 +399,7 @@ static void ws_session_on_writable(void *arg)
 /* exact: false is said of the screen that follows; over: of what was said last. */
 static void say_notice(struct ws *w, const char *text, bool exact, bool over)
 {
-	int64_t left = hub_grant_ends(w->conn->door->hub, &w->rq.grant) - hub_now_wall(w->conn->door->hub);
+	int64_t left = hub_grant_ends(w->conn->door->hub, &w->grant) - hub_now_wall(w->conn->door->hub);
 	json_t *o = json_pack("{s:s,s:I}", "text", text, "expires_in_ms", (json_int_t)(left / (int64_t)NS_PER_MS));
 
 	if (o && !exact)

@@ -24,12 +24,30 @@ void ws_set_state(struct ws *w, enum ws_state to)
 	w->state = to;
 }
 
+void ws_forget_wish(struct ws *w)
+{
+	if (w->wish)
+		request_finish(&w->wish->rq);
+	free(w->wish);
+	w->wish = NULL;
+}
+
+/* For a line in the log; NULL: not known. */
+static const char *ws_agent(const struct ws *w)
+{
+	if (w->attachment)
+		return session_agent(attachment_session(w->attachment));
+	return w->wish && w->wish->agent[0] ? w->wish->agent : NULL;
+}
+
 int ws_create(struct conn *c, struct ws **out)
 {
 	struct ws *w = calloc(1, sizeof(*w));
 
-	if (!w)
+	if (!w || !(w->wish = calloc(1, sizeof(*w->wish)))) {
+		free(w);
 		return ERR_NOMEM;
+	}
 	w->conn = c;
 	w->frame.server = true;
 	buf_init(&w->out, OUT_MAX);
@@ -65,8 +83,8 @@ void ws_fail(struct ws *w, int rc, const struct err *e)
 		      err_http_status(rc));
 	(void)web_wire_put_json(&w->out, WIRE_ERROR, o); /* without memory the close code says enough */
 	json_decref(o);
-	log_info(&(struct log_ids){.peer = w->conn->peer, .agent = w->agent[0] ? w->agent : NULL},
-		 "terminal refused or ended: %s: %s", err_name(rc), message);
+	log_info(&(struct log_ids){.peer = w->conn->peer, .agent = ws_agent(w)}, "terminal refused or ended: %s: %s",
+		 err_name(rc), message);
 	ws_close(w, 4000 + err_http_status(rc), message);
 }
 
@@ -101,7 +119,7 @@ void ws_destroy(struct ws *w)
 	buf_finish(&w->page);
 	json_decref(w->farewell);
 	free(w->screen);
-	request_finish(&w->rq);
+	ws_forget_wish(w);
 	free(w);
 }
 
