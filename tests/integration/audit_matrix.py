@@ -147,6 +147,7 @@ RECORDER = {
     "hold.add": op(about="agent", needs="replay admin", body=REASON, event="hold.add"),
     "hold.release": op(about="pool", needs="admin", body={"hold": ABSENT, **REASON}),
     "retention.apply": op(about="pool", needs="admin", body=REASON),
+    "given": op(body={"session": ABSENT}, event="record.read"),  # the hub's word on any session
     # the daemon's own: by uid, which recorder.sock's owner and mode leave to it and root
     "recover": op(OPEN), "refers": op(OPEN, body={"agent": AGENT, "snapshot": ABSENT}), "snapshot": op(OPEN, body={"agent": AGENT, "snapshot": ABSENT}), "gone": op(OPEN), "hub": op(OPEN), "digests": op(OPEN),
     "carrier": op(OPEN), "witnesses": op(OPEN), "keep": op(OPEN, body={"question": {}}), "kept": op(OPEN, body={"log_id": ABSENT}),
