@@ -417,6 +417,17 @@ static int allow_entry(struct policy_profile *p, struct yamlnode item, bool grou
 	return groups ? allow_some(p, key, name, e) : allow_one(p, key, name, options, e);
 }
 
+/* Who may start a round may read its answer. */
+static void allow_answers(struct policy_profile *p)
+{
+	static const enum policy_op starts[] = {POLICY_ROUND_START, POLICY_CONTEXT_EXECUTE, POLICY_PYTHON_EXECUTE};
+	struct policy_rule *r = &p->rules[POLICY_ROUND_READ];
+
+	for (size_t i = 0; i < sizeof(starts) / sizeof(starts[0]) && !r->named; i++)
+		if (p->rules[starts[i]].named)
+			*r = (struct policy_rule){.named = true, .line = p->rules[starts[i]].line};
+}
+
 static int take_allow(struct policy_profile *p, struct yamlnode map, struct err *e)
 {
 	struct yamlnode list = {0};
@@ -431,6 +442,8 @@ static int take_allow(struct policy_profile *p, struct yamlnode map, struct err 
 	for (int groups = 0; groups < 2; groups++)
 		for (size_t i = 0; rc == 0 && i < yamlnode_count(list); i++)
 			rc = allow_entry(p, yamlnode_item(list, i), groups, e);
+	if (rc == 0)
+		allow_answers(p);
 	return rc;
 }
 

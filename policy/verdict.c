@@ -79,7 +79,7 @@ static enum verdict_why judge_rule(const struct policy_rule *r, const struct pol
 		return VERDICT_NOT_NAMED;
 	if (r->paths && q->path && !(*q->path && paths_have(r->paths, q->path, q->tree)))
 		return VERDICT_PATH;
-	if (!port_is_named(r, q->port))
+	if (q->port && !port_is_named(r, q->port))
 		return VERDICT_PORT;
 	if (!names_have(&r->principals, q->principal))
 		return VERDICT_PRINCIPAL;

@@ -3,6 +3,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "muxd/hub/broker_check.h"
+#include "muxd/hub/broker_policy.h"
 #include "muxd/hub/launch.h"
 #include "muxd/hub/reader.h"
 #include "muxd/hub/session_state.h"
@@ -138,7 +139,9 @@ static int ask_round(struct hub *h, const struct request *rq, const struct id *r
 		     struct err *e)
 {
 	struct session *s = hub_session_find(h, round);
-	int rc = s && s->kind == SESSION_ROUND ? broker_find_round(h, rq, round, 0, "output", &s, e) : 0;
+	const struct policy_question q = {.op = POLICY_ROUND_READ};
+	int rc = s && s->kind == SESSION_ROUND ? broker_find_round(h, rq, round, 0, "output", &s, e)
+					       : broker_policy(h, rq, &q, "output", NULL, e);
 
 	j->live = s && !rc && s->kind == SESSION_ROUND && s->state != SESSION_ENDED;
 	if (!rc && ask_output(h, rq, round, j))
