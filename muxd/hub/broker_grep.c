@@ -138,7 +138,7 @@ static int grep_ask(struct grep_job *g)
 static int grep_begin(struct grep_job *g, struct err *e)
 {
 	struct session *s = hub_session_find(g->hub, &g->round);
-	const struct policy_question q = {.op = POLICY_ROUND_READ};
+	const struct policy_question q = {.op = broker_recalled_op(&g->rq.grant)};
 	int rc = s && s->kind == SESSION_ROUND ? broker_find_round(g->hub, &g->rq, &g->round, 0, "output", &s, e)
 					       : broker_policy(g->hub, &g->rq, &q, "output", NULL, e);
 

@@ -139,7 +139,7 @@ static int ask_round(struct hub *h, const struct request *rq, const struct id *r
 		     struct err *e)
 {
 	struct session *s = hub_session_find(h, round);
-	const struct policy_question q = {.op = POLICY_ROUND_READ};
+	const struct policy_question q = {.op = broker_recalled_op(&rq->grant)};
 	int rc = s && s->kind == SESSION_ROUND ? broker_find_round(h, rq, round, 0, "output", &s, e)
 					       : broker_policy(h, rq, &q, "output", NULL, e);
 

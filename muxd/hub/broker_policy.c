@@ -140,11 +140,10 @@ static int ask_touches(struct hub *h, const struct request *rq, const struct pol
 		       const struct file_touch *touches, unsigned n, const char *what, struct policy_mark *out_mark,
 		       struct err *e)
 {
-	struct policy_mark mark;
 	int rc = 0;
 
 	for (unsigned i = 0; !rc && i < n; i++)
-		rc = ask_touch(h, rq, *q, &touches[i], what, i ? &mark : out_mark, e);
+		rc = ask_touch(h, rq, *q, &touches[i], what, out_mark, e);
 	return rc;
 }
 
@@ -177,6 +176,11 @@ enum policy_op broker_policy_op(enum session_kind kind)
 							  [SESSION_PORT] = POLICY_PORT_OPEN};
 
 	return ops[kind];
+}
+
+enum policy_op broker_recalled_op(const struct grant *g)
+{
+	return g->scopes & (SCOPE_REPLAY | SCOPE_OBSERVE) ? POLICY_RECORD_READ : POLICY_ROUND_READ;
 }
 
 /* A round of a context is a part of the call that was made of it. */

@@ -19,13 +19,16 @@ struct launch;
  */
 int broker_policy(struct hub *h, const struct request *rq, const struct policy_question *q, const char *what,
 		  struct policy_mark *out_mark, struct err *e);
-/* All that a session or an operation on files needs; the mark is of the first. */
+/* All that a session or an operation on files needs. The mark is that of its own operation; of files, of the last path.
+ */
 int broker_policy_launch(struct hub *h, const struct request *rq, const char *agent, enum session_kind kind,
 			 const struct launch *l, struct policy_mark *out_mark, struct err *e);
 int broker_policy_file(struct hub *h, const struct request *rq, const char *agent, const char *task,
 		       const struct file_spec *f, const char *what, struct policy_mark *out_mark, struct err *e);
 /* The call that a session comes from, for its own principal who comes back to it. */
 enum policy_op broker_policy_op(enum session_kind kind);
+/* A round that has left memory: whose it was the recorder knows. A grant that reads others' reads the record. */
+enum policy_op broker_recalled_op(const struct grant *g);
 /*
  * What the profile of a call narrows besides: the paths and sizes of files within the grant's, and the longest a round
  * may take (0: no limit).
