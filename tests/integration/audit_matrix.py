@@ -2,6 +2,7 @@
 
     audit_matrix.py policy                                 a policy with a profile that lacks each operation
     audit_matrix.py run STATE_DIR FACTS.json CELLS.json    drives the cells against a daemon that runs
+    audit_matrix.py closed STATE_DIR FACTS.json PHASE      drives what is no look while the record takes nothing
     audit_matrix.py check CELLS.json < EVENTS              judges answers and events (JSON lines of `muxctl audit`)
 
 Operations come from where they are defined: docs/openapi.yaml (by HTTPS and by the Unix socket api.sock), the op table
@@ -251,6 +252,7 @@ def operations():
 def print_policy():
     """One profile for each operation, which allows all others; one that allows everything."""
     print("policy: 1\notherwise: as_granted\nprofiles:\n- {name: all, match: {principal: policy-all}, allow: ['*']}")
+    print("- {name: closed, match: {principal: 'closed-*'}, allow: ['*']}")
     for name in operations():
         brings = ("round.start", "context.execute", "python.execute") if name == "round.read" else ()  # these do with them
         others = ", ".join(n for n in operations() if n != name and n not in brings)
@@ -480,8 +482,7 @@ def rest(facts, source, name, o, path, token, cred, headers=()):
         pass
     sock.close()
     head, _, rest_of = got.partition(b"\r\n\r\n")
-    status = int(head.split()[1]) if head else 0
-    return answer_of(status, rest_of), peer
+    return answer_of(int(head.split()[1]), rest_of) if head else "no answer", peer
 
 
 def ws(facts, source, name, o, path, token, cred):
@@ -684,6 +685,57 @@ def drive(state, facts, out):
           + ", ".join(f"{c['door']} {c['op']} x {c['cred']} {c['took']:.1f}" for c in sorted(cells, key=lambda c: -c["took"])[:6]))
 
 
+# ---- without a record nothing starts
+
+# Their answers come from memory or from the monitor, and nothing is recorded of them.
+LOOKS = ("sandbox.read", "session.list", "session.watch", "policy.read", "context.read", "round.read", "lease.read", "run.read", "workflow.read",
+         "grant.list", "record.read")
+# Nothing starts by them, and the ring has their events: whoever may end what runs must be able to.
+STAYS = {"GET /v1/agents/{agent}/locks", "POST /v1/rounds/{id}/signal", "POST /v1/sessions/{id}/terminate", "GET /v1/sessions/{id}/attach",
+         "attach"}
+CLOSED = {"record_unavailable", "disk_full", "unavailable"}
+
+
+def closed(state, facts, phase):
+    """Every operation that is not a look, by every door, while the record takes nothing: prints those that were answered otherwise."""
+    with open(facts) as f:
+        facts = json.load(f)
+    facts["state"], facts["tls"] = state, ssl.create_default_context(cafile=os.path.join(state, "keys/tls.crt"))
+    token, _ = Mint(state, (facts["revoked"], facts["revoked_id"])).token("closed-" + phase, kind="service", agent="*")
+    todo = [(door, index, name, o) for door in ("rest", "ws", "port", "runtime", "ssh") for index, (name, o) in enumerate(TABLES[door].items())
+            if policy_of(door, name) and policy_of(door, name) not in LOOKS and name not in STAYS
+            and not (phase == "killed" and "/v1/grants" in name)
+            and policy_of(door, name) != "record.keep"]  # a hold is the recorder's own line: it waits until there is room
+
+    def one(door, index, name, o):
+        source = address(index + {"rest": 0, "ws": 110, "port": 120, "runtime": 130, "ssh": 140}[door], 40 + ("stopped", "killed", "full").index(phase))
+        path = path_of(name, o, AGENT, facts, True, door, "closed") if door in ("rest", "ws") else ""
+        try:
+            if door == "rest":
+                return rest(facts, source, name, o, path, token, "closed")[0]
+            if door == "ws":
+                return ws(facts, source, name, o, path, token, "closed")[0]
+            if door == "port":
+                return rest(facts, source, "GET /", o, "/", token, "closed", ("X-Sandbox-ID: " + AGENT, "X-Sandbox-Port: 9"))[0]
+            if door == "runtime":
+                return rest(facts, source, name, o, name.split()[1], token, "closed", ("X-Sandbox-ID: " + AGENT, "X-Sandbox-Port: 8888", "Content-Type: multipart/form-data; boundary=b"))[0]
+            return ssh(facts, source, name, token, AGENT + ("+" + facts["round"] if name == "attach" else ""))
+        except Exception as error:
+            return f"{type(error).__name__}: {error}"
+
+    with concurrent.futures.ThreadPoolExecutor(64) as pool:
+        got = list(pool.map(lambda t: one(*t), todo))
+    faults = [f"{door} {name}: {answer}" for (door, _, name, _), answer in zip(todo, got) if answer == "ok" or ": " in answer and "Error" in answer]
+    refused = collections.Counter(got)
+    print(f"  {phase}: {len(got)} operations, " + ", ".join(f"{n} {code}" for code, n in refused.most_common()))
+    for (door, _, name, _), answer in zip(todo, got):
+        if answer not in CLOSED and os.environ.get("CLOSED_ALL"):
+            print(f"    {door} {name}: {answer}")
+    for fault in faults:
+        print("  " + fault, file=sys.stderr)
+    return 1 if faults else 0
+
+
 # ---- judging
 
 def check(path):
@@ -820,6 +872,8 @@ def count_logins(cells, want, events, faults):
 if __name__ == "__main__":
     if sys.argv[1] == "policy":
         print_policy()
+    elif sys.argv[1] == "closed":
+        sys.exit(closed(*sys.argv[2:]))
     elif sys.argv[1] == "run":
         drive(*sys.argv[2:])
     else:
