@@ -21,6 +21,7 @@ static bool leads_up(const char *path)
 /* A pattern as it is asked: whole, and of `x/` + `**` the `x`. */
 struct path_pattern {
 	struct glob *whole, *stem;
+	char *dir;  /* of `x/` + `**` the `x`, where it is a name as it stands: no expression is needed */
 	bool every; /* ** */
 };
 struct paths {
@@ -39,6 +40,22 @@ static void pattern_finish(struct path_pattern *p)
 {
 	glob_free(p->whole);
 	glob_free(p->stem);
+	free(p->dir);
+}
+
+static bool is_plain(const char *p, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (strchr("*?[]{}\\", p[i]))
+			return false;
+	return true;
+}
+
+static bool is_below(const char *dir, const char *path)
+{
+	size_t n = strlen(dir);
+
+	return strncmp(path, dir, n) == 0 && (path[n] == '\0' || path[n] == '/');
 }
 
 /* False: the pattern is none, or there is no memory; *out is freed by pattern_finish() either way. */
@@ -50,6 +67,8 @@ static bool pattern_begin(const char *pattern, struct path_pattern *out)
 	*out = (struct path_pattern){.every = strcmp(pattern, "**") == 0};
 	if (out->every)
 		return true;
+	if (below && n > 3 && *pattern != '/' && *pattern != '.' && is_plain(pattern, n - 3))
+		return (out->dir = strndup(pattern, n - 3)) != NULL;
 	out->whole = pattern_read(pattern, n);
 	out->stem = below ? pattern_read(pattern, n - 3) : NULL;
 	return out->whole && (out->stem || !below);
@@ -64,8 +83,10 @@ static bool allows(const struct path_pattern *p, const char *path, bool tree)
 {
 	if (p->every)
 		return true;
-	if (strcmp(path, ".") == 0 || (tree && !p->stem))
+	if (strcmp(path, ".") == 0 || (tree && !p->stem && !p->dir))
 		return false;
+	if (p->dir)
+		return is_below(p->dir, path);
 	return is_match(p->whole, path) || is_match(p->stem, path);
 }
 

@@ -72,7 +72,7 @@ static int narrow_paths(const char *what, const struct grant_paths *parent, cons
 	return 0;
 }
 
-/* Those of `from` that are within `of`, behind what *out has. One that has no room is left out: that is narrower. */
+/* Adds the patterns of `from` that are within `of` to *out. One that has no room is left out: that is narrower. */
 static void paths_within(const struct grant_paths *from, const struct grant_paths *of, struct grant_paths *out)
 {
 	size_t used = strlen(out->text), count = 0;

@@ -417,7 +417,7 @@ static int allow_entry(struct policy_profile *p, struct yamlnode item, bool grou
 	return groups ? allow_some(p, key, name, e) : allow_one(p, key, name, options, e);
 }
 
-/* Who may start a round may read its answer. */
+/* A principal that may start a round may read its answer. */
 static void allow_answers(struct policy_profile *p)
 {
 	static const enum policy_op starts[] = {POLICY_ROUND_START, POLICY_CONTEXT_EXECUTE, POLICY_PYTHON_EXECUTE};

@@ -21,7 +21,7 @@ struct err;
 struct policy;
 struct policy_profile;
 
-/* What is asked. Texts are borrowed; of those that an operation has no use for, NULL or 0. */
+/* A call. Texts are borrowed; of those that an operation has no use for, NULL or 0. */
 struct policy_question {
 	enum policy_op op;
 	enum grant_kind kind;

@@ -12,7 +12,9 @@
 #include "muxd/hub/broker_check.h"
 #include "muxd/hub/broker_policy.h"
 #include "muxd/hub/hub_state.h"
+#include "muxd/hub/policy.h"
 #include "muxd/hub/session_end.h"
+#include "policy/profile.h"
 #include "policy/reason.h"
 
 #include <stdlib.h>
@@ -140,4 +142,26 @@ int broker_attach(struct hub *h, const struct request *rq, const char *agent, co
 	request_finish(&own);
 	return rc ? err_set(e, rc, "%s", rc == ERR_RECORD_UNAVAILABLE ? "the record takes nothing now" : "no memory")
 		  : 0;
+}
+
+/* ---- the policy itself */
+
+int broker_policy_show(struct hub *h, const struct request *rq, json_t **out, struct err *e)
+{
+	const struct policy *p = h->policy;
+	int rc = broker_in_force(h, rq, "policy", e);
+
+	if (rc)
+		return rc;
+	if (!(rq->grant.scopes & (SCOPE_REPLAY | SCOPE_ADMIN))) {
+		err_set(e, ERR_FORBIDDEN, "the grant lacks scope replay or admin");
+		return broker_refused(h, rq, NULL, "policy", e);
+	}
+	rc = broker_policy(h, rq, &(struct policy_question){.op = POLICY_POLICY_READ}, "policy", NULL, e);
+	if (rc)
+		return rc;
+	*out = p ? policy_describe(p) : json_pack("{s:n}", "version");
+	if (*out && p)
+		json_object_set_new(*out, "text", json_stringn(p->text, p->text_len));
+	return *out ? 0 : err_set(e, ERR_NOMEM, "no memory");
 }

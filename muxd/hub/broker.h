@@ -228,6 +228,8 @@ int broker_terminate(struct hub *h, const struct request *rq, const struct id *s
 		     struct err *e);
 
 /* {version, sha256, otherwise, profiles, bytes, text} of the policy in force, or {version: null}. Scope: replay, admin. */
+/* Would the policy allow the operation, for whatever it is about? For lists of what can be called; nothing is audited. */
+bool broker_policy_may(struct hub *h, const struct request *rq, enum policy_op op);
 int broker_policy_show(struct hub *h, const struct request *rq, json_t **out, struct err *e);
 typedef void broker_json_done(void *arg, int rc, const struct err *e, json_t *result);
 /* {agent, state, backend, sandbox_id, last_activity_at ...} as it is now; scope: any on that agent. */

@@ -28,7 +28,7 @@ int broker_check_any(struct hub *h, const struct request *rq, const struct polic
 		     const char *what, struct policy_mark *out_mark, struct err *e);
 int broker_reach_any(struct hub *h, const struct request *rq, const char *agent, uint32_t any, const char *what,
 		     struct err *e);
-/* What comes back to a session asks for, for its own principal and for others. */
+/* The operation by which somebody comes back to a session: its own principal, or another. */
 enum policy_op attach_op(enum session_kind k, enum attachment_role role, bool own);
 /* After broker_check(): what the agent holds, too? A sandbox of the pool is entered by its lease's principal alone. */
 int broker_check_enter(struct hub *h, const struct request *rq, const char *agent, const char *what, struct err *e);

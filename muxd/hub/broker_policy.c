@@ -115,6 +115,13 @@ int broker_policy(struct hub *h, const struct request *rq, const struct policy_q
 	return 0;
 }
 
+bool broker_policy_may(struct hub *h, const struct request *rq, enum policy_op op)
+{
+	const struct policy_question asked = {.op = op}, q = whole(rq, &asked);
+
+	return policy_verdict(h->policy, &q).allowed;
+}
+
 /* ---- files */
 
 /* Once for each way in which a path is touched. */
@@ -250,26 +257,4 @@ uint64_t broker_policy_round_time(const struct hub *h, const struct request *rq,
 	const struct policy_profile *p = profile_of(h, rq, agent, task);
 
 	return p ? p->limits.round_time_ns : 0;
-}
-
-/* ---- the policy itself */
-
-int broker_policy_show(struct hub *h, const struct request *rq, json_t **out, struct err *e)
-{
-	const struct policy *p = h->policy;
-	int rc = broker_in_force(h, rq, "policy", e);
-
-	if (rc)
-		return rc;
-	if (!(rq->grant.scopes & (SCOPE_REPLAY | SCOPE_ADMIN))) {
-		err_set(e, ERR_FORBIDDEN, "the grant lacks scope replay or admin");
-		return broker_refused(h, rq, NULL, "policy", e);
-	}
-	rc = broker_policy(h, rq, &(struct policy_question){.op = POLICY_POLICY_READ}, "policy", NULL, e);
-	if (rc)
-		return rc;
-	*out = p ? policy_describe(p) : json_pack("{s:n}", "version");
-	if (*out && p)
-		json_object_set_new(*out, "text", json_stringn(p->text, p->text_len));
-	return *out ? 0 : err_set(e, ERR_NOMEM, "no memory");
 }

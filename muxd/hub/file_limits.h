@@ -10,7 +10,7 @@
 
 #include "muxd/hub/broker.h"
 
-/* What an operation does to a path that it names. */
+/* A path that an operation names, and how it is touched. */
 struct file_touch {
 	char name[4096]; /* below the workspace, "." for it; "": elsewhere */
 	bool reads, writes;

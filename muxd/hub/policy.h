@@ -17,7 +17,7 @@ struct policy;
  * NULL: nobody is known; borrowed.
  */
 void hub_set_policy(struct hub *h, struct policy *p, json_t *by);
-/* What waits is journaled and comes in force. 0; ERR_RECORD_UNAVAILABLE: the first one waits still. */
+/* A policy that waits is journaled and comes in force. 0; ERR_RECORD_UNAVAILABLE: the first one waits still. */
 int hub_policy_settle(struct hub *h, struct err *e);
 /* {version, sha256, bytes, profiles, otherwise}. NULL: no memory. */
 json_t *policy_describe(const struct policy *p);

@@ -756,7 +756,15 @@ def part(f):
     note("%s took %.0f s" % (f.__name__, time.monotonic() - begin))
 
 
-PARTS = [bulk, round_output, keys, flood, connect, rounds, day, memory, rest]
+def verdicts():
+    """verdict.c: of 100 profiles the last one matches, 16 patterns of paths."""
+    ns = json.loads(subprocess.run([BUILD + "/bench/verdict"], check=True, stdout=subprocess.PIPE).stdout)
+    heading("A verdict of the policy, of 100 profiles")
+    for what, values in ns.items():
+        row(what, [v / 1000 for v in values], "µs", goal=("<=", 5))
+
+
+PARTS = [bulk, round_output, keys, flood, connect, rounds, day, memory, rest, verdicts]
 only = os.environ.get("ONLY", "").split() or [f.__name__ for f in PARTS]
 api = Api()
 with contextlib.ExitStack() as stack:

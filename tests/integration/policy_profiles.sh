@@ -75,6 +75,13 @@ sshc "$fix" demo true >"$tmp/ssh" 2>&1
 grep -q 'profile "fix" does not allow exec.open.*policy_denied' "$tmp/ssh" && ok "SSH says so in words" || fail "$(cat "$tmp/ssh")"
 equal "a context" python "$(api "$fix" POST /v1/agents/demo/contexts '{"language":"python"}' | jq -r .language)"
 equal "and no second one of the task" "policy_denied fix/limits.contexts" "$(try "$fix" POST /v1/agents/demo/contexts '{"language":"python"}')"
+listed() {
+	curl -sS --cacert "$MUXD_STATE/keys/tls.crt" -H "Authorization: Bearer $1" -H 'Content-Type: application/json' -H 'Accept: application/json, text/event-stream' \
+		-H 'MCP-Protocol-Version: 2026-07-28' -H 'Mcp-Method: tools/list' "https://$(ready https)/mcp" -d '{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}' |
+		jq -r '[.result.tools[].name] | map(select(. == "sandbox.session.exec" or . == "sandbox.terminal.start" or . == "artifact.put" or . == "artifact.get")) | sort | join(" ")'
+}
+equal "MCP shows the tools that the profile allows" "artifact.get sandbox.session.exec" "$(listed "$fix")"
+equal "and all of them where nobody's profile matches" "artifact.get artifact.put sandbox.session.exec sandbox.terminal.start" "$(listed "$free")"
 equal "a sandbox's end" "forbidden -" "$(try "$fix" DELETE '/v1/agents/demo?reason=x')"
 equal "staff watch" "fine -" "$(try "$alice" GET /v1/sessions)"
 equal "and type on nothing" "policy_denied staff/session.drive" "$(try "$alice" POST "/v1/rounds/$round/signal" '{"signal":"INT"}')"
