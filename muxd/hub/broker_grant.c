@@ -75,15 +75,17 @@ static json_t *question_of(const struct request *rq, const struct grant_ask *a)
 
 static int check(struct hub *h, const struct request *rq, const struct grant_ask *a, struct err *e)
 {
+	const struct policy_question q = {.op = policy_ops[a->call]};
 	int rc = broker_in_force(h, rq, grant_ops[a->call], e);
 
 	if (!rc && a->call == GRANT_CHILD && !(rq->grant.scopes & SCOPE_GRANT)) {
 		err_set(e, ERR_FORBIDDEN, "the grant lacks scope grant");
 		rc = broker_refused(h, rq, NULL, grant_ops[a->call], e);
 	}
-	if (!rc)
-		rc = broker_policy(h, rq, &(struct policy_question){.op = policy_ops[a->call]}, grant_ops[a->call],
-				   NULL, e);
+	if (!rc && a->call == GRANT_LIST)
+		rc = broker_policy(h, rq, &q, grant_ops[a->call], NULL, e);
+	else if (!rc)
+		rc = broker_policy_told(h, rq, &q, grant_ops[a->call], e);
 	return rc;
 }
 

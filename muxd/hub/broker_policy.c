@@ -115,6 +115,20 @@ int broker_policy(struct hub *h, const struct request *rq, const struct policy_q
 	return 0;
 }
 
+int broker_policy_told(struct hub *h, const struct request *rq, const struct policy_question *q, const char *what,
+		       struct err *e)
+{
+	struct request own = {0};
+	int rc = broker_policy(h, rq, q, what, &own.policy, e);
+
+	if (rc || !own.policy.version[0] || (rc = hub_writable(h, e)))
+		return rc;
+	request_marked(rq, &own);
+	rc = audit_event(h, "policy.allow", &own, q->agent, "ok",
+			 json_pack("{s:s,s:s}", "what", what, "operation", policy_op_name(q->op)));
+	return rc ? err_set(e, ERR_RECORD_UNAVAILABLE, "the record takes nothing now: nothing is changed") : 0;
+}
+
 bool broker_policy_may(struct hub *h, const struct request *rq, enum policy_op op)
 {
 	const struct policy_question asked = {.op = op}, q = whole(rq, &asked);

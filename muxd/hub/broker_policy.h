@@ -19,6 +19,10 @@ struct launch;
  */
 int broker_policy(struct hub *h, const struct request *rq, const struct policy_question *q, const char *what,
 		  struct policy_mark *out_mark, struct err *e);
+/* The same of a change whose own event another part writes: the allowance is an event, policy.allow, before it is made.
+ * ERR_RECORD_UNAVAILABLE. */
+int broker_policy_told(struct hub *h, const struct request *rq, const struct policy_question *q, const char *what,
+		       struct err *e);
 /* All that a session or an operation on files needs. The mark is that of its own operation; of files, of the last path.
  */
 int broker_policy_launch(struct hub *h, const struct request *rq, const char *agent, enum session_kind kind,

@@ -524,8 +524,17 @@ static void broker_work_on_writable(void *arg, int rc, const struct err *e)
 	char *id = j->id;
 	json_t *body = j->body;
 
+	struct err here = {0};
+
 	j->id = NULL;
 	j->body = NULL;
+	/* Its events are rows of the database, which know no policy. */
+	if (!rc && j->rq.policy.version[0] &&
+	    audit_event(j->hub, "policy.allow", &j->rq, NULL, "ok",
+			json_pack("{s:s,s:s}", "what", work_call_name(j->call), "operation",
+				  policy_op_name(work_ops[j->call]))))
+		rc = err_set(&here, ERR_RECORD_UNAVAILABLE, "the record takes nothing now: nothing is changed"),
+		e = &here;
 	if (rc) {
 		j->done(j->arg, rc, e, NULL);
 		request_finish(&j->rq);

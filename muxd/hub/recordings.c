@@ -112,8 +112,11 @@ static void recordings_ask(struct hub *h, const struct request *rq, json_t *q, s
 {
 	struct record_job *j = malloc(sizeof(*j));
 	struct err e = {0};
-	int rc = j ? broker_policy(h, rq, &(struct policy_question){.op = how.op}, json_get_text(q, "op"), NULL, &e)
-		   : ERR_NOMEM;
+	const struct policy_question asked = {.op = how.op};
+	const char *what = json_get_text(q, "op");
+	int rc = !j                             ? ERR_NOMEM
+		 : how.op == POLICY_RECORD_KEEP ? broker_policy_told(h, rq, &asked, what, &e)
+						: broker_policy(h, rq, &asked, what, NULL, &e);
 
 	if (j) {
 		*j = how;
@@ -124,7 +127,7 @@ static void recordings_ask(struct hub *h, const struct request *rq, json_t *q, s
 	json_decref(q);
 	if (!rc)
 		return;
-	if (rc != ERR_POLICY_DENIED)
+	if (!e.code)
 		err_set(&e, ERR_UNAVAILABLE, "the recorder could not be asked");
 	if (j) {
 		job_fail(j, e.code, &e);

@@ -370,6 +370,8 @@ def expected(door, name, o, cred):
         return {KNOWN[cred]}, "auth.fail", KNOWN[cred]
     if cred in PAGES:
         return {"forbidden"}, "auth.fail", "forbidden"
+    if cred == "policy allows" and policy_of(door, name) in ("lease.hold", "run.start", "workflow.write"):
+        return "let in", "policy.allow", "ok"  # what they change is told by the database
     if cred == "policy denies":
         return {"policy_denied"}, "policy.deny", "policy_denied"
     if cred == "other agent":
