@@ -173,27 +173,28 @@ static const char *or_none(const char *text)
 	return text && *text ? text : "(none)";
 }
 
-static void limit_message(const struct verdict *v, const struct policy_question *q, char *out, size_t size)
+static void limit_message(const struct policy_profile *p, enum verdict_why why, const struct policy_question *q,
+			  char *out, size_t size)
 {
-	const struct policy_limits *l = &v->profile->limits;
+	const struct policy_limits none = {0}, *l = p ? &p->limits : &none;
+	const char *name = p ? p->name : "";
 	char asked[64], most[64];
 
-	if (v->why == VERDICT_ROUND_TIME) {
+	if (why == VERDICT_ROUND_TIME) {
 		clock_format_duration(q->timeout_ns, asked, sizeof(asked));
 		clock_format_duration(l->round_time_ns, most, sizeof(most));
-		text_format(out, size, "a timeout of %s is over the %s that profile \"%s\" allows", asked, most,
-			    v->profile->name);
-	} else if (v->why == VERDICT_FILE_SIZE) {
+		text_format(out, size, "a timeout of %s is over the %s that profile \"%s\" allows", asked, most, name);
+	} else if (why == VERDICT_FILE_SIZE) {
 		text_format(out, size,
 			    "%" PRIu64 " bytes are over the %" PRIu64 " that profile \"%s\" lets a file have", q->bytes,
-			    l->file_size, v->profile->name);
+			    l->file_size, name);
 	} else {
-		unsigned most_of = v->why == VERDICT_ROUNDS     ? l->rounds
-				   : v->why == VERDICT_SESSIONS ? l->sessions
-								: l->contexts;
+		unsigned most_of = why == VERDICT_ROUNDS     ? l->rounds
+				   : why == VERDICT_SESSIONS ? l->sessions
+							     : l->contexts;
 
 		text_format(out, size, "task %.60s has %u live %s already, and profile \"%s\" allows no more",
-			    or_none(q->task), most_of, limit_name(v->why), v->profile->name);
+			    or_none(q->task), most_of, limit_name(why), name);
 	}
 }
 
@@ -233,7 +234,7 @@ void verdict_message(const struct verdict *v, const struct policy_question *q, c
 		text_format(out, size, "%s is allowed", op);
 		return;
 	default:
-		limit_message(v, q, out, size);
+		limit_message(v->profile, v->why, q, out, size);
 	}
 }
 
