@@ -144,6 +144,8 @@ struct conf {
 	uint32_t pool_size, pool_max, pool_fill, leases_max;
 	uint64_t lease_ttl_ns, lease_ttl_max_ns, lease_wait_ns, lease_retain_ns;
 	uint64_t run_timeout_ns, run_timeout_max_ns; /* leases.run_timeout, .run_timeout_max */
+	/* policy.* */
+	char *policy_file; /* "": none */
 	/* router.* */
 	bool router_runtime;
 	char *router_ports; /* base/ports.h; "": none */

@@ -244,6 +244,8 @@ static const struct conf_key keys[] = {
      "goes first."},
     {"leases.run_timeout_max", CONF_DURATION, AT(run_timeout_max_ns), "24h", NS_PER_SEC, 30 * DAY, NULL, NULL,
      "The longest timeout a run or one of its steps may ask for."},
+    {"policy.file", CONF_STRING, AT(policy_file), "", 0, 0, NULL, check_absolute,
+     "Task profiles (docs/policy.md); read again with the configuration. Empty: what grants allow is allowed."},
     {"router.ports", CONF_STRING, AT(router_ports), "1024-65535", 0, 0, NULL, check_ports,
      "Ports in sandboxes that may be connected to: numbers and ranges, as 3000,8000-8999. Empty: none."},
     {"router.runtime", CONF_BOOL, AT(router_runtime), "false", 0, 0, NULL, NULL,

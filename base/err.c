@@ -78,6 +78,7 @@ static void err_fill(struct err *e, int code, const char *suffix, const char *fm
 	visible_put(e->message, sizeof(e->message), text, strlen(text), 0);
 	e->code = code;
 	e->kube = (struct err_kube){0};
+	e->policy = (struct err_policy){0};
 }
 
 int err_set(struct err *e, int code, const char *fmt, ...)
@@ -95,6 +96,7 @@ int err_set(struct err *e, int code, const char *fmt, ...)
 int err_again(struct err *e, int rc, const struct err *why, const char *head)
 {
 	const struct err_kube kube = why ? why->kube : (struct err_kube){0};
+	const struct err_policy policy = why ? why->policy : (struct err_policy){0};
 	size_t was = why ? strlen(why->message) : 0, is;
 
 	if (!e)
@@ -102,6 +104,7 @@ int err_again(struct err *e, int rc, const struct err *why, const char *head)
 	err_set(e, rc, "%s%s%s", head ? head : "", head ? ": " : "", was ? why->message : err_name(rc));
 	is = strlen(e->message);
 	e->kube = kube;
+	e->policy = policy;
 	if (head && kube.code)
 		e->kube.at = is > was && is - was + kube.at < is ? (unsigned)(is - was) + kube.at : (unsigned)is;
 	return rc;

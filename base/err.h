@@ -33,6 +33,8 @@
 	X(FORBIDDEN, "forbidden", 403, 77, "Ask for a grant that covers it: muxctl grant create.")                     \
 	X(NOT_NARROWER, "grant_not_narrower", 403, 77,                                                                 \
 	  "Ask for what your own grant covers, and for no longer; the message says what is the most.")                 \
+	X(POLICY_DENIED, "policy_denied", 403, 77,                                                                     \
+	  "Ask whoever keeps the policy for what the message says; muxctl policy explain has the details.")            \
 	X(REASON_REQUIRED, "reason_required", 400, 64, "Say why: every grant carries a reason that is not empty.")     \
 	X(TASK_REQUIRED, "task_required", 400, 64, "Name the task: task_id in the call or --task in the grant.")       \
 	X(TASK_MISMATCH, "task_mismatch", 403, 77, "The call names another task than its grant.")                      \
@@ -150,10 +152,17 @@ struct err_kube {
 	char reason[48]; /* "Forbidden"; "" where there is none */
 };
 
+/* A verdict of the policy (policy/verdict.h), where it denied. */
+struct err_policy {
+	char operation[24], rule[96], version[17];
+	char needs[160]; /* what would have allowed it */
+};
+
 struct err {
 	int code;                      /* ERR_*, 0 = none */
 	char message[ERR_MESSAGE_MAX]; /* one sentence: what was wrong, where; no secrets */
 	struct err_kube kube;
+	struct err_policy policy; /* its version "": it is no verdict */
 };
 
 /* Stable name ("token_expired"); "ok" for 0, "internal" for a number not in the table. Never NULL. */
@@ -168,7 +177,7 @@ int err_by_name(const char *name);
 int err_set(struct err *e, int code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 /*
  * The error why once more, with code rc, behind "head: " (NULL: without). Where why is NULL or says nothing the message
- * is the code's name. What Kubernetes said goes along.
+ * is the code's name. What Kubernetes or the policy said goes along.
  */
 int err_again(struct err *e, int rc, const struct err *why, const char *head);
 /* err_set() for a failed system call: maps errno (ENOSPC, EADDRINUSE, EACCES, ENOMEM ...), appends strerror. */

@@ -16,7 +16,7 @@
 struct err;
 
 #define SOCK_PACKET_MAX (256 * 1024)
-#define SOCK_FDS_MAX    16
+#define SOCK_FDS_MAX    20
 
 /* Listening Unix socket at path (an old socket there is replaced, any other file is an error). type: SOCK_*. */
 int sock_listen_unix(const char *path, int type, mode_t mode, int *out_fd, struct err *e);

@@ -255,6 +255,60 @@ int yamlnode_item_str(struct yamlnode list, const char *what, size_t i, const ch
 	return 0;
 }
 
+enum yamlnode_form yamlnode_form(struct yamlnode n)
+{
+	const yaml_node_t *node = node_of(n);
+
+	if (!node || yamldoc_is_null(node))
+		return YAMLNODE_ABSENT;
+	return node->type == YAML_SEQUENCE_NODE  ? YAMLNODE_LIST
+	       : node->type == YAML_MAPPING_NODE ? YAMLNODE_MAP
+						 : YAMLNODE_TEXT;
+}
+
+const char *yamlnode_text(struct yamlnode n)
+{
+	return yamlnode_form(n) == YAMLNODE_TEXT ? yamldoc_scalar(node_of(n)) : NULL;
+}
+
+size_t yamlnode_count(struct yamlnode n)
+{
+	const yaml_node_t *node = node_of(n);
+
+	if (node && node->type == YAML_SEQUENCE_NODE)
+		return (size_t)(node->data.sequence.items.top - node->data.sequence.items.start);
+	if (node && node->type == YAML_MAPPING_NODE)
+		return (size_t)(node->data.mapping.pairs.top - node->data.mapping.pairs.start);
+	return 0;
+}
+
+unsigned yamlnode_line(struct yamlnode n)
+{
+	const yaml_node_t *node = node_of(n);
+
+	return node ? (unsigned)node->start_mark.line + 1 : 0;
+}
+
+int yamlnode_pair(struct yamlnode map, const char *what, size_t i, struct yamlnode *out_key, struct yamlnode *out_value,
+		  struct err *e)
+{
+	const yaml_node_pair_t *pairs = node_of(map)->data.mapping.pairs.start;
+	struct yamlnode k = {map.doc, pairs[i].key};
+	const char *key = yamldoc_scalar(node_of(k));
+
+	if (!key)
+		return yamlnode_fail(k, e, "a key of %s is not a name", what);
+	for (size_t j = 0; j < i; j++) {
+		const char *before = yamldoc_scalar(node_of((struct yamlnode){map.doc, pairs[j].key}));
+
+		if (before && strcmp(before, key) == 0)
+			return yamlnode_fail(k, e, "%.64s stands twice in %s", key, what);
+	}
+	*out_key = k;
+	*out_value = place(map.doc, pairs[i].value);
+	return 0;
+}
+
 static int yaml_check_key(struct yamlnode k, const char *what, const char *known, struct err *e)
 {
 	const char *key = yamldoc_scalar(node_of(k));

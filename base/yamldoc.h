@@ -57,6 +57,15 @@ int yamlnode_list(struct yamlnode map, const char *what, const char *key, struct
 struct yamlnode yamlnode_item(struct yamlnode list, size_t i); /* i < n */
 /* An item of a list that has to be text. */
 int yamlnode_item_str(struct yamlnode list, const char *what, size_t i, const char **out, struct err *e);
+/* For who reads what may be of several forms. A null is absent; of an absent node nothing is NULL, 0. */
+enum yamlnode_form { YAMLNODE_ABSENT, YAMLNODE_TEXT, YAMLNODE_LIST, YAMLNODE_MAP };
+enum yamlnode_form yamlnode_form(struct yamlnode n);
+const char *yamlnode_text(struct yamlnode n);
+size_t yamlnode_count(struct yamlnode n); /* entries of a list, keys of a map */
+unsigned yamlnode_line(struct yamlnode n);
+/* The i-th key of a map and its value (i < count). ERR_CONFIG: the key is not a name, or stood before. */
+int yamlnode_pair(struct yamlnode map, const char *what, size_t i, struct yamlnode *out_key, struct yamlnode *out_value,
+		  struct err *e);
 /* A key that is nearly one of "a|b|c" is a slip of the pen: ERR_CONFIG. Keys far from all of them are others' business.
  */
 int yamlnode_check_keys(struct yamlnode map, const char *what, const char *known, struct err *e);

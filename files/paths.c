@@ -2,6 +2,7 @@
 
 #include "files/glob.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static bool leads_up(const char *path)
@@ -17,34 +18,124 @@ static bool leads_up(const char *path)
 	return false;
 }
 
-static bool matches(const char *pattern, size_t n, const char *path)
+/* A pattern as it is asked: whole, and of `x/` + `**` the `x`. */
+struct path_pattern {
+	struct glob *whole, *stem;
+	char *dir;  /* of `x/` + `**` the `x`, where it is a name as it stands: no expression is needed */
+	bool every; /* ** */
+};
+struct paths {
+	size_t n;
+	struct path_pattern list[];
+};
+
+static struct glob *pattern_read(const char *pattern, size_t n)
 {
 	struct match_error e;
-	struct glob *g = glob_new(pattern, n, 0, &e);
-	bool yes = g && glob_path(g, path, strlen(path), true) == MATCH_YES;
 
-	glob_free(g);
-	return yes;
+	return glob_new(pattern, n, 0, &e);
 }
 
-static bool allows(const char *pattern, const char *path, bool tree)
+static void pattern_finish(struct path_pattern *p)
+{
+	glob_free(p->whole);
+	glob_free(p->stem);
+	free(p->dir);
+}
+
+static bool is_plain(const char *p, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (strchr("*?[]{}\\", p[i]))
+			return false;
+	return true;
+}
+
+static bool is_below(const char *dir, const char *path)
+{
+	size_t n = strlen(dir);
+
+	return strncmp(path, dir, n) == 0 && (path[n] == '\0' || path[n] == '/');
+}
+
+/* False: the pattern is none, or there is no memory; *out is freed by pattern_finish() either way. */
+static bool pattern_begin(const char *pattern, struct path_pattern *out)
 {
 	size_t n = strlen(pattern);
 	bool below = n >= 3 && memcmp(pattern + n - 3, "/**", 3) == 0;
 
-	if (strcmp(pattern, "**") == 0)
+	*out = (struct path_pattern){.every = strcmp(pattern, "**") == 0};
+	if (out->every)
 		return true;
-	if (strcmp(path, ".") == 0 || (tree && !below))
+	if (below && n > 3 && *pattern != '/' && *pattern != '.' && is_plain(pattern, n - 3))
+		return (out->dir = strndup(pattern, n - 3)) != NULL;
+	out->whole = pattern_read(pattern, n);
+	out->stem = below ? pattern_read(pattern, n - 3) : NULL;
+	return out->whole && (out->stem || !below);
+}
+
+static bool is_match(struct glob *g, const char *path)
+{
+	return g && glob_path(g, path, strlen(path), true) == MATCH_YES;
+}
+
+static bool allows(const struct path_pattern *p, const char *path, bool tree)
+{
+	if (p->every)
+		return true;
+	if (strcmp(path, ".") == 0 || (tree && !p->stem && !p->dir))
 		return false;
-	return matches(pattern, n, path) || (below && matches(pattern, n - 3, path));
+	if (p->dir)
+		return is_below(p->dir, path);
+	return is_match(p->whole, path) || is_match(p->stem, path);
 }
 
 bool paths_allow(const char *const *patterns, const char *path, bool tree)
 {
+	bool yes = false;
+
 	if (leads_up(path))
 		return false;
-	for (; *patterns; patterns++)
-		if (allows(*patterns, path, tree))
+	for (; *patterns && !yes; patterns++) {
+		struct path_pattern p;
+
+		yes = pattern_begin(*patterns, &p) && allows(&p, path, tree);
+		pattern_finish(&p);
+	}
+	return yes;
+}
+
+struct paths *paths_new(const char *const *patterns)
+{
+	struct paths *p;
+	size_t n = 0;
+
+	while (patterns[n])
+		n++;
+	p = calloc(1, sizeof(*p) + n * sizeof(p->list[0]));
+	for (size_t i = 0; p && i < n; i++) {
+		p->n = i + 1;
+		if (!pattern_begin(patterns[i], &p->list[i])) {
+			paths_free(p);
+			return NULL;
+		}
+	}
+	return p;
+}
+
+void paths_free(struct paths *p)
+{
+	for (size_t i = 0; p && i < p->n; i++)
+		pattern_finish(&p->list[i]);
+	free(p);
+}
+
+bool paths_have(const struct paths *p, const char *path, bool tree)
+{
+	if (leads_up(path))
+		return false;
+	for (size_t i = 0; i < p->n; i++)
+		if (allows(&p->list[i], path, tree))
 			return true;
 	return false;
 }

@@ -10,6 +10,14 @@
 
 #include <stdbool.h>
 
+/* A list that is asked often: its patterns are read once. One thread at a time. */
+struct paths;
+/* patterns: NULL-ended, copied. NULL: no memory, or a pattern that is none. */
+struct paths *paths_new(const char *const *patterns);
+void paths_free(struct paths *p); /* NULL allowed */
+/* As paths_allow(), without a call for memory. */
+bool paths_have(const struct paths *p, const char *path, bool tree);
+
 /* patterns: NULL-ended. tree: and all that is or may come below it. Without memory nothing is allowed. */
 bool paths_allow(const char *const *patterns, const char *path, bool tree);
 

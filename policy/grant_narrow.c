@@ -72,6 +72,47 @@ static int narrow_paths(const char *what, const struct grant_paths *parent, cons
 	return 0;
 }
 
+/* Adds the patterns of `from` that are within `of` to *out. One that has no room is left out: that is narrower. */
+static void paths_within(const struct grant_paths *from, const struct grant_paths *of, struct grant_paths *out)
+{
+	size_t used = strlen(out->text), count = 0;
+
+	for (const char *at = out->text; *at; at += strcspn(at, "\n") + 1)
+		count++;
+	for (const char *at = from->text; *at && count < GRANT_PATHS_MAX; at += strcspn(at, "\n") + 1) {
+		size_t n = strcspn(at, "\n");
+
+		if (!pattern_within(at, n, of) || pattern_within(at, n, out) || used + n + 2 > sizeof out->text)
+			continue;
+		memcpy(out->text + used, at, n + 1);
+		used += n + 1;
+		out->text[used] = '\0';
+		count++;
+	}
+}
+
+static void paths_meet(const struct grant_paths *a, const struct grant_paths *b, struct grant_paths *out)
+{
+	if (!a->given || !b->given) {
+		*out = a->given ? *a : *b;
+		return;
+	}
+	*out = (struct grant_paths){.given = true};
+	paths_within(a, b, out);
+	paths_within(b, a, out);
+}
+
+void grant_files_meet(const struct grant_files *a, const struct grant_files *b, struct grant_files *out)
+{
+	struct grant_files f = {.size_max = a->size_max};
+
+	paths_meet(&a->read, &b->read, &f.read);
+	paths_meet(&a->write, &b->write, &f.write);
+	if (!f.size_max || (b->size_max && b->size_max < f.size_max))
+		f.size_max = b->size_max;
+	*out = f;
+}
+
 static int narrow_files(const struct grant_files *parent, const struct grant_files *child, struct err *e)
 {
 	int rc = narrow_paths("read", &parent->read, &child->read, e);

@@ -19,6 +19,11 @@ struct err;
  * the principal, so that a child named after somebody else would reach that one's rounds.
  */
 int grant_narrow(const struct grant *parent, int64_t ends_ns, const struct grant *child, struct err *e);
+/*
+ * The paths that both allow, as patterns of either that are plainly within the other's; nothing is in it that one of
+ * them does not allow. size_max: the smaller.
+ */
+void grant_files_meet(const struct grant_files *a, const struct grant_files *b, struct grant_files *out);
 /* The line of a grant that `parent` makes. ERR_NOT_NARROWER at GRANT_DEPTH_MAX. */
 int grant_narrow_kin(const struct grant *parent, struct grant_kin *out, struct err *e);
 

@@ -32,10 +32,10 @@ test: setup-test ## everything CI checks, 12 minutes at most once it is built (T
 test-all: setup-test ## everything plain and sanitized, long proofs whole, every story of the cluster: hours
 	@tests/run.sh all $(if $(T),--only $(T))
 bench: setup-test ## speed against peers, in one run of four minutes; writes build/bench.json, build/speed.svg (DOCS=1: docs/)
-	@$(MAKE) --no-print-directory -j$$(nproc) all $(BUILD)/bench/client $(BUILD)/bench/floor
+	@$(MAKE) --no-print-directory -j$$(nproc) all $(BUILD)/bench/client $(BUILD)/bench/floor $(BUILD)/bench/verdict
 	@tests/bench/run.sh
 bench-all: setup-test ## and many at once, pools, snapshots, replays (K8S_HOME=dir: pods, too)
-	@$(MAKE) --no-print-directory -j$$(nproc) all $(BUILD)/bench/client $(BUILD)/bench/floor
+	@$(MAKE) --no-print-directory -j$$(nproc) all $(BUILD)/bench/client $(BUILD)/bench/floor $(BUILD)/bench/verdict
 	@tests/bench/run.sh all
 # What snapshots of local workspaces cost: build/bench/local_snapshot [image|plain] [runs], as root.
 $(BUILD)/bench/%: tests/bench/%.c $(LIBS_ALL) $(BUILD)/muxd-archive

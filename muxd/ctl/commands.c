@@ -28,6 +28,7 @@ const struct ctl_command *const ctl_commands[] = {
     verify_commands,
     audit_commands,
     keep_commands,
+    policy_commands,
     daemon_commands,
     completion_commands,
     NULL,

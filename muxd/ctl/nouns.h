@@ -27,7 +27,7 @@ extern const struct ctl_command replay_commands[];
 extern const struct ctl_command export_commands[];
 extern const struct ctl_command verify_commands[];
 extern const struct ctl_command audit_commands[];
-extern const struct ctl_command keep_commands[];
+extern const struct ctl_command keep_commands[], policy_commands[];
 extern const struct ctl_command daemon_commands[];
 extern const struct ctl_command completion_commands[];
 

@@ -8,6 +8,7 @@
 #include "muxd/hub/audit.h"
 #include "muxd/hub/base_tree.h"
 #include "muxd/hub/broker_check.h"
+#include "muxd/hub/broker_policy.h"
 #include "muxd/hub/file_limits.h"
 #include "muxd/hub/gate.h"
 #include "muxd/hub/git_export.h"
@@ -359,10 +360,13 @@ static void take_changes(struct taking *t, const struct artifact_take *from)
 	t->state = TAKE_COMPARING;
 	t->request = json_pack("{s:o, s:b}", "ignore", ignore_rules(c->ignore), "text_only", c->text_only);
 	id_format(&c->snapshot, t->base);
-	rc = tree && t->request ? broker_check(t->hub, &t->rq, from->agent, SCOPE_FILES, "changes", &e)
+	rc = tree && t->request ? broker_reach(t->hub, &t->rq, from->agent, SCOPE_FILES, "changes", &e)
 				: err_set(&e, ERR_NOMEM, "no memory for an export");
 	if (!rc && file_limits_check(&t->rq.grant.files, &(struct file_spec){.op = FILE_CHANGES, .path = "."}, &e))
 		rc = broker_refused(t->hub, &t->rq, from->agent, "changes", &e);
+	if (!rc)
+		rc = broker_policy_file(t->hub, &t->rq, from->agent, t->task,
+					&(struct file_spec){.op = FILE_CHANGES, .path = "."}, "changes", NULL, &e);
 	if (!rc)
 		rc = base_tree_open(t->hub, &t->rq, &base, &base_ops, t, &t->tree, &e);
 	json_decref(tree);

@@ -27,7 +27,7 @@
 
 /* Who came to a session and who left it, for the audit log; a transfer or a forwarded connection has events of its own.
  */
-static int attachment_audit(const struct attachment *a, const char *event, bool left)
+static int attachment_audit(const struct attachment *a, const char *event, const struct policy_mark *mark, bool left)
 {
 	const struct session *s = a->session;
 	struct request rq = {.grant = {.id = a->grant.id, .kind = a->kind}, .id = a->request, .door = a->door};
@@ -39,6 +39,8 @@ static int attachment_audit(const struct attachment *a, const char *event, bool 
 	text_put(rq.grant.principal, sizeof(rq.grant.principal), a->principal);
 	text_put(rq.grant.reason, sizeof(rq.grant.reason), a->reason);
 	text_put(rq.peer, sizeof(rq.peer), a->peer);
+	if (mark)
+		rq.policy = *mark;
 	id_format(&a->id, id);
 	d = json_pack("{s:s,s:s,s:s}", "session", s->id_text, "attachment", id, "role", attachment_role_name(a->role));
 	if (d && left) {
@@ -81,7 +83,7 @@ int attachment_create(struct session *s, const struct request *rq, enum attachme
 	memcpy(a->principal, rq->grant.principal, sizeof(a->principal));
 	memcpy(a->peer, rq->peer, sizeof(a->peer));
 	memcpy(a->reason, rq->grant.reason, sizeof(a->reason));
-	rc = attachment_audit(a, "session.attach", false);
+	rc = attachment_audit(a, "session.attach", &rq->policy, false);
 	if (rc) { /* nobody sees what is not told of */
 		rc = ERR_RECORD_UNAVAILABLE;
 		goto out;
@@ -325,7 +327,7 @@ void attachment_detach(struct attachment *a)
 	TAILQ_REMOVE(&s->hub->attachments, a, of_hub);
 	s->hub->stats.attachments_live--;
 	tell_recording(a, "detach");
-	(void)attachment_audit(a, "session.detach",
+	(void)attachment_audit(a, "session.detach", NULL,
 			       true); /* where the journal is full it says so in the daemon's log */
 	agent_touch(s->agent);
 	free(a);

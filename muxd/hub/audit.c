@@ -54,6 +54,9 @@ static void set_request(json_t *o, const struct request *rq)
 	id_format(&rq->id, text);
 	json_object_set_new(o, "request_id", json_string(text));
 	audit_set_lease(o, &rq->work);
+	if (rq->policy.version[0])
+		json_object_set_new(o, "policy",
+				    json_pack("{s:s,s:s}", "rule", rq->policy.rule, "version", rq->policy.version));
 	if (id_is_nil(&rq->grant.id))
 		return;
 	id_format(&rq->grant.id, text);
@@ -150,23 +153,31 @@ static void keep_verdict(void *arg, size_t slot, const char *text, size_t n)
 	keep_counted(arg, FAILURES_SLOTS + slot, text, n);
 }
 
+static void keep_denial(void *arg, size_t slot, const char *text, size_t n)
+{
+	keep_counted(arg, 2 * FAILURES_SLOTS + slot, text, n);
+}
+
 int audit_failures_begin(struct hub *h, struct err *e)
 {
 	static const struct failures_ops ops = {.write = write_counted, .keep = keep_counted};
 	static const struct failures_ops verdicts = {.write = write_counted, .keep = keep_verdict};
+	static const struct failures_ops denials = {.write = write_counted, .keep = keep_denial};
 	struct err why = {0};
 	size_t found;
 
 	h->failures_fd = -1;
 	if (failures_create(FAILURES_LOGINS, &ops, h, &h->failures) ||
-	    failures_create(FAILURES_VERDICTS, &verdicts, h, &h->verdicts))
+	    failures_create(FAILURES_VERDICTS, &verdicts, h, &h->verdicts) ||
+	    failures_create(FAILURES_DENIALS, &denials, h, &h->denials))
 		return err_set(e, ERR_NOMEM, "no memory");
 	if (!h->p.failures_path)
 		return 0;
 	if (failures_file_open(h->p.failures_path, &h->failures_fd, &why))
 		log_warn(NULL, "counts of refusals do not outlive this process: %s", why.message);
 	found = failures_file_recover(h->failures_fd, 0, h->failures) +
-		failures_file_recover(h->failures_fd, FAILURES_SLOTS, h->verdicts);
+		failures_file_recover(h->failures_fd, FAILURES_SLOTS, h->verdicts) +
+		failures_file_recover(h->failures_fd, 2 * FAILURES_SLOTS, h->denials);
 	if (found)
 		log_info(NULL, "refusals that were counted before: %zu events to be written", found);
 	h->p.failures_path = NULL;
@@ -199,7 +210,9 @@ static const char *detail_text(const json_t *detail, const char *key)
 	return text ? text : "";
 }
 
-void audit_verdict(struct hub *h, const struct request *rq, const char *agent, const char *outcome, json_t *detail)
+/* One of the two sorts of refusals that a valid grant meets. */
+static void audit_refusal(struct hub *h, struct failures *of, const char *event, const struct request *rq,
+			  const char *agent, const char *outcome, json_t *detail)
 {
 	struct failure it = {.door = rq->door ? rq->door : "",
 			     .what = detail_text(detail, "what"),
@@ -212,16 +225,27 @@ void audit_verdict(struct hub *h, const struct request *rq, const char *agent, c
 	uint64_t boot = clock_boot_ns();
 	int64_t wall = hub_now_wall(h);
 
-	if (id_is_nil(&rq->grant.id) || failures_note(h->verdicts, &it, boot, wall)) {
-		if (audit_event(h, "verdict", rq, agent, outcome, json_incref(detail)) && !id_is_nil(&rq->grant.id))
-			(void)failures_note(h->verdicts, &it, boot, wall); /* counted, and written later */
+	if (id_is_nil(&rq->grant.id) || failures_note(of, &it, boot, wall)) {
+		if (audit_event(h, event, rq, agent, outcome, json_incref(detail)) && !id_is_nil(&rq->grant.id))
+			(void)failures_note(of, &it, boot, wall); /* counted, and written later */
 	}
 	json_decref(detail);
+}
+
+void audit_verdict(struct hub *h, const struct request *rq, const char *agent, const char *outcome, json_t *detail)
+{
+	audit_refusal(h, h->verdicts, "verdict", rq, agent, outcome, detail);
+}
+
+void audit_denial(struct hub *h, const struct request *rq, const char *agent, json_t *detail)
+{
+	audit_refusal(h, h->denials, "policy.deny", rq, agent, err_name(ERR_POLICY_DENIED), detail);
 }
 
 void audit_failures_tick(struct hub *h, bool all)
 {
 	failures_tick(h->verdicts, clock_boot_ns(), hub_now_wall(h), all);
+	failures_tick(h->denials, clock_boot_ns(), hub_now_wall(h), all);
 	failures_tick(h->failures, clock_boot_ns(), hub_now_wall(h), all);
 }
 
@@ -229,7 +253,8 @@ void audit_failures_end(struct hub *h)
 {
 	failures_destroy(h->failures);
 	failures_destroy(h->verdicts);
-	h->failures = h->verdicts = NULL;
+	failures_destroy(h->denials);
+	h->failures = h->verdicts = h->denials = NULL;
 	if (h->failures_fd >= 0)
 		close(h->failures_fd);
 }

@@ -24,6 +24,8 @@ json_t *audit_request_json(const struct request *rq);
 void audit_failure(struct hub *h, const struct request *rq, const char *what, const struct err *e);
 /* A valid grant was refused; detail (stolen): what, message and more. The same again is counted for a minute. */
 void audit_verdict(struct hub *h, const struct request *rq, const char *agent, const char *outcome, json_t *detail);
+/* The policy denied what a valid grant asked for: event policy.deny; detail as there. */
+void audit_denial(struct hub *h, const struct request *rq, const char *agent, json_t *detail);
 int audit_failures_begin(struct hub *h, struct err *e);
 void audit_failures_tick(struct hub *h, bool all);
 void audit_failures_end(struct hub *h);

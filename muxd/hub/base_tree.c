@@ -149,6 +149,7 @@ static void base_fetch(struct base_tree *t)
 				       .agent = t->rq.grant.agent,
 				       .task = t->task,
 				       .file = &file,
+				       .judged = true, /* with the export that it is for */
 				       .timeout_ns = t->timeout_ns,
 				       .head = UINT64_MAX,
 				       .tail = UINT64_MAX};

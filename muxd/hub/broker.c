@@ -10,8 +10,11 @@
 #include "muxd/hub/attachment_state.h"
 #include "muxd/hub/audit.h"
 #include "muxd/hub/broker_check.h"
+#include "muxd/hub/broker_policy.h"
 #include "muxd/hub/hub_state.h"
+#include "muxd/hub/policy.h"
 #include "muxd/hub/session_end.h"
+#include "policy/profile.h"
 #include "policy/reason.h"
 
 #include <stdlib.h>
@@ -30,11 +33,15 @@ int broker_sessions(struct hub *h, const struct request *rq, const struct sessio
 {
 	json_t *list = json_array(), *seen = json_object(), *o;
 	struct session *s;
+	int rc = list && seen
+		     ? broker_policy(h, rq, &(struct policy_question){.op = POLICY_SESSION_LIST, .agent = f->agent},
+				     "sessions", NULL, e)
+		     : err_set(e, ERR_NOMEM, "no memory");
 
-	if (!list || !seen) {
+	if (rc) {
 		json_decref(list);
 		json_decref(seen);
-		return err_set(e, ERR_NOMEM, "no memory");
+		return rc;
 	}
 	TAILQ_FOREACH(s, &h->order, order)
 	{
@@ -55,6 +62,8 @@ int broker_terminate(struct hub *h, const struct request *rq, const struct id *s
 		     struct err *e)
 {
 	struct session *s = hub_session_find(h, session);
+	struct policy_question q = {.op = POLICY_SESSION_END};
+	struct request own = {0};
 	uint32_t need;
 	char text[180];
 	int rc;
@@ -67,7 +76,9 @@ int broker_terminate(struct hub *h, const struct request *rq, const struct id *s
 		return ERR_NOT_FOUND;
 	}
 	need = broker_owns(rq, s) ? scope_of(s->kind) : rq->grant.scopes & SCOPE_ADMIN ? SCOPE_ADMIN : SCOPE_DRIVE;
-	rc = broker_check(h, rq, s->agent->name, need, "terminate", e);
+	q.agent = s->agent->name;
+	q.task = s->launch.task;
+	rc = broker_check(h, rq, &q, need, "terminate", &own.policy, e);
 	if (!rc && reason && *reason) /* it is shown on the terminals of all who look */
 		rc = reason_check(reason, e);
 	if (rc)
@@ -76,7 +87,8 @@ int broker_terminate(struct hub *h, const struct request *rq, const struct id *s
 		return err_set(e, ERR_ENDED, "the session has ended already");
 	text_format(text, sizeof(text), "ended by %.60s: %.100s", rq->grant.principal,
 		    reason && *reason ? reason : "no reason given");
-	(void)audit_event(h, "session.terminate", rq, s->agent->name, "ok",
+	request_marked(rq, &own);
+	(void)audit_event(h, "session.terminate", &own, s->agent->name, "ok",
 			  json_pack("{s:s,s:s}", "session", s->id_text, "text", text));
 	session_kill(s, EXIT_KILLED, text);
 	return 0;
@@ -87,6 +99,9 @@ int broker_attach(struct hub *h, const struct request *rq, const char *agent, co
 		  struct err *e)
 {
 	struct session *s = NULL, *each;
+	struct policy_question q = {0};
+	struct policy_mark mark = {0};
+	struct request own;
 	struct id id;
 	int rc;
 
@@ -109,8 +124,11 @@ int broker_attach(struct hub *h, const struct request *rq, const char *agent, co
 	}
 	if (agent && *agent && !target_covers(agent, s->agent->name))
 		return ERR_NOT_FOUND;
-	rc = broker_check_any(h, rq, s->agent->name, attach_scope(s->kind, role, broker_owns(rq, s), s->launch.pty),
-			      "attach", e);
+	q.op = attach_op(s->kind, role, broker_owns(rq, s));
+	q.agent = s->agent->name;
+	q.task = s->launch.task;
+	rc = broker_check_any(h, rq, &q, attach_scope(s->kind, role, broker_owns(rq, s), s->launch.pty), "attach",
+			      &mark, e);
 	if (rc)
 		return rc;
 	if (s->kind == SESSION_FILE || s->kind == SESSION_PORT)
@@ -118,7 +136,32 @@ int broker_attach(struct hub *h, const struct request *rq, const char *agent, co
 			       s->kind == SESSION_FILE ? "file transfer" : "connection to a port");
 	if (s->state == SESSION_ENDED)
 		return err_set(e, ERR_ENDED, "the session has ended: muxctl replay %s shows it", s->id_text);
-	rc = attachment_create(s, rq, role, ops, ops_arg, false, out);
+	own = *rq; /* a screen is drawn with its token */
+	own.policy = mark;
+	rc = attachment_create(s, &own, role, ops, ops_arg, false, out);
+	request_finish(&own);
 	return rc ? err_set(e, rc, "%s", rc == ERR_RECORD_UNAVAILABLE ? "the record takes nothing now" : "no memory")
 		  : 0;
+}
+
+/* ---- the policy itself */
+
+int broker_policy_show(struct hub *h, const struct request *rq, json_t **out, struct err *e)
+{
+	const struct policy *p = h->policy;
+	int rc = broker_in_force(h, rq, "policy", e);
+
+	if (rc)
+		return rc;
+	if (!(rq->grant.scopes & (SCOPE_REPLAY | SCOPE_ADMIN))) {
+		err_set(e, ERR_FORBIDDEN, "the grant lacks scope replay or admin");
+		return broker_refused(h, rq, NULL, "policy", e);
+	}
+	rc = broker_policy(h, rq, &(struct policy_question){.op = POLICY_POLICY_READ}, "policy", NULL, e);
+	if (rc)
+		return rc;
+	*out = p ? policy_describe(p) : json_pack("{s:n}", "version");
+	if (*out && p)
+		json_object_set_new(*out, "text", json_stringn(p->text, p->text_len));
+	return *out ? 0 : err_set(e, ERR_NOMEM, "no memory");
 }

@@ -14,6 +14,7 @@
 #include "muxd/hub/attachment.h"
 #include "muxd/hub/session.h"
 #include "policy/grant.h"
+#include "policy/verdict.h"
 
 struct hub;
 struct err;
@@ -30,6 +31,11 @@ struct origin {
 };
 #define ENDPOINT_MAX 79
 
+/* The policy's verdict that lets a request's call through, for its events; version "": there is no policy. */
+struct policy_mark {
+	char rule[POLICY_RULE_MAX], version[POLICY_VERSION_LEN];
+};
+
 /* Values; copied by the broker. */
 struct request {
 	struct grant grant;
@@ -37,6 +43,7 @@ struct request {
 	const char *door;
 	char peer[64];
 	char endpoint[ENDPOINT_MAX + 1];
+	struct policy_mark policy;       /* of the broker's own copies */
 	struct work_ids work;            /* the lease that it is done for, where the caller knows; in every event */
 	char token[GRANT_TOKEN_MAX + 1]; /* as presented: what the recorder is asked with; wipe with request_finish() */
 };
@@ -178,6 +185,7 @@ struct exec_spec {
 	 * being stopped held. ERR_LINK_LOST. NULL: in the agent's, which is made or woken.
 	 */
 	const struct id *only_in;
+	bool judged; /* a part of a call that the policy was asked about: it is not asked once more */
 };
 #define SECRET_FD 3
 
@@ -219,6 +227,10 @@ int broker_attach(struct hub *h, const struct request *rq, const char *agent, co
 int broker_terminate(struct hub *h, const struct request *rq, const struct id *session, const char *reason,
 		     struct err *e);
 
+/* {version, sha256, otherwise, profiles, bytes, text} of the policy in force, or {version: null}. Scope: replay, admin. */
+/* Would the policy allow the operation, for whatever it is about? For lists of what can be called; nothing is audited. */
+bool broker_policy_may(struct hub *h, const struct request *rq, enum policy_op op);
+int broker_policy_show(struct hub *h, const struct request *rq, json_t **out, struct err *e);
 typedef void broker_json_done(void *arg, int rc, const struct err *e, json_t *result);
 /* {agent, state, backend, sandbox_id, last_activity_at ...} as it is now; scope: any on that agent. */
 void broker_agent(struct hub *h, const struct request *rq, const char *agent, broker_json_done *done, void *arg);

@@ -67,7 +67,7 @@ static void broker_agent_on_writable(void *arg, int rc, const struct err *e)
 /* rc: of the checks that the caller made; a refusal is answered here. changes: it is to be recorded. */
 static void job_begin(struct hub *h, const struct request *rq, const char *name, const char *reason,
 		      void (*named)(struct agent_job *job), bool changes, int rc, const struct err *e,
-		      broker_json_done *done, void *arg)
+		      const struct policy_mark *mark, broker_json_done *done, void *arg)
 {
 	struct agent_job *job = rc ? NULL : calloc(1, sizeof(*job));
 	struct err here = {0};
@@ -80,6 +80,7 @@ static void job_begin(struct hub *h, const struct request *rq, const char *name,
 	}
 	job->hub = h;
 	job->rq = *rq;
+	job->rq.policy = *mark;
 	text_put(job->name, sizeof(job->name), name);
 	text_put(job->reason, sizeof(job->reason), reason);
 	job->named = named;
@@ -130,10 +131,12 @@ static void broker_agent_show(struct agent_job *job)
 
 void broker_agent(struct hub *h, const struct request *rq, const char *agent, broker_json_done *done, void *arg)
 {
+	const struct policy_question q = {.op = POLICY_SANDBOX_READ, .agent = agent};
+	struct policy_mark mark = {0};
 	struct err e = {0};
-	int rc = broker_check(h, rq, agent, 0, "agent", &e);
+	int rc = broker_check(h, rq, &q, 0, "agent", &mark, &e);
 
-	job_begin(h, rq, agent, "", broker_agent_show, false, rc, &e, done, arg);
+	job_begin(h, rq, agent, "", broker_agent_show, false, rc, &e, &mark, done, arg);
 }
 
 /* ---- make or wake */
@@ -162,12 +165,14 @@ static void resume(struct agent_job *job)
 
 void broker_resume(struct hub *h, const struct request *rq, const char *agent, broker_json_done *done, void *arg)
 {
+	const struct policy_question q = {.op = POLICY_SANDBOX_WAKE, .agent = agent};
+	struct policy_mark mark = {0};
 	struct err e = {0};
-	int rc = broker_check_any(h, rq, agent, SCOPE_TERMINAL | SCOPE_ROUNDS | SCOPE_LIFECYCLE, "resume", &e);
+	int rc = broker_check_any(h, rq, &q, SCOPE_TERMINAL | SCOPE_ROUNDS | SCOPE_LIFECYCLE, "resume", &mark, &e);
 
 	if (!rc)
 		rc = broker_check_enter(h, rq, agent, "resume", &e);
-	job_begin(h, rq, agent, "", resume, true, rc, &e, done, arg);
+	job_begin(h, rq, agent, "", resume, true, rc, &e, &mark, done, arg);
 }
 
 /* ---- end */
@@ -230,10 +235,12 @@ static void destroy_all(struct agent_job *job)
 void broker_destroy(struct hub *h, const struct request *rq, const char *agent, const char *reason, bool wipe,
 		    broker_json_done *done, void *arg)
 {
+	const struct policy_question q = {.op = POLICY_SANDBOX_DESTROY, .agent = agent};
+	struct policy_mark mark = {0};
 	struct err e = {0};
-	int rc = broker_check_any(h, rq, agent, SCOPE_LIFECYCLE | SCOPE_ADMIN, "destroy", &e);
+	int rc = broker_check_any(h, rq, &q, SCOPE_LIFECYCLE | SCOPE_ADMIN, "destroy", &mark, &e);
 
 	if (!rc)
 		rc = reason_check(reason, &e);
-	job_begin(h, rq, agent, reason, wipe ? destroy_all : broker_agent_destroy, true, rc, &e, done, arg);
+	job_begin(h, rq, agent, reason, wipe ? destroy_all : broker_agent_destroy, true, rc, &e, &mark, done, arg);
 }

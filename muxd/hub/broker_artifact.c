@@ -7,6 +7,7 @@
 #include "muxd/hub/artifact_take.h"
 #include "muxd/hub/audit.h"
 #include "muxd/hub/broker_check.h"
+#include "muxd/hub/broker_policy.h"
 #include "muxd/hub/gate.h"
 #include "muxd/hub/hub_state.h"
 
@@ -45,11 +46,15 @@ static void act_delete(struct artifact_job *j);
 
 static const struct {
 	const char *name; /* of its audit event */
+	enum policy_op op;
 	void (*act)(struct artifact_job *j);
 } calls[] = {
-    [CALL_PUT] = {"artifact.put", act_put},    [CALL_TAKE] = {"artifact.put", act_take},
-    [CALL_GET] = {"artifact.get", act_get},    [CALL_SHOW] = {"artifact.show", act_get},
-    [CALL_LIST] = {"artifact.list", act_list}, [CALL_DELETE] = {"artifact.delete", act_delete},
+    [CALL_PUT] = {"artifact.put", POLICY_ARTIFACT_WRITE, act_put},
+    [CALL_TAKE] = {"artifact.put", POLICY_ARTIFACT_WRITE, act_take},
+    [CALL_GET] = {"artifact.get", POLICY_ARTIFACT_READ, act_get},
+    [CALL_SHOW] = {"artifact.show", POLICY_ARTIFACT_READ, act_get},
+    [CALL_LIST] = {"artifact.list", POLICY_ARTIFACT_READ, act_list},
+    [CALL_DELETE] = {"artifact.delete", POLICY_ARTIFACT_WRITE, act_delete},
 };
 
 struct artifacts *hub_artifacts(struct hub *h)
@@ -168,6 +173,9 @@ static void artifact_begin(struct artifact_job *j)
 	j->principal = whose(&j->rq);
 	if (!rc && j->name)
 		rc = artifact_name_check(j->name, &e);
+	if (!rc)
+		rc = broker_policy(h, &j->rq, &(struct policy_question){.op = calls[j->call].op, .task = j->task},
+				   calls[j->call].name, &j->rq.policy, &e);
 	if (!rc)
 		rc = gate_pass(h, &j->rq, artifact_on_writable, j, &e);
 	if (rc == GATE_WAITS)

@@ -4,6 +4,7 @@
 #include "control/work/work.h"
 #include "muxd/hub/audit.h"
 #include "muxd/hub/broker.h"
+#include "muxd/hub/broker_policy.h"
 #include "muxd/hub/hub_state.h"
 #include "muxd/hub/launch.h"
 #include "muxd/hub/session_state.h"
@@ -143,7 +144,16 @@ static bool only_looks(const struct request *rq, uint32_t scopes)
 	return !(scopes & (SCOPE_TERMINAL | SCOPE_ROUNDS | SCOPE_FILES | SCOPE_DRIVE | SCOPE_PORTS));
 }
 
-int broker_check(struct hub *h, const struct request *rq, const char *agent, uint32_t scopes, const char *what,
+enum policy_op attach_op(enum session_kind k, enum attachment_role role, bool own)
+{
+	if (!own)
+		return role == ROLE_OBSERVER ? POLICY_SESSION_WATCH : POLICY_SESSION_DRIVE;
+	if (k == SESSION_ROUND)
+		return role == ROLE_OBSERVER ? POLICY_ROUND_READ : POLICY_ROUND_INPUT;
+	return broker_policy_op(k);
+}
+
+int broker_reach(struct hub *h, const struct request *rq, const char *agent, uint32_t scopes, const char *what,
 		 struct err *e)
 {
 	struct err own = {0};
@@ -156,13 +166,29 @@ int broker_check(struct hub *h, const struct request *rq, const char *agent, uin
 	return broker_refused(h, rq, agent, what, e);
 }
 
-int broker_check_any(struct hub *h, const struct request *rq, const char *agent, uint32_t any, const char *what,
+int broker_check(struct hub *h, const struct request *rq, const struct policy_question *q, uint32_t scopes,
+		 const char *what, struct policy_mark *out_mark, struct err *e)
+{
+	int rc = broker_reach(h, rq, q->agent, scopes, what, e);
+
+	return rc ? rc : broker_policy(h, rq, q, what, out_mark, e);
+}
+
+int broker_reach_any(struct hub *h, const struct request *rq, const char *agent, uint32_t any, const char *what,
 		     struct err *e)
 {
 	for (uint32_t bit = 1; bit <= any; bit <<= 1)
 		if (any & bit && rq->grant.scopes & bit)
-			return broker_check(h, rq, agent, bit, what, e);
-	return broker_check(h, rq, agent, any & (~any + 1), what, e);
+			return broker_reach(h, rq, agent, bit, what, e);
+	return broker_reach(h, rq, agent, any & (~any + 1), what, e);
+}
+
+int broker_check_any(struct hub *h, const struct request *rq, const struct policy_question *q, uint32_t any,
+		     const char *what, struct policy_mark *out_mark, struct err *e)
+{
+	int rc = broker_reach_any(h, rq, q->agent, any, what, e);
+
+	return rc ? rc : broker_policy(h, rq, q, what, out_mark, e);
 }
 
 int broker_check_enter(struct hub *h, const struct request *rq, const char *agent, const char *what, struct err *e)
@@ -205,8 +231,21 @@ static int check_look(struct hub *h, const struct request *rq, const struct sess
 	e = e ? e : &own;
 	if (in_force(h, rq, e) == 0 &&
 	    (owner || rq->grant.scopes & any || grant_allows(&rq->grant, s->agent->name, any & (~any + 1), e) == 0))
-		return 0;
+		return broker_policy(h, rq,
+				     &(struct policy_question){.op = owner ? POLICY_ROUND_READ : POLICY_SESSION_WATCH,
+							       .agent = s->agent->name,
+							       .task = s->launch.task},
+				     what, NULL, e);
 	return broker_refused(h, rq, s->agent->name, what, e);
+}
+
+static int check_act(struct hub *h, const struct request *rq, const struct session *s, uint32_t scope, bool owner,
+		     const char *what, struct err *e)
+{
+	const struct policy_question q = {
+	    .op = owner ? POLICY_ROUND_INPUT : POLICY_SESSION_DRIVE, .agent = s->agent->name, .task = s->launch.task};
+
+	return broker_check(h, rq, &q, owner ? scope : SCOPE_DRIVE, what, NULL, e);
 }
 
 /* scope: what its own principal needs to act on it, 0: to look at it. Another's is acted on with drive. */
@@ -224,8 +263,7 @@ int broker_find_round(struct hub *h, const struct request *rq, const struct id *
 		return err_set(e, ERR_NOT_FOUND, NO_ROUND);
 	}
 	owner = broker_owns(rq, s);
-	rc = scope ? broker_check(h, rq, s->agent->name, owner ? scope : SCOPE_DRIVE, what, e)
-		   : check_look(h, rq, s, owner, what, e);
+	rc = scope ? check_act(h, rq, s, scope, owner, what, e) : check_look(h, rq, s, owner, what, e);
 	if (!rc)
 		*out = s;
 	return rc;
@@ -238,7 +276,7 @@ int broker_find_typed(struct hub *h, const struct request *rq, const struct id *
 	int rc = broker_find_round(h, rq, round, SCOPE_ROUNDS, what, &s, e);
 
 	if (!rc && s->launch.pty && broker_owns(rq, s))
-		rc = broker_check(h, rq, s->agent->name, SCOPE_TERMINAL, what, e);
+		rc = broker_reach(h, rq, s->agent->name, SCOPE_TERMINAL, what, e);
 	if (!rc)
 		*out = s;
 	return rc;

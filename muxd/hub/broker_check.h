@@ -15,13 +15,21 @@ uint32_t attach_scope(enum session_kind k, enum attachment_role role, bool own, 
 enum attachment_role attach_role(const struct grant *g, enum session_kind k, bool own, bool typed);
 /* Is it this grant's own (grant_owns())? Another task's of the same principal is another's. */
 bool broker_owns(const struct request *rq, const struct session *s);
-int broker_check(struct hub *h, const struct request *rq, const char *agent, uint32_t scopes, const char *what,
-		 struct err *e); /* grant in force and wide enough; refusals are audited */
+/* Is the grant in force, and wide enough? The policy is the caller's next question. Refusals are audited. */
+int broker_reach(struct hub *h, const struct request *rq, const char *agent, uint32_t scopes, const char *what,
+		 struct err *e);
+/* And the policy: q has what is asked for, agent too. *out_mark (NULL) as in broker_policy.h. */
+int broker_check(struct hub *h, const struct request *rq, const struct policy_question *q, uint32_t scopes,
+		 const char *what, struct policy_mark *out_mark, struct err *e);
 /* A refusal by policy is an event with what was asked for; agent NULL: no certain one. Returns e->code. */
 int broker_refused(struct hub *h, const struct request *rq, const char *agent, const char *what, const struct err *e);
 /* The same as broker_check() with one of the scopes `any`. */
-int broker_check_any(struct hub *h, const struct request *rq, const char *agent, uint32_t any, const char *what,
+int broker_check_any(struct hub *h, const struct request *rq, const struct policy_question *q, uint32_t any,
+		     const char *what, struct policy_mark *out_mark, struct err *e);
+int broker_reach_any(struct hub *h, const struct request *rq, const char *agent, uint32_t any, const char *what,
 		     struct err *e);
+/* The operation by which somebody comes back to a session: its own principal, or another. */
+enum policy_op attach_op(enum session_kind k, enum attachment_role role, bool own);
 /* After broker_check(): what the agent holds, too? A sandbox of the pool is entered by its lease's principal alone. */
 int broker_check_enter(struct hub *h, const struct request *rq, const char *agent, const char *what, struct err *e);
 /* Also where there is one that the grant may not see: whether it exists is not told to everybody. */
@@ -39,6 +47,8 @@ bool broker_may_see(const struct request *rq, const struct session *s);
 /* A session that this grant may not know of is answered as absent, ERR_NOT_FOUND; the audit log has whose it was. */
 void broker_hide(struct hub *h, const struct request *rq, const struct session *s, const char *what);
 /* request.c */
+/* All of rq but its token, and the mark that *io has: for events. */
+void request_marked(const struct request *rq, struct request *io);
 void request_begin(struct request *rq, const struct origin *from); /* without a grant yet */
 
 #endif

@@ -3,6 +3,7 @@
 #include "muxd/hub/broker_grant.h"
 #include "base/err.h"
 #include "muxd/hub/broker_check.h"
+#include "muxd/hub/broker_policy.h"
 #include "muxd/hub/hub_state.h"
 
 #include <stdlib.h>
@@ -21,6 +22,12 @@ static const char *const grant_ops[] = {
     [GRANT_RENEW] = "grant.renew",
     [GRANT_REVOKE] = "grant.revoke",
     [GRANT_LIST] = "grant.list",
+};
+static const enum policy_op policy_ops[] = {
+    [GRANT_CHILD] = POLICY_GRANT_MAKE,
+    [GRANT_RENEW] = POLICY_GRANT_RENEW,
+    [GRANT_REVOKE] = POLICY_GRANT_REVOKE,
+    [GRANT_LIST] = POLICY_GRANT_LIST,
 };
 
 static void broker_grant_on_answer(void *arg, int rc, const struct err *e, json_t *result)
@@ -68,12 +75,17 @@ static json_t *question_of(const struct request *rq, const struct grant_ask *a)
 
 static int check(struct hub *h, const struct request *rq, const struct grant_ask *a, struct err *e)
 {
+	const struct policy_question q = {.op = policy_ops[a->call]};
 	int rc = broker_in_force(h, rq, grant_ops[a->call], e);
 
 	if (!rc && a->call == GRANT_CHILD && !(rq->grant.scopes & SCOPE_GRANT)) {
 		err_set(e, ERR_FORBIDDEN, "the grant lacks scope grant");
 		rc = broker_refused(h, rq, NULL, grant_ops[a->call], e);
 	}
+	if (!rc && a->call == GRANT_LIST)
+		rc = broker_policy(h, rq, &q, grant_ops[a->call], NULL, e);
+	else if (!rc)
+		rc = broker_policy_told(h, rq, &q, grant_ops[a->call], e);
 	return rc;
 }
 

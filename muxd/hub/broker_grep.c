@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "muxd/hub/broker_check.h"
+#include "muxd/hub/broker_policy.h"
 #include "muxd/hub/launch.h"
 #include "muxd/hub/reader.h"
 #include "muxd/hub/session_state.h"
@@ -137,7 +138,9 @@ static int grep_ask(struct grep_job *g)
 static int grep_begin(struct grep_job *g, struct err *e)
 {
 	struct session *s = hub_session_find(g->hub, &g->round);
-	int rc = s && s->kind == SESSION_ROUND ? broker_find_round(g->hub, &g->rq, &g->round, 0, "output", &s, e) : 0;
+	const struct policy_question q = {.op = broker_recalled_op(&g->rq.grant)};
+	int rc = s && s->kind == SESSION_ROUND ? broker_find_round(g->hub, &g->rq, &g->round, 0, "output", &s, e)
+					       : broker_policy(g->hub, &g->rq, &q, "output", NULL, e);
 
 	if (rc)
 		return rc;

@@ -54,17 +54,18 @@ static void act_kill(struct life *l, struct life_job *j);
 
 static const struct verb {
 	const char *name, *event;
+	enum policy_op op;
 	bool reason;
 	void (*act)(struct life *l, struct life_job *j);
 } verbs[VERB_COUNT] = {
-    [VERB_RESUME] = {"resume", "agent.resume", false, act_resume},
-    [VERB_STOP] = {"stop", "sandbox.stop", true, act_stop},
-    [VERB_TERMINATE] = {"terminate", "sandbox.terminate", true, act_terminate},
-    [VERB_SNAPSHOT] = {"snapshot", "sandbox.snapshot", false, act_snapshot},
-    [VERB_RESTORE] = {"restore", "sandbox.restore", true, act_restore},
-    [VERB_FORK] = {"fork", "sandbox.fork", false, act_fork},
-    [VERB_KILL] = {"kill", "sandbox.kill", true, act_kill},
-    [VERB_DROP] = {"drop", "snapshot.drop", true, act_drop},
+    [VERB_RESUME] = {"resume", "agent.resume", POLICY_SANDBOX_WAKE, false, act_resume},
+    [VERB_STOP] = {"stop", "sandbox.stop", POLICY_SANDBOX_STOP, true, act_stop},
+    [VERB_TERMINATE] = {"terminate", "sandbox.terminate", POLICY_SANDBOX_STOP, true, act_terminate},
+    [VERB_SNAPSHOT] = {"snapshot", "sandbox.snapshot", POLICY_SNAPSHOT_TAKE, false, act_snapshot},
+    [VERB_RESTORE] = {"restore", "sandbox.restore", POLICY_SNAPSHOT_RESTORE, true, act_restore},
+    [VERB_FORK] = {"fork", "sandbox.fork", POLICY_SNAPSHOT_FORK, false, act_fork},
+    [VERB_KILL] = {"kill", "sandbox.kill", POLICY_SANDBOX_STOP, true, act_kill},
+    [VERB_DROP] = {"drop", "snapshot.drop", POLICY_SNAPSHOT_DROP, true, act_drop},
 };
 
 const char *life_verb_name(enum life_verb v)
@@ -421,7 +422,8 @@ static int check_template_scope(struct life_job *j, const char *agent, struct er
 			"kubernetes.pod_template_per_create is nobody: no agent gets a pod template of its own");
 		return broker_refused(j->hub, &j->rq, agent, "pod_template", e);
 	}
-	return broker_check_any(j->hub, &j->rq, agent, any, "pod_template", e);
+	return broker_check_any(j->hub, &j->rq, &(struct policy_question){.op = POLICY_SANDBOX_SHAPE, .agent = agent},
+				any, "pod_template", NULL, e);
 }
 
 /* A leased sandbox may be ended by who administers; its content, and how long it lives, are its lease's. */
@@ -431,7 +433,8 @@ static int check_scope(struct life_job *j, const char *agent, struct err *e)
 	uint32_t any = plain                  ? SCOPE_TERMINAL | SCOPE_ROUNDS | SCOPE_LIFECYCLE
 		       : j->verb == VERB_KILL ? SCOPE_DRIVE | LIFECYCLE
 					      : LIFECYCLE;
-	int rc = broker_check_any(j->hub, &j->rq, agent, any, verbs[j->verb].name, e);
+	const struct policy_question q = {.op = verbs[j->verb].op, .agent = agent};
+	int rc = broker_check_any(j->hub, &j->rq, &q, any, verbs[j->verb].name, &j->rq.policy, e);
 
 	if (!rc && j->pod_template)
 		rc = check_template_scope(j, agent, e);
@@ -603,9 +606,10 @@ void broker_life(struct hub *h, const struct request *rq, enum life_verb v, cons
 
 void broker_snapshots(struct hub *h, const struct request *rq, const char *agent, broker_json_done *done, void *arg)
 {
+	const struct policy_question q = {.op = POLICY_SANDBOX_READ, .agent = agent};
 	json_t *list = NULL;
 	struct err e = {0};
-	int rc = broker_check(h, rq, agent, 0, "snapshots", &e);
+	int rc = broker_check(h, rq, &q, 0, "snapshots", NULL, &e);
 
 	if (!rc)
 		rc = !h->p.life ? err_set(&e, ERR_UNSUPPORTED, "this daemon keeps no lifecycle of sandboxes")
@@ -640,10 +644,12 @@ static void broker_life_on_log(void *arg, const struct sandbox_answer *r)
 void broker_log(struct hub *h, const struct request *rq, const char *agent, size_t max, broker_json_done *done,
 		void *arg)
 {
+	const struct policy_question q = {.op = POLICY_SANDBOX_READ, .agent = agent};
 	struct sandbox_provider *p = h->p.provider;
 	struct log_job *j = NULL;
+	struct request own = {0};
 	struct err e = {0};
-	int rc = broker_check_any(h, rq, agent, SCOPE_OBSERVE | LIFECYCLE, "log", &e);
+	int rc = broker_check_any(h, rq, &q, SCOPE_OBSERVE | LIFECYCLE, "log", &own.policy, &e);
 
 	if (!rc && !sandbox_can(p, SANDBOX_LOG))
 		rc = err_set(&e, ERR_UNSUPPORTED, "this backend keeps no logs of sandboxes");
@@ -656,7 +662,8 @@ void broker_log(struct hub *h, const struct request *rq, const char *agent, size
 	text_put(j->agent, sizeof(j->agent), agent);
 	j->done = done;
 	j->arg = arg;
-	(void)audit_event(h, "sandbox.log", rq, agent, "ok", NULL);
+	request_marked(rq, &own);
+	(void)audit_event(h, "sandbox.log", &own, agent, "ok", NULL);
 	sandbox_ask(p,
 		    &(struct sandbox_ask){
 			.op = SANDBOX_LOG, .agent = agent, .max = max && max < BROKER_LOG_MAX ? max : BROKER_LOG_MAX},

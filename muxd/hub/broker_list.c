@@ -11,6 +11,7 @@
 #include "muxd/hub/agent.h"
 #include "muxd/hub/agent_json.h"
 #include "muxd/hub/broker_check.h"
+#include "muxd/hub/broker_policy.h"
 #include "muxd/hub/hub_state.h"
 
 #include <stdlib.h>
@@ -384,6 +385,8 @@ void broker_agents(struct hub *h, const struct request *rq, const struct life_fi
 		done(arg, rc, &e, NULL);
 		return;
 	}
+	if (!rc)
+		rc = broker_policy(h, rq, &(struct policy_question){.op = POLICY_SANDBOX_READ}, "agents", NULL, &e);
 	j->hub = h;
 	j->rq = *rq;
 	j->done = done;

@@ -6,6 +6,7 @@
 #include "control/life/life.h"
 #include "muxd/hub/agent.h"
 #include "muxd/hub/broker_check.h"
+#include "muxd/hub/broker_policy.h"
 #include "muxd/hub/hub_state.h"
 
 #include <stdlib.h>
@@ -50,7 +51,14 @@ static void broker_locate_look(struct locate_job *j)
 	struct sandbox_provider *p = j->hub->p.provider;
 	struct agent *a = agent_find(j->hub, j->name);
 	struct err e = {0};
-	int rc = broker_check_any(j->hub, &j->rq, j->name, j->scope, j->scope == SCOPE_PORTS ? "port" : "runtime", &e);
+	const char *what = j->scope == SCOPE_PORTS ? "port" : "runtime";
+	int rc = broker_reach_any(j->hub, &j->rq, j->name, j->scope, what, &e);
+
+	/* Of one scope alone is a call that opens something, which the policy is asked about then. */
+	if (!rc && j->scope & (j->scope - 1))
+		rc = broker_policy(j->hub, &j->rq,
+				   &(struct policy_question){.op = POLICY_SANDBOX_READ, .agent = j->name}, what, NULL,
+				   &e);
 
 	if (rc || (a && a->state == AGENT_UP) || strchr(j->name, '/')) /* opening looks for pods of others */
 		broker_locate_job_end(j, rc, &e);

@@ -91,7 +91,8 @@ static int check_path(struct held_job *j, const char *path, struct err *e)
 static int check_held(struct held_job *j, const struct lock_call *c, struct err *e)
 {
 	const char *task = NULL;
-	int rc = broker_check(j->hub, &j->rq, c->agent, SCOPE_FILES, j->what, e);
+	const struct policy_question q = {.op = POLICY_FILE_LOCK, .agent = c->agent, .task = c->task};
+	int rc = broker_check(j->hub, &j->rq, &q, SCOPE_FILES, j->what, &j->rq.policy, e);
 
 	if (!rc)
 		rc = grant_task(&j->rq.grant, c->task, &task, e);
@@ -138,15 +139,18 @@ void broker_lock(struct hub *h, const struct request *rq, const struct lock_call
 
 void broker_locks(struct hub *h, const struct request *rq, const char *agent, broker_json_done *done, void *arg)
 {
+	const struct policy_question q = {.op = POLICY_FILE_LOCK, .agent = agent};
+	struct request own = {0};
 	struct err e = {0};
 	json_t *list = NULL;
-	int rc = broker_check(h, rq, agent, SCOPE_FILES, "lock.list", &e);
+	int rc = broker_check(h, rq, &q, SCOPE_FILES, "lock.list", &own.policy, &e);
 
 	if (!rc && !h->p.store)
 		rc = err_set(&e, ERR_UNSUPPORTED, "there are no locks here");
 	if (!rc)
 		rc = locks_list(h->p.store, agent, hub_now_wall(h), &list, &e);
-	if (!rc && audit_event(h, "lock.list", rq, agent, "ok", NULL))
+	request_marked(rq, &own);
+	if (!rc && audit_event(h, "lock.list", &own, agent, "ok", NULL))
 		rc = err_set(&e, ERR_RECORD_UNAVAILABLE, "the audit log takes no event now");
 	done(arg, rc, rc ? &e : NULL, rc ? NULL : list);
 	json_decref(list);

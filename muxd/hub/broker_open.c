@@ -8,6 +8,7 @@
 #include "muxd/hub/attachment_state.h"
 #include "muxd/hub/audit.h"
 #include "muxd/hub/broker_check.h"
+#include "muxd/hub/broker_policy.h"
 #include "muxd/hub/file_limits.h"
 #include "muxd/hub/gate.h"
 #include "muxd/hub/hub_state.h"
@@ -30,6 +31,7 @@ struct open_job {
 	struct request rq;
 	enum session_kind kind;
 	struct launch launch;
+	bool judged;      /* the policy was asked about what it is a part of */
 	bool never_wakes; /* it runs in only_in or nowhere */
 	struct id only_in;
 	const struct attachment_ops *ops;
@@ -249,6 +251,12 @@ static int check_sandbox(const struct open_job *j, struct err *e)
 		       "the sandbox of %s that it ran in has ended, is being stopped, or cannot be reached", a->name);
 }
 
+/* The policy may have changed while a sandbox woke, and what runs is counted now. */
+static int ask_policy(struct open_job *j, const char *agent, struct err *e)
+{
+	return j->judged ? 0 : broker_policy_launch(j->hub, &j->rq, agent, j->kind, &j->launch, &j->rq.policy, e);
+}
+
 /* The sandbox is awake, and the record can be written. From here on the session carries the job. */
 static void broker_open_begin(void *arg, int rc, const struct err *e)
 {
@@ -271,9 +279,11 @@ static void broker_open_begin(void *arg, int rc, const struct err *e)
 		return;
 	}
 	/* Waking takes its time: meanwhile the grant may have been revoked, or the lease may have gone. */
-	rc = broker_check(j->hub, &j->rq, j->agent->name, scope_of(j->kind), session_kind_name(j->kind), &here);
+	rc = broker_reach(j->hub, &j->rq, j->agent->name, scope_of(j->kind), session_kind_name(j->kind), &here);
 	if (!rc && seen_before(j)) /* the same call came meanwhile, and waited too */
 		return;
+	if (!rc)
+		rc = ask_policy(j, j->agent->name, &here);
 	if (!rc)
 		rc = check_muxlet(j->agent, j->kind, &j->launch, &here);
 	if (!rc)
@@ -328,14 +338,33 @@ static void broker_open_on_ready(void *arg, int rc, const struct err *e)
 		broker_open_begin(j, rc, e);
 }
 
+/* Files as grant and profile allow them together; a round that asks for no time has no more than the profile's. */
+static int make_launch(struct open_job *j, const struct exec_spec *spec, struct grant_files *out_files, struct err *e)
+{
+	struct grant g = j->rq.grant;
+	uint64_t most = 0;
+	int rc;
+
+	if (!spec->judged)
+		broker_policy_files(j->hub, &j->rq, spec->agent, spec->task, &g.files);
+	*out_files = g.files;
+	rc = launch_from_spec(j->hub, &g, spec, &j->launch, e);
+	if (!rc && spec->kind == SESSION_ROUND && !spec->timeout_ns)
+		most = broker_policy_round_time(j->hub, &j->rq, spec->agent, j->launch.task);
+	if (most && j->launch.timeout_ns > most)
+		j->launch.timeout_ns = most;
+	return rc;
+}
+
 static int broker_open_prepare(struct open_job *j, const struct exec_spec *spec, struct err *e)
 {
 	struct hub *h = j->hub;
 	const struct work_ids *work;
-	int rc = broker_check(h, &j->rq, spec->agent, scope_of(spec->kind), session_kind_name(spec->kind), e);
+	struct grant_files files;
+	int rc = broker_reach(h, &j->rq, spec->agent, scope_of(spec->kind), session_kind_name(spec->kind), e);
 
 	if (!rc && spec->artifacts)
-		rc = broker_check(h, &j->rq, spec->agent, SCOPE_FILES, "artifacts", e);
+		rc = broker_reach(h, &j->rq, spec->agent, SCOPE_FILES, "artifacts", e);
 	if (!rc && spec->kind == SESSION_FILE && file_limits_check(&j->rq.grant.files, spec->file, e))
 		rc = broker_refused(h, &j->rq, spec->agent, file_op_row(spec->file->op)->event, e);
 	if (rc)
@@ -343,7 +372,7 @@ static int broker_open_prepare(struct open_job *j, const struct exec_spec *spec,
 	if (h->stopping)
 		return err_set(e, ERR_UNAVAILABLE, "the daemon is stopping");
 	text_put(j->name, sizeof(j->name), spec->agent);
-	rc = launch_from_spec(h, &j->rq.grant, spec, &j->launch, e);
+	rc = make_launch(j, spec, &files, e);
 	work = work_ids_of(h->p.work, spec->agent);
 	if (work)
 		j->launch.work = *work;
@@ -352,7 +381,10 @@ static int broker_open_prepare(struct open_job *j, const struct exec_spec *spec,
 			      json_pack("{s:s,s:s}", "what", session_kind_name(spec->kind), "message", e->message));
 		return rc;
 	}
-	return 0;
+	rc = ask_policy(j, spec->agent, e);
+	if (!rc && spec->kind == SESSION_FILE && file_limits_check(&files, spec->file, e))
+		rc = broker_refused(h, &j->rq, spec->agent, file_op_row(spec->file->op)->event, e);
+	return rc;
 }
 
 static void broker_open_on_named(void *arg, const struct sandbox_answer *r)
@@ -403,6 +435,7 @@ void broker_open(struct hub *h, const struct request *rq, const struct exec_spec
 	j->hub = h;
 	j->rq = *rq;
 	j->kind = spec->kind;
+	j->judged = spec->judged;
 	j->never_wakes = spec->only_in;
 	if (spec->only_in)
 		j->only_in = *spec->only_in;

@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "muxd/hub/agent.h"
 #include "muxd/hub/broker_check.h"
+#include "muxd/hub/broker_policy.h"
 #include "muxd/hub/hub_state.h"
 #include "muxd/hub/launch.h"
 #include "muxd/hub/reader.h"
@@ -141,7 +142,9 @@ static int ask_round(struct hub *h, const struct request *rq, const struct id *r
 		     struct err *e)
 {
 	struct session *s = hub_session_find(h, round);
-	int rc = s && s->kind == SESSION_ROUND ? broker_find_round(h, rq, round, 0, "output", &s, e) : 0;
+	const struct policy_question q = {.op = broker_recalled_op(&rq->grant)};
+	int rc = s && s->kind == SESSION_ROUND ? broker_find_round(h, rq, round, 0, "output", &s, e)
+					       : broker_policy(h, rq, &q, "output", NULL, e);
 
 	j->live = s && !rc && s->kind == SESSION_ROUND && s->state != SESSION_ENDED;
 	if (!rc && ask_output(h, rq, round, j))
@@ -275,6 +278,8 @@ void broker_round_follow(struct hub *h, const struct request *rq, const struct i
 
 	if (!s || s->end == END_TOLD || broker_round_live(h, rq, round, stream, offset, NULL, 0) == ERR_NOT_FOUND)
 		rc = err_set(&e, ERR_NOT_FOUND, NO_ROUND);
+	else if ((rc = broker_find_round(h, rq, round, 0, "output", &s, &e)))
+		; /* the policy's word, or the grant's */
 	else if (tell_given(h, rq, s, round, stream, offset, 0, &j))
 		rc = err_set(&e, ERR_UNAVAILABLE, "the recorder could not be asked");
 	if (rc)

@@ -131,7 +131,10 @@ static void shell_ask(struct hub *h, const struct request *rq, const char *agent
 {
 	struct shell_job *j = calloc(1, sizeof(*j));
 	struct err e = {0};
-	int rc = j ? broker_check(h, rq, agent, SCOPE_ROUNDS, what, &e) : err_set(&e, ERR_NOMEM, "no memory");
+	const struct policy_question q = {
+	    .op = name ? POLICY_ROUND_INPUT : POLICY_ROUND_READ, .agent = agent, .task = task};
+	struct policy_mark mark = {0};
+	int rc = j ? broker_check(h, rq, &q, SCOPE_ROUNDS, what, &mark, &e) : err_set(&e, ERR_NOMEM, "no memory");
 
 	if (!rc && name)
 		rc = shell_name_check("the name in the path", name, &e);
@@ -142,6 +145,7 @@ static void shell_ask(struct hub *h, const struct request *rq, const char *agent
 	}
 	j->hub = h;
 	j->rq = *rq;
+	j->rq.policy = mark;
 	j->done = done;
 	j->arg = arg;
 	text_put(j->agent, sizeof(j->agent), agent);

@@ -12,6 +12,7 @@
 #include "muxd/hub/audit.h"
 #include "muxd/hub/broker_artifact.h"
 #include "muxd/hub/broker_check.h"
+#include "muxd/hub/broker_policy.h"
 #include "muxd/hub/gate.h"
 #include "muxd/hub/hub_state.h"
 #include "muxd/hub/launch.h"
@@ -445,7 +446,17 @@ static void broker_work_on_answer(void *arg, int rc, const struct err *e, json_t
 	free(j);
 }
 
-static int broker_work_check(struct hub *h, const struct request *rq, enum work_call call, struct err *e)
+static const enum policy_op work_ops[WORK_CALLS] = {
+    [WORK_LEASE_CREATE] = POLICY_LEASE_HOLD,     [WORK_LEASE_LIST] = POLICY_LEASE_READ,
+    [WORK_LEASE_SHOW] = POLICY_LEASE_READ,       [WORK_LEASE_HEARTBEAT] = POLICY_LEASE_HOLD,
+    [WORK_LEASE_RELEASE] = POLICY_LEASE_HOLD,    [WORK_RUN_START] = POLICY_RUN_START,
+    [WORK_RUN_LIST] = POLICY_RUN_READ,           [WORK_RUN_SHOW] = POLICY_RUN_READ,
+    [WORK_WORKFLOW_PUT] = POLICY_WORKFLOW_WRITE, [WORK_WORKFLOW_LIST] = POLICY_WORKFLOW_READ,
+    [WORK_WORKFLOW_SHOW] = POLICY_WORKFLOW_READ, [WORK_POOL_SHOW] = POLICY_LEASE_READ,
+};
+
+static int broker_work_check(struct hub *h, const struct request *rq, enum work_call call, struct policy_mark *out_mark,
+			     struct err *e)
 {
 	uint32_t scopes = SCOPE_LIFECYCLE | (call == WORK_RUN_START ? SCOPE_ROUNDS : 0);
 	int rc = broker_in_force(h, rq, work_call_name(call), e);
@@ -461,6 +472,9 @@ static int broker_work_check(struct hub *h, const struct request *rq, enum work_
 	if (rc)
 		audit_verdict(h, rq, NULL, err_name(rc),
 			      json_pack("{s:s,s:s}", "what", work_call_name(call), "message", e->message));
+	if (!rc)
+		rc = broker_policy(h, rq, &(struct policy_question){.op = work_ops[call]}, work_call_name(call),
+				   out_mark, e);
 	if (!rc && !h->p.work)
 		rc = err_set(e, ERR_UNSUPPORTED, "there are no leases here");
 	return rc;
@@ -510,8 +524,17 @@ static void broker_work_on_writable(void *arg, int rc, const struct err *e)
 	char *id = j->id;
 	json_t *body = j->body;
 
+	struct err here = {0};
+
 	j->id = NULL;
 	j->body = NULL;
+	/* Its events are rows of the database, which know no policy. */
+	if (!rc && j->rq.policy.version[0] &&
+	    audit_event(j->hub, "policy.allow", &j->rq, NULL, "ok",
+			json_pack("{s:s,s:s}", "what", work_call_name(j->call), "operation",
+				  policy_op_name(work_ops[j->call]))))
+		rc = err_set(&here, ERR_RECORD_UNAVAILABLE, "the record takes nothing now: nothing is changed"),
+		e = &here;
 	if (rc) {
 		j->done(j->arg, rc, e, NULL);
 		request_finish(&j->rq);
@@ -528,13 +551,14 @@ void broker_work(struct hub *h, const struct request *rq, const char *call, cons
 {
 	struct ask_job *j = NULL;
 	enum work_call which;
+	struct policy_mark mark = {0};
 	struct err e = {0};
 	int rc = work_call_parse(call, &which);
 
 	if (rc)
 		err_set(&e, rc, "unknown call \"%.40s\"", call);
 	else
-		rc = broker_work_check(h, rq, which, &e);
+		rc = broker_work_check(h, rq, which, &mark, &e);
 	if (!rc && !(j = calloc(1, sizeof(*j))))
 		rc = err_set(&e, ERR_NOMEM, "no memory");
 	if (rc) {
@@ -542,6 +566,7 @@ void broker_work(struct hub *h, const struct request *rq, const char *call, cons
 		return;
 	}
 	*j = (struct ask_job){.hub = h, .rq = *rq, .call = which, .done = done, .arg = arg};
+	j->rq.policy = mark;
 	if (!work_call_changes(which)) {
 		broker_work_ask(j, id, body);
 		return;

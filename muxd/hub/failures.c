@@ -129,7 +129,7 @@ static void sort_login(const struct failure *it, enum width width, struct sort *
 static void sort_of(const struct failures *f, const struct failure *it, enum width width, struct sort *out)
 {
 	memset(out, 0, sizeof(*out));
-	if (f->of == FAILURES_VERDICTS)
+	if (f->of != FAILURES_LOGINS)
 		sort_verdict(it, width, out);
 	else
 		sort_login(it, width, out);
@@ -215,7 +215,7 @@ static json_t *detail_json(const struct failures *f, const struct slot *s, const
 	o = json_pack("{s:s,s:s,s:I,s:s,s:s,s:s,s:o,s:s}", "what", or_any(s->sort.what), "message", s->message, "count",
 		      (json_int_t)s->count, "first_at", first, "last_at", last, "from", from, "endpoints",
 		      tally_json(&s->endpoints), "event_id", id);
-	if (o && f->of == FAILURES_VERDICTS)
+	if (o && f->of != FAILURES_LOGINS)
 		json_object_set_new(o, "agents", tally_json(&s->agents));
 	return o;
 }
@@ -224,12 +224,12 @@ static const char *outcome_of(const struct failures *f, const struct slot *s)
 {
 	if (s->sort.outcome[0])
 		return s->sort.outcome;
-	return f->of == FAILURES_VERDICTS ? "denied" : "unauthenticated";
+	return f->of != FAILURES_LOGINS ? "denied" : "unauthenticated";
 }
 
 static const char *peer_of(const struct failures *f, const struct slot *s, char from[PREFIX_STR_LEN])
 {
-	if (f->of == FAILURES_VERDICTS)
+	if (f->of != FAILURES_LOGINS)
 		return or_any(s->peer);
 	prefix_format(&s->sort.from, from);
 	if (s->sort.local[0])
@@ -243,14 +243,16 @@ static const char *tally_only(const struct tally *t)
 	return t->of[0].count && !t->of[1].count ? t->of[0].name : NULL;
 }
 
+static const char *const event_names[FAILURES_KINDS] = {
+    [FAILURES_LOGINS] = "auth.fail", [FAILURES_VERDICTS] = "verdict", [FAILURES_DENIALS] = "policy.deny"};
+
 static json_t *event_json(const struct failures *f, const struct slot *s, int64_t wall_ns)
 {
 	char from[PREFIX_STR_LEN] = "", grant[ID_STR_LEN];
 	const char *peer = peer_of(f, s, from), *endpoint = tally_only(&s->endpoints), *agent = tally_only(&s->agents);
-	json_t *o =
-	    json_pack("{s:s,s:I,s:s,s:s,s:s,s:o}", "event", f->of == FAILURES_VERDICTS ? "verdict" : "auth.fail",
-		      "wall_ns", (json_int_t)wall_ns, "outcome", outcome_of(f, s), "door", or_any(s->sort.door), "peer",
-		      peer, "detail", detail_json(f, s, peer));
+	json_t *o = json_pack("{s:s,s:I,s:s,s:s,s:s,s:o}", "event", event_names[f->of], "wall_ns", (json_int_t)wall_ns,
+			      "outcome", outcome_of(f, s), "door", or_any(s->sort.door), "peer", peer, "detail",
+			      detail_json(f, s, peer));
 
 	if (o && endpoint)
 		json_object_set_new(o, "endpoint", json_string(endpoint));
@@ -306,7 +308,7 @@ static void failures_count(struct failures *f, struct slot *s, const struct fail
 		text_put(s->peer, sizeof(s->peer), "any");
 	text_put(endpoint, sizeof(endpoint), it->endpoint);
 	tally_count(&s->endpoints, ENDPOINTS, endpoint);
-	if (f->of == FAILURES_VERDICTS)
+	if (f->of != FAILURES_LOGINS)
 		tally_count(&s->agents, AGENTS, it->agent ? it->agent : "");
 	event = event_json(f, s, wall_ns);
 	if (!event)

@@ -30,7 +30,8 @@ struct grant;
 #define FAILURES_EVERY_NS  UINT64_C(60000000000)
 #define FAILURES_EVENT_MAX 4095 /* bytes of an event as it is kept */
 
-enum failures_of { FAILURES_LOGINS, FAILURES_VERDICTS };
+/* Denials are the policy's: verdicts with an event of their own. */
+enum failures_of { FAILURES_LOGINS, FAILURES_VERDICTS, FAILURES_DENIALS, FAILURES_KINDS };
 
 /* Borrowed. door to endpoint: of the program's own tables, short. */
 struct failure {

@@ -21,7 +21,7 @@ int failures_file_open(const char *path, int *out_fd, struct err *e)
 	*out_fd = fd;
 	if (fd < 0)
 		return err_sys(e, errno, "open %s", path);
-	rc = posix_fallocate(fd, 0, (off_t)(2 * FAILURES_SLOTS) * PAGE);
+	rc = posix_fallocate(fd, 0, (off_t)(FAILURES_KINDS * FAILURES_SLOTS) * PAGE);
 	/* where blocks cannot be set aside (or there are none now) each write has to find its own */
 	if (rc && rc != EOPNOTSUPP && rc != EINVAL)
 		log_warn(NULL, "%s: no room is set aside: %s", path, strerror(rc));

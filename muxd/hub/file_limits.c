@@ -94,6 +94,26 @@ bool file_path_relative(const char *path, char *out, size_t size)
 	return *path && *out && paths_allow(any, out, false); /* which has no ".." */
 }
 
+unsigned file_touches(const struct file_spec *f, struct file_touch out[2])
+{
+	bool recursive = json_is_true(json_object_get(f->request, "recursive"));
+	const char *names[2] = {f->path, f->to};
+	const unsigned how[2] = {touches[f->op].path, touches[f->op].to};
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < 2; i++) {
+		if (!names[i] || !how[i])
+			continue;
+		out[n] = (struct file_touch){.reads = how[i] & READS,
+					     .writes = how[i] & WRITES,
+					     .tree = how[i] & TREE || (how[i] & TREE_IF_RECURSIVE && recursive),
+					     .by_muxlet = how[i] & BY_MUXLET};
+		relative(names[i], out[n].name, sizeof(out[n].name));
+		n++;
+	}
+	return n;
+}
+
 static int refuse(const char *what, const char *path, const struct grant_paths *p, struct err *e)
 {
 	char text[GRANT_PATHS_TEXT];

@@ -10,6 +10,15 @@
 
 #include "muxd/hub/broker.h"
 
+/* A path that an operation names, and how it is touched. */
+struct file_touch {
+	char name[4096]; /* below the workspace, "." for it; "": elsewhere */
+	bool reads, writes;
+	bool tree;      /* all below it, too */
+	bool by_muxlet; /* the names are in what is sent: muxlet alone knows them */
+};
+/* How many there are. */
+unsigned file_touches(const struct file_spec *f, struct file_touch out[2]);
 /* ERR_PATH_DENIED, ERR_TOO_LARGE, with what would be allowed. */
 int file_limits_check(const struct grant_files *g, const struct file_spec *f, struct err *e);
 /* A path as patterns and locks have it: below the workspace, clean. False: it is elsewhere, too long, or has "..". */

@@ -33,7 +33,10 @@ struct hub {
 	struct grants_known known;
 	struct id_times *revoked, *renewed;   /* grants (policy/grant_kin.h) */
 	struct renewed_token *renewed_tokens; /* of what was renewed since the start: what goes on asks with them */
-	struct failures *failures, *verdicts;
+	struct failures *failures, *verdicts, *denials;
+	struct policy *policy, *policy_next; /* in force, waits for the journal (muxd/hub/policy.h); NULL: none */
+	json_t *policy_by;
+	bool policy_waits, policy_known;
 	json_t *alarms;  /* of the record; NULL: none */
 	int failures_fd; /* muxd/hub/failures_file.h; -1: none */
 	struct time_floor floor;

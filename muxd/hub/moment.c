@@ -53,7 +53,8 @@ int broker_moment(struct hub *h, const struct request *rq, const char *agent, in
 		  json_t **out, struct err *e)
 {
 	json_t *seen = json_object();
-	int rc = broker_check(h, rq, agent, 0, "moment", e);
+	const struct policy_question q = {.op = POLICY_SANDBOX_READ, .agent = agent};
+	int rc = broker_check(h, rq, &q, 0, "moment", NULL, e);
 
 	if (!rc && !(*out = json_object()))
 		rc = ERR_NOMEM;

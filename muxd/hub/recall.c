@@ -11,6 +11,7 @@
 #include "base/err.h"
 #include "muxd/hub/attachment_state.h"
 #include "muxd/hub/broker_check.h"
+#include "muxd/hub/broker_policy.h"
 #include "muxd/hub/hub_state.h"
 #include "muxd/hub/launch.h"
 #include "muxd/hub/reader.h"
@@ -130,6 +131,20 @@ static json_t *recalled_json(struct recall *r, const json_t *facts)
 				 .duration_ns = r->result.duration_ns});
 }
 
+/* Of a round that has left memory: one's own is a round, another's a recording. */
+static int recall_policy(struct recall *r, const json_t *facts, struct err *e)
+{
+	const json_t *open = json_object_get(facts, "open");
+	bool own = grant_owns(&r->rq.grant, recall_text(facts, "principal"), *recall_text(open, "run_id"),
+			      recall_text(open, "task"));
+
+	return broker_policy(r->hub, &r->rq,
+			     &(struct policy_question){.op = own ? POLICY_ROUND_READ : POLICY_RECORD_READ,
+						       .agent = recall_text(facts, "agent"),
+						       .task = recall_text(open, "task")},
+			     "round", NULL, e);
+}
+
 static void recall_on_round(void *arg, int rc, const struct err *e, json_t *facts)
 {
 	struct recall *r = arg;
@@ -138,6 +153,8 @@ static void recall_on_round(void *arg, int rc, const struct err *e, json_t *fact
 	if (rc == ERR_NOT_FOUND ||
 	    (!rc && strcmp(recall_text(facts, "kind"), "round") != 0)) /* or kept from this grant */
 		rc = err_set(&here, ERR_NOT_FOUND, NO_ROUND), e = &here;
+	if (!rc && (rc = recall_policy(r, facts, &here)))
+		e = &here;
 	if (!rc) {
 		session_result_read(json_object_get(facts, "exit"), &r->result);
 		r->answer = recalled_json(r, facts);
@@ -176,8 +193,11 @@ static int may_attach(const struct recall *r, const json_t *facts, struct err *e
 
 	if (strcmp(kind, session_kind_name(SESSION_FILE)) == 0 || strcmp(kind, session_kind_name(SESSION_PORT)) == 0)
 		return err_set(e, ERR_NOT_FOUND, NO_SESSION);
-	return broker_check_any(r->hub, &r->rq, recall_text(facts, "agent"), attach_scope(k, role, own, typed),
-				"attach", e);
+	return broker_check_any(r->hub, &r->rq,
+				&(struct policy_question){.op = attach_op(k, role, own),
+							  .agent = recall_text(facts, "agent"),
+							  .task = recall_text(open, "task")},
+				attach_scope(k, role, own, typed), "attach", NULL, e);
 }
 
 static int past_answer(struct recall *r, const json_t *facts, struct err *e)

@@ -6,6 +6,7 @@
 #define LOG_SUBSYS "broker"
 #include "base/err.h"
 #include "base/log.h"
+#include "muxd/hub/broker_policy.h"
 #include "muxd/hub/hub_state.h"
 #include "muxd/hub/launch.h"
 #include "muxd/hub/reader.h"
@@ -21,7 +22,8 @@ struct record_job {
 	broker_json_done *done; /* one of the two */
 	broker_page_done *page_done;
 	void *arg;
-	json_t *rows;    /* lists: what came before the end; else NULL */
+	json_t *rows; /* lists: what came before the end; else NULL */
+	enum policy_op op;
 	const char *key; /* of the list in the answer (static) */
 	bool audit;      /* rows are audit events, and the end says where they go on */
 	bool screen;     /* one object of the first row, the bytes and the end */
@@ -110,17 +112,23 @@ static void recordings_ask(struct hub *h, const struct request *rq, json_t *q, s
 {
 	struct record_job *j = malloc(sizeof(*j));
 	struct err e = {0};
-	int rc = ERR_NOMEM;
+	const struct policy_question asked = {.op = how.op};
+	const char *what = json_get_text(q, "op");
+	int rc = !j                             ? ERR_NOMEM
+		 : how.op == POLICY_RECORD_KEEP ? broker_policy_told(h, rq, &asked, what, &e)
+						: broker_policy(h, rq, &asked, what, NULL, &e);
 
 	if (j) {
 		*j = how;
 		buf_init(&j->bytes, PAGE_BYTES_MAX);
-		rc = reader_ask(h, rq, json_incref(q), recordings_on_answer, j);
 	}
+	if (!rc)
+		rc = reader_ask(h, rq, json_incref(q), recordings_on_answer, j);
 	json_decref(q);
 	if (!rc)
 		return;
-	err_set(&e, ERR_UNAVAILABLE, "the recorder could not be asked");
+	if (!e.code)
+		err_set(&e, ERR_UNAVAILABLE, "the recorder could not be asked");
 	if (j) {
 		job_fail(j, e.code, &e);
 	} else {
@@ -153,8 +161,10 @@ static json_t *list_question(const struct recording_filter *f)
 void broker_recordings(struct hub *h, const struct request *rq, const struct recording_filter *f,
 		       broker_json_done *done, void *arg)
 {
-	recordings_ask(h, rq, list_question(f),
-		       (struct record_job){.done = done, .arg = arg, .rows = json_array(), .key = "recordings"});
+	recordings_ask(
+	    h, rq, list_question(f),
+	    (struct record_job){
+		.op = POLICY_RECORD_READ, .done = done, .arg = arg, .rows = json_array(), .key = "recordings"});
 }
 
 void broker_recording(struct hub *h, const struct request *rq, const struct id *session, broker_json_done *done,
@@ -164,7 +174,7 @@ void broker_recording(struct hub *h, const struct request *rq, const struct id *
 
 	id_format(session, id);
 	recordings_ask(h, rq, json_pack("{s:s,s:s}", "op", "recording", "session", id),
-		       (struct record_job){.done = done, .arg = arg});
+		       (struct record_job){.op = POLICY_RECORD_READ, .done = done, .arg = arg});
 }
 
 void broker_recording_screen(struct hub *h, const struct request *rq, const struct id *session, uint64_t at_ns,
@@ -174,7 +184,8 @@ void broker_recording_screen(struct hub *h, const struct request *rq, const stru
 
 	id_format(session, id);
 	recordings_ask(h, rq, json_pack("{s:s,s:s,s:I}", "op", "keyframe", "session", id, "at_ns", (json_int_t)at_ns),
-		       (struct record_job){.done = done, .arg = arg, .rows = json_array(), .screen = true});
+		       (struct record_job){
+			   .op = POLICY_RECORD_READ, .done = done, .arg = arg, .rows = json_array(), .screen = true});
 }
 
 void broker_recording_page(struct hub *h, const struct request *rq, const struct id *session, uint64_t from_ns,
@@ -186,14 +197,22 @@ void broker_recording_page(struct hub *h, const struct request *rq, const struct
 	recordings_ask(h, rq,
 		       json_pack("{s:s,s:s,s:I,s:I,s:I}", "op", "page", "session", id, "from_ns", (json_int_t)from_ns,
 				 "after_seq", (json_int_t)after_seq, "limit", (json_int_t)limit),
-		       (struct record_job){.page_done = done, .arg = arg});
+		       (struct record_job){.op = POLICY_RECORD_READ, .page_done = done, .arg = arg});
 }
 
 void broker_keeping(struct hub *h, const struct request *rq, json_t *q, const char *list, broker_json_done *done,
 		    void *arg)
 {
+	const char *op = json_get_text(q, "op");
+	bool keeps =
+	    strcmp(op, "retention.apply") == 0 || strcmp(op, "hold.add") == 0 || strcmp(op, "hold.release") == 0;
+
 	recordings_ask(h, rq, q,
-		       (struct record_job){.done = done, .arg = arg, .rows = list ? json_array() : NULL, .key = list});
+		       (struct record_job){.op = keeps ? POLICY_RECORD_KEEP : POLICY_RECORD_READ,
+					   .done = done,
+					   .arg = arg,
+					   .rows = list ? json_array() : NULL,
+					   .key = list});
 }
 
 void broker_audit(struct hub *h, const struct request *rq, const struct audit_filter *f, broker_json_done *done,
@@ -214,12 +233,15 @@ void broker_audit(struct hub *h, const struct request *rq, const struct audit_fi
 	for (size_t i = 0; q && i < sizeof(texts) / sizeof(texts[0]); i++)
 		if (texts[i].value)
 			json_object_set_new(q, texts[i].key, json_string(texts[i].value));
-	recordings_ask(h, rq, q, (struct record_job){.done = done, .arg = arg, .rows = json_array(), .audit = true});
+	recordings_ask(h, rq, q,
+		       (struct record_job){
+			   .op = POLICY_RECORD_READ, .done = done, .arg = arg, .rows = json_array(), .audit = true});
 }
 
 void broker_head(struct hub *h, const struct request *rq, broker_json_done *done, void *arg)
 {
-	recordings_ask(h, rq, json_pack("{s:s}", "op", "audit.head"), (struct record_job){.done = done, .arg = arg});
+	recordings_ask(h, rq, json_pack("{s:s}", "op", "audit.head"),
+		       (struct record_job){.op = POLICY_RECORD_READ, .done = done, .arg = arg});
 }
 
 /* Nobody's grant is behind it: the signatures in it say who sent it. q: stolen. */
@@ -230,7 +252,7 @@ static void ask_openly(struct hub *h, json_t *q, broker_json_done *done, void *a
 	int rc = j && q && h->recorder ? 0 : ERR_UNAVAILABLE;
 
 	if (j) {
-		*j = (struct record_job){.done = done, .arg = arg};
+		*j = (struct record_job){.op = POLICY_RECORD_READ, .done = done, .arg = arg};
 		buf_init(&j->bytes, PAGE_BYTES_MAX);
 	}
 	if (rc == 0)

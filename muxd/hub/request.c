@@ -2,11 +2,21 @@
 #include "base/text.h"
 #include "muxd/hub/broker_check.h"
 
+#include <stddef.h>
 #include <string.h>
 
 void request_finish(struct request *rq)
 {
 	explicit_bzero(rq->token, sizeof(rq->token));
+}
+
+void request_marked(const struct request *rq, struct request *io)
+{
+	const struct policy_mark mark = io->policy;
+
+	memcpy(io, rq, offsetof(struct request, token)); /* which is the last */
+	io->token[0] = '\0';
+	io->policy = mark;
 }
 
 void request_endpoint(struct request *rq, const char *endpoint)

@@ -11,6 +11,7 @@
 #include "muxd/hub/broker_lock.h"
 #include "muxd/hub/gate.h"
 #include "muxd/hub/hub_state.h"
+#include "muxd/hub/policy.h"
 #include "muxd/hub/reader.h"
 #include "muxd/hub/round_artifacts.h"
 #include "muxd/hub/round_wishes.h"
@@ -142,6 +143,7 @@ static void setup_on_second(uv_timer_t *t)
 	memory_rest(&h->rest, now);
 	if (h->recovered)
 		audit_failures_tick(h, false);
+	(void)hub_policy_settle(h, NULL);
 	hub_witnesses_tick(h);
 	hub_flush(h);
 }
@@ -286,6 +288,7 @@ void hub_destroy(struct hub *h)
 	json_decref(h->witnesses);
 	free(h->recovery);
 	json_decref(h->alarms);
+	hub_policy_finish(h);
 	uv_close((uv_handle_t *)h->second, setup_free_handle);
 	uv_close((uv_handle_t *)h->idle, setup_free_handle);
 	pace_destroy(h);

@@ -5,7 +5,6 @@
 #include "base/err.h"
 #include "base/json_scan.h"
 #include "base/text.h"
-#include "muxd/hub/file_limits.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -66,7 +65,10 @@ int transfer_create(const struct file_spec *spec, const struct grant_files *limi
 	t->size_max = limits && spec->op != FILE_TREE_PUT && spec->op != FILE_CHANGES ? limits->size_max : 0;
 	t->head_known = gives_all(t); /* there is none */
 	buf_init(&t->answer, TRANSFER_ANSWER_MAX);
-	if (spec->to && !(t->to = strdup(spec->to)))
+	t->touches = calloc(2, sizeof(*t->touches));
+	if (t->touches)
+		t->ntouches = file_touches(spec, t->touches);
+	if (!t->touches || (spec->to && !(t->to = strdup(spec->to))))
 		rc = err_set(e, ERR_NOMEM, "no memory for a transfer");
 	if (!rc && t->row->asks)
 		rc = make_request(t, spec, limits, e);
@@ -86,6 +88,7 @@ void transfer_destroy(struct transfer *t)
 	json_decref(t->reply);
 	json_decref(t->changes);
 	free(t->request);
+	free(t->touches);
 	free(t->to);
 	free(t->path);
 	free(t);

@@ -17,6 +17,7 @@
 
 #include "base/buf.h"
 #include "muxd/hub/broker.h"
+#include "muxd/hub/file_limits.h"
 #include "muxd/hub/file_op.h"
 #include "muxd/hub/keep.h"
 
@@ -41,6 +42,8 @@ struct transfer {
 	size_t reply_bytes; /* as text: what it holds of memory, about */
 	json_t *changes;    /* of it, for the record; a list, or NULL */
 	int64_t changes_left_out;
+	struct file_touch *touches; /* of its paths, for the policy */
+	unsigned ntouches;
 	int64_t mode;    /* put: -1 as it is there; get: -1 until told */
 	int64_t mtime_s; /* get */
 	uint64_t size;   /* put: as announced, or UINT64_MAX; get: as told */

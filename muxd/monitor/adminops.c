@@ -147,6 +147,14 @@ static int op_shutdown(struct admin_call *c, const json_t *msg, json_t **out, st
 	return 0;
 }
 
+/* NULL: no memory. */
+static json_t *policy_status(const struct monitor *m)
+{
+	return json_pack("{s:s,s:s,s:s?}", "file", m->conf->policy_file, "version",
+			 m->policy_version[0] ? m->policy_version : NULL, "refused",
+			 m->policy_error[0] ? m->policy_error : NULL);
+}
+
 static int op_status(struct admin_call *c, const json_t *msg, json_t **out, struct err *e)
 {
 	static const char *const keys[] = {"op", "tag", NULL};
@@ -161,6 +169,7 @@ static int op_status(struct admin_call *c, const json_t *msg, json_t **out, stru
 		  json_object_set_new(o, "state", json_string(monitor_state_name(m->state))) ||
 		  json_object_set_new(o, "grants", json_integer((json_int_t)grants_count(m->grants))) ||
 		  (m->alarms && json_object_set(o, "alarms", m->alarms)) ||
+		  json_object_set_new(o, "policy", policy_status(m)) ||
 		  json_object_set_new(o, "audit_waiting", json_integer((json_int_t)audit_waiting(m->audit))) ||
 		  json_object_set_new(o, "processes",
 				      json_pack("{s:{s:s, s:i}, s:{s:s, s:i}}", "net", "state",

@@ -25,6 +25,7 @@
 #include "muxd/monitor/proc.h"
 #include "muxd/monitor/sandboxes.h"
 #include "muxd/monitor/screens.h"
+#include "policy/verdict.h"
 
 enum monitor_state {
 	MONITOR_STARTING,
@@ -55,7 +56,11 @@ struct monitor {
 	struct conf *local_conf; /* what control/local was made with; sandbox.* changes wait for a restart */
 	char *conf_text;
 	size_t conf_len;
-	json_t *loaded; /* who loaded it (loader.h) */
+	json_t *loaded;    /* who loaded it (loader.h) */
+	char *policy_text; /* of the newest that was good; "": none */
+	size_t policy_len;
+	char policy_version[POLICY_VERSION_LEN]; /* "": none */
+	char policy_error[ERR_MESSAGE_MAX];      /* of the file that was read last; "": it is in force */
 	struct grants *grants;
 	struct audit *audit;
 	struct rotation *rotation; /* NULL: none is under way */
@@ -97,6 +102,7 @@ json_t *start_packet(struct monitor *m, const char *const *fd_names, size_t n, b
 /* Send it with its descriptors, then the revocations that it had no room for. */
 int start_send(struct monitor *m, struct channel *c, const json_t *start, const int *fds, size_t n, struct err *e);
 int conf_descriptor(const struct monitor *m, int *out_fd, struct err *e);
+int policy_descriptor(const struct monitor *m, int *out_fd, struct err *e);
 /* A sealed memory file that holds data; name: for people who look into /proc. */
 int memory_descriptor(const char *name, const char *data, size_t len, int *out_fd, struct err *e);
 json_t *renewed_message(const struct grant *g); /* what net is told of a renewal */

@@ -77,6 +77,7 @@ enum {
 	LINK_SECRET,
 	MUXLET,
 	POD_TEMPLATE,
+	POLICY,
 	COUNT
 };
 
@@ -96,7 +97,8 @@ static int open_all(struct monitor *m, int fds[COUNT], struct err *e)
 	    (rc = open_one(m->muxlet_path, O_RDONLY, &fds[MUXLET], e)) ||
 	    (rc = memory_descriptor("kubeconfig", m->cluster.text, m->cluster.len, &fds[KUBECONFIG], e)) ||
 	    (rc = memory_descriptor("pod template", m->cluster.pod_template, strlen(m->cluster.pod_template),
-				    &fds[POD_TEMPLATE], e)))
+				    &fds[POD_TEMPLATE], e)) ||
+	    (rc = policy_descriptor(m, &fds[POLICY], e)))
 		return rc;
 	fds[HTTPS] = m->listeners.https;
 	fds[SSH] = m->listeners.ssh;
@@ -108,9 +110,10 @@ static int open_all(struct monitor *m, int fds[COUNT], struct err *e)
 
 static int netipc_on_hello(void *arg, struct channel *c, struct err *e)
 {
-	static const char *const names[COUNT] = {
-	    "conf",     "ring",    "cursor",  "bell",         "moved",      "https",       "ssh",    "api",
-	    "recorder", "tls_key", "tls_crt", "ssh_host_key", "kubeconfig", "link_secret", "muxlet", "pod_template"};
+	static const char *const names[COUNT] = {"conf",         "ring",         "cursor",     "bell",        "moved",
+						 "https",        "ssh",          "api",        "recorder",    "tls_key",
+						 "tls_crt",      "ssh_host_key", "kubeconfig", "link_secret", "muxlet",
+						 "pod_template", "policy"};
 	static const bool kept[COUNT] = {[HTTPS] = true, [SSH] = true, [API] = true, [BELL] = true, [MOVED] = true};
 	struct monitor *m = arg;
 	int fds[COUNT], rc = ERR_NOMEM;

@@ -1,8 +1,10 @@
 /* The configuration: read at the start, and again at SIGHUP or when somebody asks on admin.sock. */
 #define LOG_SUBSYS "monitor"
 #include "base/log.h"
+#include "base/text.h"
 #include "muxd/monitor/loader.h"
 #include "muxd/monitor/monitor.h"
+#include "policy/profile.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +25,46 @@ static int read_text(const struct options *o, char **out, size_t *out_len, struc
 	return *out ? 0 : err_set(e, ERR_NOMEM, "no memory for the configuration");
 }
 
+/* A policy as the file has it now: its text, and what it is of. What does not parse changes nothing. */
+struct policy_read {
+	char *text;
+	size_t len;
+	char version[POLICY_VERSION_LEN];
+};
+
+static int read_policy(const struct conf *c, struct policy_read *out, struct err *e)
+{
+	struct policy_read r = {0};
+	struct policy *p = NULL;
+	int rc;
+
+	if (!*c->policy_file) {
+		*out = r;
+		return 0;
+	}
+	rc = file_read(c->policy_file, POLICY_TEXT_MAX, &r.text, &r.len, e);
+	if (rc == ERR_NOT_FOUND)
+		rc = err_set(e, ERR_CONFIG, "the policy %s does not exist", c->policy_file);
+	if (rc == 0)
+		rc = policy_parse(r.text, r.len, c->policy_file, &p, e);
+	if (rc) {
+		free(r.text);
+		return rc;
+	}
+	memcpy(r.version, p->version, sizeof(r.version));
+	policy_destroy(p);
+	*out = r;
+	return 0;
+}
+
+static void take_policy(struct monitor *m, const struct policy_read *r)
+{
+	free(m->policy_text);
+	m->policy_text = r->text;
+	m->policy_len = r->len;
+	memcpy(m->policy_version, r->version, sizeof(m->policy_version));
+}
+
 static int setup_log(const struct conf *c, struct err *e)
 {
 	return log_setup("monitor", c->log_level, strcmp(c->log_format, "json") == 0 ? LOG_JSON : LOG_TEXT,
@@ -32,6 +74,7 @@ static int setup_log(const struct conf *c, struct err *e)
 /* loaded is stolen. */
 static int reload_load(struct monitor *m, json_t *loaded, struct err *e)
 {
+	struct policy_read policy = {0};
 	struct conf *c = NULL;
 	char *text = NULL;
 	size_t len = 0;
@@ -42,10 +85,14 @@ static int reload_load(struct monitor *m, json_t *loaded, struct err *e)
 		rc = conf_parse(text, len, m->options.config ? m->options.config : "defaults", &c, e);
 	if (rc == 0)
 		rc = conf_environment(c, e);
+	m->policy_error[0] = '\0';
+	if (rc == 0 && (rc = read_policy(c, &policy, e)))
+		text_put(m->policy_error, sizeof(m->policy_error), e->message);
 	if (rc == 0)
 		rc = setup_log(c, e);
 	if (rc) {
 		conf_destroy(c);
+		free(policy.text);
 		free(text);
 		json_decref(loaded);
 		return rc;
@@ -57,6 +104,7 @@ static int reload_load(struct monitor *m, json_t *loaded, struct err *e)
 	m->conf = c;
 	m->conf_text = text;
 	m->conf_len = len;
+	take_policy(m, &policy);
 	return 0;
 }
 
@@ -91,6 +139,20 @@ static void audit_reload(struct monitor *m, const json_t *by, int rc, const stru
 		log_error(NULL, "the audit queue is full: a reload of the configuration is not in it");
 }
 
+/* A policy that was refused: what is in force stays. */
+static void audit_policy(struct monitor *m, const json_t *by)
+{
+	json_t *o =
+	    json_pack("{s:s, s:s, s:{s:s, s:s}, s:O?, s:O?, s:O?}", "event", "policy.refused", "outcome",
+		      err_name(ERR_CONFIG), "detail", "message", m->policy_error, "in_force",
+		      m->policy_version[0] ? m->policy_version : NULL, "principal", json_object_get(by, "principal"),
+		      "uid", json_object_get(by, "uid"), "door", json_object_get(by, "door"));
+
+	log_error(NULL, "the policy stays as it was: %s", m->policy_error);
+	if (audit_put(m->audit, o, 0, NULL, NULL))
+		log_error(NULL, "the audit queue is full: a policy that was refused is not in it");
+}
+
 int config_reload(struct monitor *m, const char *door, uid_t uid, pid_t pid, struct err *e)
 {
 	json_t *by;
@@ -113,6 +175,8 @@ int config_reload(struct monitor *m, const char *door, uid_t uid, pid_t pid, str
 		tell_reload(m);
 		witnessipc_begin(m);
 	}
+	if (m->policy_error[0])
+		audit_policy(m, by);
 	audit_reload(m, by, rc, e);
 	json_decref(by);
 	return rc;

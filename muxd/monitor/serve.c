@@ -274,6 +274,7 @@ static void serve_finish(struct monitor *m)
 	conf_destroy(m->conf);
 	conf_destroy(m->local_conf);
 	free(m->conf_text);
+	free(m->policy_text);
 	json_decref(m->loaded);
 	json_decref(m->alarms);
 	if (m->hup_fd > 0)

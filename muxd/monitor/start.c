@@ -203,24 +203,34 @@ void tell_grant_keys(struct monitor *m)
 	json_decref(msg);
 }
 
-static void tell_reload_one(struct monitor *m, struct proc *p)
+int policy_descriptor(const struct monitor *m, int *out_fd, struct err *e)
 {
-	json_t *msg = json_pack("{s:s, s:[s], s:O?}", "op", "reload", "fds", "conf", "loaded", m->loaded);
+	return memory_descriptor("policy", m->policy_text ? m->policy_text : "", m->policy_len, out_fd, e);
+}
+
+/* Net alone judges by the policy. */
+static void tell_reload_one(struct monitor *m, struct proc *p, bool policy)
+{
+	json_t *msg =
+	    policy ? json_pack("{s:s, s:[s, s], s:O?}", "op", "reload", "fds", "conf", "policy", "loaded", m->loaded)
+		   : json_pack("{s:s, s:[s], s:O?}", "op", "reload", "fds", "conf", "loaded", m->loaded);
 	struct err e = {0};
-	int fd = -1;
+	int fds[2] = {-1, -1};
+	size_t n = policy ? 2 : 1;
 
 	/* Each its own: a descriptor that is shared shares its position. */
-	if (conf_descriptor(m, &fd, &e)) {
+	if (conf_descriptor(m, &fds[0], &e) || (policy && policy_descriptor(m, &fds[1], &e)))
 		log_error(NULL, "%s is not told of the new configuration: %s", p->ops->name, e.message);
-	} else {
-		start_tell(p, msg, &fd, 1);
-		close(fd);
-	}
+	else
+		start_tell(p, msg, fds, n);
+	for (size_t i = 0; i < n; i++)
+		if (fds[i] >= 0)
+			close(fds[i]);
 	json_decref(msg);
 }
 
 void tell_reload(struct monitor *m)
 {
-	tell_reload_one(m, &m->net);
-	tell_reload_one(m, &m->recorder);
+	tell_reload_one(m, &m->net, true);
+	tell_reload_one(m, &m->recorder, false);
 }

@@ -19,6 +19,7 @@
 #include "control/store/store.h"
 #include "control/work/work.h"
 #include "muxd/doors/door.h"
+#include "muxd/hub/policy.h"
 #include "muxd/hub/setup.h"
 #include "muxd/net/asks.h"
 #include "muxd/net/cluster.h"
@@ -26,6 +27,7 @@
 #include "muxd/net/provider.h"
 #include "muxd/net/reviewer.h"
 #include "muxd/net/route_provider.h"
+#include "policy/profile.h"
 #include "recorder/serve/client.h"
 
 #include <fcntl.h>
@@ -58,11 +60,12 @@ enum net_fd {
 	FD_LINK_SECRET,
 	FD_MUXLET,
 	FD_POD_TEMPLATE,
+	FD_POLICY,
 	FD_COUNT
 };
 static const char *const fd_names[FD_COUNT] = {
-    "conf",     "ring",    "cursor",  "bell",         "moved",      "https",       "ssh",    "api",
-    "recorder", "tls_key", "tls_crt", "ssh_host_key", "kubeconfig", "link_secret", "muxlet", "pod_template"};
+    "conf",    "ring",    "cursor",       "bell",       "moved",       "https",  "ssh",          "api",   "recorder",
+    "tls_key", "tls_crt", "ssh_host_key", "kubeconfig", "link_secret", "muxlet", "pod_template", "policy"};
 
 enum net_state { NET_STARTING, NET_OPEN, NET_STOPPING };
 
@@ -199,12 +202,28 @@ static void stop(struct net *n)
 	uv_stop(&n->loop);
 }
 
-static void reload(struct net *n, int fd)
+/* The monitor has read it before, with the same parser. An empty text: there is none. */
+static int take_policy(struct net *n, int fd, json_t *by, struct err *e)
+{
+	struct policy *p = NULL;
+	char *text = NULL;
+	size_t len = 0;
+	int rc = slurp_fd(fd, "the policy", POLICY_TEXT_MAX, &text, &len, e);
+
+	if (!rc && len)
+		rc = policy_parse(text, len, "policy", &p, e);
+	slurp_free(text, len);
+	if (!rc)
+		hub_set_policy(n->hub, p, by);
+	return rc;
+}
+
+static void reload(struct net *n, const int *fds, json_t *by)
 {
 	struct conf *c = NULL;
 	struct err e = {0};
 
-	if (read_conf(fd, &c, &e) || apply_log(c, &e)) {
+	if (read_conf(fds[0], &c, &e) || apply_log(c, &e) || take_policy(n, fds[1], by, &e)) {
 		log_error(NULL, "configuration not reloaded: %s", e.message);
 		conf_destroy(c);
 		return;
@@ -258,8 +277,8 @@ static void net_on_told(void *arg, const char *op, const json_t *json, const int
 
 	if (strcmp(op, "stop") == 0) {
 		stop(n);
-	} else if (strcmp(op, "reload") == 0 && nfds) {
-		reload(n, fds[0]);
+	} else if (strcmp(op, "reload") == 0 && nfds == 2) {
+		reload(n, fds, json_object_get(json, "loaded"));
 	} else if (strcmp(op, "recorder") == 0 && nfds) {
 		new_recorder(n, fds[0]);
 		used = 1;
@@ -517,6 +536,9 @@ static int make_hub(struct net *n, const json_t *start, struct err *e)
 	if (rc)
 		return rc;
 	hub_set_alarms(n->hub, json_object_get(start, "alarms"));
+	rc = take_policy(n, n->fds[FD_POLICY], json_object_get(start, "loaded"), e);
+	if (rc)
+		return rc;
 	rc = set_keys(n->hub, json_object_get(start, "grant_keys"));
 	for (size_t i = 0; !rc && i < json_array_size(list); i++)
 		rc = revoke_one(n->hub, json_array_get(list, i));

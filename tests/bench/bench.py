@@ -255,7 +255,7 @@ def spread(values, form):
     return "%s (%s to %s)" % (form % median(values), form % min(values), form % max(values))
 
 
-FORMS = {"MB/s": "%.1f", "µs": "%.0f", "ms": "%.2f", "s": "%.2f", "kB": "%.0f", "%": "%.3f", "/s": "%.1f", "": "%.2f"}
+FORMS = {"MB/s": "%.1f", "µs": "%.0f", "ns": "%.0f", "ms": "%.2f", "s": "%.2f", "kB": "%.0f", "%": "%.3f", "/s": "%.1f", "": "%.2f"}
 
 
 def cells(r):
@@ -756,7 +756,15 @@ def part(f):
     note("%s took %.0f s" % (f.__name__, time.monotonic() - begin))
 
 
-PARTS = [bulk, round_output, keys, flood, connect, rounds, day, memory, rest]
+def verdicts():
+    """verdict.c: of 100 profiles the last one matches, 16 patterns of paths."""
+    ns = json.loads(subprocess.run([BUILD + "/bench/verdict"], check=True, stdout=subprocess.PIPE).stdout)
+    heading("A verdict of the policy, of 100 profiles")
+    for what, values in ns.items():
+        row(what, values, "ns", goal=("<=", 5000))
+
+
+PARTS = [bulk, round_output, keys, flood, connect, rounds, day, memory, rest, verdicts]
 only = os.environ.get("ONLY", "").split() or [f.__name__ for f in PARTS]
 api = Api()
 with contextlib.ExitStack() as stack:

@@ -7,7 +7,8 @@
 
 chmod 0711 "$tmp"
 trap 'stop_daemon; tidy' EXIT
-printf 'router: {ports: "1-65535", runtime: true}\nrounds: {keep_max: 1}\n' >"$tmp/muxd.yaml"
+/usr/bin/python3 "$here/tests/integration/audit_matrix.py" policy >"$tmp/policy.yaml"
+printf 'router: {ports: "1-65535", runtime: true}\nrounds: {keep_max: 1}\npolicy: {file: %s}\n' "$tmp/policy.yaml" >"$tmp/muxd.yaml"
 POOL_SIZE=1 start_daemon "$tmp/state" --config "$tmp/muxd.yaml" || fail "no daemon"
 muxctl grant create --agent matrix --principal gone --kind agent --scopes rounds --task m --ttl 15m --reason story -o json >"$tmp/gone"
 muxctl grant revoke "$(jq -r .id "$tmp/gone")" >/dev/null || fail "not revoked"
@@ -20,7 +21,7 @@ old=$(round) new=$(round)
 maker=$(muxctl grant create --agent matrix --principal owner --kind agent --scopes files --task m --ttl 15m --reason story -o json | jq -r .token)
 keeps() { curl -sS -o /dev/null --cacert "$MUXD_STATE/keys/tls.crt" -H "Authorization: Bearer $maker" -T "$here/README.md" "https://$(ready https)/v1/tasks/m/artifacts/$1"; }
 keeps matrix
-for cred in staff agent auditor service other-agent; do keeps "gone-rest-$cred" && keeps "gone-api.sock-$cred"; done
+for cred in staff agent auditor service other-agent policy-allows; do keeps "gone-rest-$cred" && keeps "gone-api.sock-$cred"; done
 svc=$(PRINCIPAL=planner new_token '*' service lifecycle,rounds)
 api "$svc" POST /sandboxes/workflows '{"name":"hello","owner":"u","version":1,"steps":[{"shell":"true"}]}' >/dev/null
 lease() { api "$svc" POST /sandboxes/leases '{"userId":"u","workflowId":"hello","requestId":"m"}' | jq -er .leaseId; }

@@ -639,6 +639,7 @@ def keeping(api, agent):
     if made and listed and made["hold"] not in [h["id"] for h in listed["holds"]]:
         api.fail("GET /v1/holds does not list the hold that was just set")
     api.call("GET", "/v1/head", {200})
+    api.call("GET", "/v1/policy", {200})
     _, page = api.call("GET", "/v1/audit", {200}, query="?limit=2")
     api.call("GET", "/v1/audit", {200}, query=f"?after={page['after']}&limit=1")
     api.refused("GET", "/v1/audit", 400, "invalid_request", query="?limit=0")

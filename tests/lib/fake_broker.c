@@ -545,6 +545,20 @@ int broker_sessions(struct hub *h, const struct request *rq, const struct sessio
 	return 0;
 }
 
+/* There is no policy. */
+bool broker_policy_may(struct hub *h, const struct request *rq, enum policy_op op)
+{
+	(void)h, (void)rq, (void)op;
+	return true;
+}
+
+int broker_policy_show(struct hub *h, const struct request *rq, json_t **out, struct err *e)
+{
+	(void)h, (void)rq, (void)e;
+	*out = json_pack("{s:n}", "version");
+	return 0;
+}
+
 int broker_terminate(struct hub *h, const struct request *rq, const struct id *session, const char *reason,
 		     struct err *e)
 {

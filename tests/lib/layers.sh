@@ -14,7 +14,7 @@ forbid() {
 }
 forbid '^base/' '(policy|recorder|control|muxd/(plain|screen|link|hub|doors|net|monitor|muxlet|ctl))/' 'base includes nothing of ours'
 forbid '^policy/' '(recorder|control|muxd/(plain|screen|link|hub|doors|net|monitor|muxlet|ctl))/' 'policy may know base alone'
-forbid '^(base|policy|control|muxd/(screen|witness|link|plain|net|monitor|ctl))/' 'files/' 'the engines serve muxlet, the hub, its doors, the recorder, and archives of muxctl' '^muxd/ctl/tree\.'
+forbid '^(base|policy|control|muxd/(screen|witness|link|plain|net|monitor|ctl))/' 'files/' 'the engines serve muxlet, the hub, its doors, the recorder, archives of muxctl, and the paths of a policy' '^(muxd/ctl/tree\.|policy/(profile|verdict)\.c)'
 forbid '^recorder/' '(control|muxd/(plain|link|hub|doors|net|monitor|muxlet|ctl))/' 'recorder may know policy, the engines and base'
 forbid '^recorder/' 'muxd/screen/' 'of screens the recorder knows the frames alone' '^recorder/draw/'
 forbid '^recorder/chain/' 'recorder/(format|index|draw|verify|write|serve|export)/' 'recorder: the log knows no recording'

@@ -67,6 +67,10 @@ class GrantNotNarrower(SandboxError):
     code = "grant_not_narrower"
 
 
+class PolicyDenied(SandboxError):
+    code = "policy_denied"
+
+
 class ReasonRequired(SandboxError):
     code = "reason_required"
 
@@ -363,6 +367,7 @@ BY_CODE: Dict[str, Type[SandboxError]] = {
     "token_revoked": TokenRevoked,
     "forbidden": Forbidden,
     "grant_not_narrower": GrantNotNarrower,
+    "policy_denied": PolicyDenied,
     "reason_required": ReasonRequired,
     "task_required": TaskRequired,
     "task_mismatch": TaskMismatch,
@@ -498,6 +503,7 @@ __all__ = [
     "PatchRefused",
     "PathNotAllowed",
     "PathOutside",
+    "PolicyDenied",
     "PortBadAnswer",
     "PortNotAllowed",
     "PortUnreachable",

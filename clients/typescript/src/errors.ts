@@ -66,6 +66,10 @@ export class GrantNotNarrower extends SandboxError {
   static override readonly code: string = "grant_not_narrower";
 }
 
+export class PolicyDenied extends SandboxError {
+  static override readonly code: string = "policy_denied";
+}
+
 export class ReasonRequired extends SandboxError {
   static override readonly code: string = "reason_required";
 }
@@ -362,6 +366,7 @@ export const BY_CODE: ReadonlyMap<string, typeof SandboxError> = new Map<string,
   ["token_revoked", TokenRevoked],
   ["forbidden", Forbidden],
   ["grant_not_narrower", GrantNotNarrower],
+  ["policy_denied", PolicyDenied],
   ["reason_required", ReasonRequired],
   ["task_required", TaskRequired],
   ["task_mismatch", TaskMismatch],

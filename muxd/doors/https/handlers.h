@@ -77,6 +77,7 @@ void rest_hold_release(struct http_exchange *x);
 /* heads.c */
 void rest_audit_list(struct http_exchange *x);
 void rest_head_show(struct http_exchange *x);
+void rest_policy_show(struct http_exchange *x);
 void rest_witness_keep(struct http_exchange *x);
 void rest_witness_heads(struct http_exchange *x);
 /* grants.c */

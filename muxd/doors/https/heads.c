@@ -70,3 +70,16 @@ void rest_witness_heads(struct http_exchange *x)
 	else
 		broker_witness_heads(x->hub, log_id, (size_t)limit, http_reply_result, x);
 }
+
+void rest_policy_show(struct http_exchange *x)
+{
+	json_t *o = NULL;
+	struct err e = {0};
+	int rc = broker_policy_show(x->hub, &x->rq, &o, &e);
+
+	if (rc)
+		http_reply_error(x, rc, &e);
+	else
+		http_reply_json(x, 200, o);
+	json_decref(o);
+}

@@ -312,14 +312,25 @@ static json_t *kube_details(const struct err *e)
 			 e->message + e->kube.at);
 }
 
+/* The verdict, for programs; NULL: it was none of the policy's. */
+static json_t *policy_details(const struct err *e)
+{
+	const struct err_policy *p = e ? &e->policy : NULL;
+
+	if (!p || !p->version[0])
+		return NULL;
+	return json_pack("{s:{s:s,s:s,s:s,s:s}}", "policy", "operation", p->operation, "rule", p->rule, "version",
+			 p->version, "needs", p->needs);
+}
+
 static void reply_error(struct http_exchange *x, int status, int rc, const struct err *e, json_t *details)
 {
 	const char *message = e && e->code && e->message[0] ? e->message : err_name(rc);
-	json_t *kube = kube_details(e);
+	json_t *said = e && e->kube.code ? kube_details(e) : policy_details(e);
 	json_t *o =
 	    x->dialect ? x->dialect->error(x, rc, message, &status)
 		       : json_pack("{s:{s:s,s:s,s:s,s:s,s:O*}}", "error", "code", err_name(rc), "message", message,
-				   "hint", err_hint(rc), "request_id", x->id_text, "details", details ? details : kube);
+				   "hint", err_hint(rc), "request_id", x->id_text, "details", details ? details : said);
 
 	x->error = rc;
 	if (status == 401)
@@ -331,7 +342,7 @@ static void reply_error(struct http_exchange *x, int status, int rc, const struc
 	x->cache = NULL;
 	if (!o || json_append(&x->out, o) || buf_append_str(&x->out, "\n"))
 		error_minimal(x, rc);
-	json_decref(kube);
+	json_decref(said);
 	json_decref(o);
 	http_answer(x, status, "application/json");
 }

@@ -132,6 +132,7 @@ static const struct route routes[] = {
     {HTTP_DELETE, "/v1/holds/{id}", rest_hold_release, ROUTE_GRANT, BODY_NONE, "admin on every agent", "reason", NULL},
     {HTTP_GET, "/v1/audit", rest_audit_list, ROUTE_GRANT, BODY_NONE, "replay",
      "agent,principal,event,session,lease,run,client_request,after,limit", NULL},
+    {HTTP_GET, "/v1/policy", rest_policy_show, ROUTE_GRANT, BODY_NONE, "replay or admin", "", NULL},
     {HTTP_GET, "/v1/head", rest_head_show, ROUTE_GRANT, BODY_NONE, "replay", NULL, NULL},
     {HTTP_POST, "/v1/witness/heads", rest_witness_keep, ROUTE_OPEN, BODY_REQUIRED, "none: the signature of a log's key",
      NULL, NULL},

@@ -72,14 +72,14 @@ static json_t *tool_json(const struct mcp_tool *t)
 			 "openWorldHint", 0);
 }
 
-json_t *mcp_tools_list(const struct grant *g)
+json_t *mcp_tools_list(struct hub *h, const struct request *rq)
 {
 	json_t *list = json_array();
 	size_t n;
 	const struct mcp_tool *all = mcp_tools(&n);
 
 	for (size_t i = 0; i < n; i++)
-		if (mcp_tool_allowed(g, &all[i], NULL) == 0)
+		if (mcp_tool_allowed(&rq->grant, &all[i], NULL) == 0 && mcp_tool_judged(h, rq, &all[i]))
 			json_array_append_new(list, tool_json(&all[i]));
 	return json_pack("{s:o}", "tools", list);
 }

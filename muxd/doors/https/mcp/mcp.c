@@ -119,7 +119,7 @@ static void go_discover(struct mcp_turn *t)
 
 static void go_tools(struct mcp_turn *t)
 {
-	reply_result(t, cached(t, mcp_tools_list(&t->x->rq.grant)));
+	reply_result(t, cached(t, mcp_tools_list(t->x->hub, &t->x->rq)));
 }
 
 /*

@@ -446,6 +446,56 @@ const struct mcp_tool *mcp_tool_find(const char *name)
 	return NULL;
 }
 
+/* A tool's operations of policies, by the row of the API that it calls. */
+static const struct {
+	enum http_method method;
+	const char *pattern;
+	enum policy_op op, also; /* also POLICY_OPS: no other */
+} judged[] = {
+    {HTTP_POST, AGENT "/resume", POLICY_SANDBOX_WAKE, POLICY_OPS},
+    {HTTP_POST, AGENT "/rounds", POLICY_ROUND_START, POLICY_OPS},
+    {HTTP_POST, AGENT "/terminate", POLICY_SANDBOX_STOP, POLICY_OPS},
+    {HTTP_POST, AGENT "/snapshots", POLICY_SNAPSHOT_TAKE, POLICY_OPS},
+    {HTTP_POST, AGENT "/fork", POLICY_SNAPSHOT_FORK, POLICY_OPS},
+    {HTTP_POST, AGENT "/fs/read", POLICY_FILE_READ, POLICY_OPS},
+    {HTTP_POST, AGENT "/fs/list", POLICY_FILE_READ, POLICY_OPS},
+    {HTTP_POST, AGENT "/fs/search", POLICY_FILE_READ, POLICY_OPS},
+    {HTTP_POST, AGENT "/fs/write", POLICY_FILE_WRITE, POLICY_OPS},
+    {HTTP_POST, AGENT "/fs/patch", POLICY_FILE_READ, POLICY_FILE_WRITE},
+    {HTTP_PUT, "/v1/tasks/{task}/artifacts/{name}", POLICY_ARTIFACT_WRITE, POLICY_OPS},
+    {HTTP_POST, "/v1/tasks/{task}/artifacts", POLICY_ARTIFACT_WRITE, POLICY_OPS},
+    {HTTP_GET, "/v1/tasks/{task}/artifacts/{name}", POLICY_ARTIFACT_READ, POLICY_OPS},
+    {HTTP_GET, "/v1/tasks/{task}/artifacts", POLICY_ARTIFACT_READ, POLICY_OPS},
+    {HTTP_POST, AGENT "/python", POLICY_PYTHON_EXECUTE, POLICY_OPS},
+    {HTTP_POST, AGENT "/contexts", POLICY_CONTEXT_CREATE, POLICY_OPS},
+    {HTTP_GET, AGENT "/contexts", POLICY_CONTEXT_READ, POLICY_OPS},
+    {HTTP_POST, AGENT "/contexts/{id}/executions", POLICY_CONTEXT_EXECUTE, POLICY_OPS},
+    {HTTP_POST, AGENT "/contexts/{id}/interrupt", POLICY_CONTEXT_EXECUTE, POLICY_OPS},
+    {HTTP_POST, AGENT "/contexts/{id}/reset", POLICY_CONTEXT_EXECUTE, POLICY_OPS},
+    {HTTP_DELETE, AGENT "/contexts/{id}", POLICY_CONTEXT_DELETE, POLICY_OPS},
+    {HTTP_POST, "/v1/rounds/{id}/stdin", POLICY_ROUND_INPUT, POLICY_OPS},
+    {HTTP_POST, "/v1/rounds/{id}/keys", POLICY_ROUND_INPUT, POLICY_OPS},
+    {HTTP_POST, "/v1/rounds/{id}/signal", POLICY_ROUND_INPUT, POLICY_OPS},
+    {HTTP_POST, "/v1/sessions/{id}/terminate", POLICY_SESSION_END, POLICY_OPS},
+    {HTTP_GET, "/v1/rounds/{id}", POLICY_ROUND_READ, POLICY_OPS},
+    {HTTP_GET, "/v1/rounds/{id}/output", POLICY_ROUND_READ, POLICY_OPS},
+    {HTTP_GET, "/v1/rounds/{id}/screen", POLICY_ROUND_READ, POLICY_OPS},
+};
+
+/* A tool that has no row here is shown to nobody. */
+bool mcp_tool_judged(struct hub *h, const struct request *rq, const struct mcp_tool *t)
+{
+	bool pty = t->fixed && strstr(t->fixed, "\"pty\"");
+
+	if (pty && !broker_policy_may(h, rq, POLICY_TERMINAL_OPEN))
+		return false;
+	for (size_t i = 0; i < sizeof(judged) / sizeof(judged[0]); i++)
+		if (judged[i].method == t->method && strcmp(judged[i].pattern, t->pattern) == 0)
+			return broker_policy_may(h, rq, judged[i].op) &&
+			       (judged[i].also == POLICY_OPS || broker_policy_may(h, rq, judged[i].also));
+	return false;
+}
+
 int mcp_tool_allowed(const struct grant *g, const struct mcp_tool *t, struct err *e)
 {
 	uint32_t lacks = t->all & ~g->scopes;

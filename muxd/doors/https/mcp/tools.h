@@ -3,7 +3,7 @@
  * its arguments goes. What a tool does, checks, records and audits is that call's.
  *
  * A tool's name may have dots, which some models' interfaces refuse: each is called by a name with _ in place of them,
- * too. Which tools a grant is shown is decided in one place, mcp_tool_allowed().
+ * too. Which tools a caller is shown its grant says, mcp_tool_allowed(), and the policy, mcp_tool_judged().
  */
 #ifndef MUXD_DOORS_HTTPS_MCP_TOOLS_H
 #define MUXD_DOORS_HTTPS_MCP_TOOLS_H
@@ -64,11 +64,12 @@ struct mcp_tool {
 const struct mcp_tool *mcp_tools(size_t *out_n);
 /* By its name or its alias; NULL: there is none. */
 const struct mcp_tool *mcp_tool_find(const char *name);
-/* May this grant be shown the tool, and call it? Task profiles will answer here. ERR_FORBIDDEN names what is missing.
- */
+/* May this grant be shown the tool, and call it? ERR_FORBIDDEN names what is missing. */
 int mcp_tool_allowed(const struct grant *g, const struct mcp_tool *t, struct err *e);
+/* Would the policy allow what it does? Such tools alone are shown; a call is asked about with what it is about. */
+bool mcp_tool_judged(struct hub *h, const struct request *rq, const struct mcp_tool *t);
 /* {tools: [...]} of what is allowed. NULL: no memory. */
-json_t *mcp_tools_list(const struct grant *g);
+json_t *mcp_tools_list(struct hub *h, const struct request *rq);
 
 /* The arguments are as the row has them. ERR_INVAL names the first that is not. */
 int mcp_args_check(const struct mcp_tool *t, const json_t *args, struct err *e);

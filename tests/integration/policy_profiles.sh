@@ -1,0 +1,131 @@
+#!/bin/bash
+# Task profiles: a policy file decides what grants still may do, at every door; each verdict is in the record with its rule and
+# version. It is reloaded without a restart; a bad file changes nothing and is told with line and column.
+# tier: test
+# shellcheck source=tests/lib/env.sh
+. "$(dirname "$0")/../lib/env.sh"
+
+chmod 0711 "$tmp"
+policy=$tmp/policy.yaml
+printf 'policy: {file: %s}\nrounds: {pty: true}\nrouter: {ports: "1-65535"}\n' "$policy" >"$tmp/muxd.yaml"
+write() { cat >"$policy"; }
+write <<'YAML'
+policy: 1
+otherwise: as_granted
+profiles:
+- name: fix
+  match: {task: "fix-*", kind: agent}
+  allow:
+  - sandbox.wake
+  - round.start
+  - file.read
+  - file.write: {paths: ["src/**"]}
+  - artifact.read
+  - context.create
+  - context.execute
+  - port.open: {ports: [8080]}
+  limits: {round_time: 5s, rounds: 1, file_size: 1KiB, contexts: 1}
+- name: staff
+  match: {kind: staff, principal: alice}
+  allow: [session.list, session.watch, policy.read]
+YAML
+start_daemon "$tmp/state" --config "$tmp/muxd.yaml" || fail "no daemon"
+trap 'stop_daemon; tidy' EXIT
+version() { sha256sum "$policy" | cut -c1-16; }
+v1=$(version)
+fix=$(PRINCIPAL=fixer GRANT_TASK=fix-1 new_token demo agent terminal,rounds,files,ports)
+free=$(PRINCIPAL=free GRANT_TASK=free new_token demo agent terminal,rounds,files)
+alice=$(PRINCIPAL=alice new_token '*' staff terminal,rounds,files,observe,drive,replay,admin)
+
+api "$fix" POST /v1/agents/demo/resume '{}' >"$tmp/o" && equal "a sandbox is woken" running "$(jq -r .state "$tmp/o")"
+said() { jq -r '[.error.code // "fine", .error.details.policy.rule // "-"] | join(" ")' "$tmp/o"; }
+try() { api "$1" "$2" "$3" "${4-}" >"$tmp/o" 2>/dev/null; said; }
+run='{"argv":["echo","hi"],"wait_ms":20000}'
+
+# Rounds, and what a denial tells.
+api "$fix" POST /v1/agents/demo/rounds "$run" >"$tmp/o"
+equal "a round runs" "finished 0" "$(jq -r '"\(.state) \(.exit.code)"' "$tmp/o")"
+round=$(jq -r .round_id "$tmp/o")
+equal "a terminal of a round is off unless the profile opens it" "policy_denied fix/terminal.open" \
+	"$(try "$fix" POST /v1/agents/demo/rounds '{"argv":["true"],"pty":{"cols":80,"rows":24}}')"
+equal "the denial says what would allow it" "terminal.open under allow of profile fix" "$(jq -r .error.details.policy.needs "$tmp/o")"
+denied=$(jq -r .error.request_id "$tmp/o")
+equal "a longer time than the profile's" "policy_denied fix/limits.round_time" \
+	"$(try "$fix" POST /v1/agents/demo/rounds '{"argv":["true"],"timeout_ms":6000}')"
+equal "nobody's profile: as granted" "fine -" "$(try "$free" POST /v1/agents/demo/rounds '{"argv":["true"],"wait_ms":20000}')"
+
+# Files by path, patches too, whose paths muxlet alone knows.
+equal "a file where it may" "fine -" "$(try "$fix" POST /v1/agents/demo/fs/write '{"path":"src/a","data":"x","parents":true}')"
+equal "and elsewhere" "policy_denied fix/file.write" "$(try "$fix" POST /v1/agents/demo/fs/write '{"path":"b","data":"x"}')"
+equal "reading is free" "fine -" "$(try "$fix" POST /v1/agents/demo/fs/list '{"path":"."}')"
+patch() { jq -cn --arg p "$1" '{path: ".", data: "*** Begin Patch\n*** Add File: \($p)\n+x\n*** End Patch\n"}'; }
+equal "a patch of it" "fine -" "$(try "$fix" POST /v1/agents/demo/fs/patch "$(patch src/p)")"
+equal "a patch of another file is stopped where its names are read" "path_not_allowed -" \
+	"$(try "$fix" POST /v1/agents/demo/fs/patch "$(patch q)")"
+equal "a move out of it" "policy_denied fix/file.write" "$(try "$fix" POST /v1/agents/demo/fs/move '{"path":"src/a","to":"c"}')"
+head -c 2000 /dev/zero >"$tmp/big"
+put() { curl -sS -o "$tmp/o" --cacert "$MUXD_STATE/keys/tls.crt" -H "Authorization: Bearer $fix" -T "$tmp/big" "https://$(ready https)/v1/agents/demo/files?path=$1"; }
+put src/big && equal "a file over the profile's size" "policy_denied fix/limits.file_size" "$(said)"
+put /tmp/x && equal "a file outside the workspace" "policy_denied fix/file.write" "$(said)"
+
+# The other doors.
+equal "an artifact" "policy_denied fix/artifact.write" "$(try "$fix" POST /v1/tasks/fix-1/artifacts '{"name":"a","agent":"demo","path":"src/a"}')"
+equal "a port" "policy_denied -" "$(curl -sS -o "$tmp/o" --cacert "$MUXD_STATE/keys/tls.crt" -H "Authorization: Bearer $fix" -H 'X-Sandbox-ID: demo' -H 'X-Sandbox-Port: 9' "https://$(ready https)/" && said)"
+sshc "$fix" demo true >"$tmp/ssh" 2>&1
+grep -q 'profile "fix" does not allow exec.open.*policy_denied' "$tmp/ssh" && ok "SSH says so in words" || fail "$(cat "$tmp/ssh")"
+equal "a context" python "$(api "$fix" POST /v1/agents/demo/contexts '{"language":"python"}' | jq -r .language)"
+equal "and no second one of the task" "policy_denied fix/limits.contexts" "$(try "$fix" POST /v1/agents/demo/contexts '{"language":"python"}')"
+listed() {
+	curl -sS --cacert "$MUXD_STATE/keys/tls.crt" -H "Authorization: Bearer $1" -H 'Content-Type: application/json' -H 'Accept: application/json, text/event-stream' \
+		-H 'MCP-Protocol-Version: 2026-07-28' -H 'Mcp-Method: tools/list' "https://$(ready https)/mcp" -d '{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}' |
+		jq -r '[.result.tools[].name] | map(select(. == "sandbox.session.exec" or . == "sandbox.terminal.start" or . == "artifact.put" or . == "artifact.get")) | sort | join(" ")'
+}
+equal "MCP shows the tools that the profile allows" "artifact.get sandbox.session.exec" "$(listed "$fix")"
+equal "and all of them where nobody's profile matches" "artifact.get artifact.put sandbox.session.exec sandbox.terminal.start" "$(listed "$free")"
+equal "a sandbox's end" "forbidden -" "$(try "$fix" DELETE '/v1/agents/demo?reason=x')"
+equal "staff watch" "fine -" "$(try "$alice" GET /v1/sessions)"
+equal "and type on nothing" "policy_denied staff/session.drive" "$(try "$alice" POST "/v1/rounds/$round/signal" '{"signal":"INT"}')"
+equal "the policy in force is told" "$v1 as_granted" "$(api "$alice" GET /v1/policy | jq -r '"\(.version) \(.otherwise)"')"
+
+# A reload takes a good file and keeps off a bad one.
+sed -i 's/round.start/round.strat/' "$policy"
+muxctl config reload 2>"$tmp/err" && fail "a bad policy was taken"
+grep -q "policy.yaml:8:5: there is no operation \"round.strat\", did you mean round.start?" "$tmp/err" && ok "a bad policy is refused by line and column" || fail "$(cat "$tmp/err")"
+equal "the old one stays in force" "$v1" "$(muxctl status -o json | jq -r .policy.version)"
+muxctl status -o json | jq -er .policy.refused | grep -q round.strat && ok "and the status says so" || fail "$(muxctl status -o json)"
+equal "rounds run as before" "fine -" "$(try "$fix" POST /v1/agents/demo/rounds "$run")"
+sed -i 's/round.strat/session.end/' "$policy"
+muxctl config reload || fail "no reload"
+v2=$(version)
+in_force() { [ "$(api "$alice" GET /v1/policy | jq -r .version)" = "$v2" ]; }
+wait_for 20 in_force || fail "not in force: $(api "$alice" GET /v1/policy)"
+equal "a new one counts at once" "policy_denied fix/round.start" "$(try "$fix" POST /v1/agents/demo/rounds "$run")"
+
+# The record.
+flushed() { muxctl audit -n 1000 -o json >"$tmp/events" && [ "$(jq -s '[.[] | select(.record.event == "policy.load")] | length' "$tmp/events")" = 2 ]; }
+wait_for 20 flushed || fail "$(jq -c .record "$tmp/events" | grep policy)"
+equal "each version is in the log before it counts" "$v1 $v2" "$(jq -rs '[.[] | select(.record.event == "policy.load").record.detail.version] | join(" ")' "$tmp/events")"
+equal "with who loaded it" "start admin" "$(jq -rs '[.[] | select(.record.event == "policy.load").record.detail.by.door] | join(" ")' "$tmp/events")"
+equal "a refused one is told" "1 $v1" "$(jq -rs '[.[] | select(.record.event == "policy.refused").record.detail] | "\(length) \(.[0].in_force)"' "$tmp/events")"
+equal "an allowance is in the event of what it allowed" "fix/round.start $v1" \
+	"$(jq -rs --arg r "$round" '.[] | select(.record.event == "round.start" and .record.detail.session == $r).record.policy | "\(.rule) \(.version)"' "$tmp/events")"
+equal "a denial is an event of its own" "fix/terminal.open fixer" \
+	"$(jq -rs --arg r "$denied" '.[] | select(.record.event == "policy.deny" and .record.request_id == $r).record | "\(.detail.rule) \(.principal)"' "$tmp/events")"
+muxctl policy show "$v1" >"$tmp/shown" || fail "no text of $v1"
+sed 's/session.end/round.start/' "$policy" | cmp - "$tmp/shown" && ok "the text of an old version is in the log" || fail "$(diff "$policy" "$tmp/shown")"
+muxctl policy explain "$denied" >"$tmp/why" || fail "not explained"
+grep -q "fix/terminal.open" "$tmp/why" && grep -q " 4  - name: fix" "$tmp/why" && ok "a denial is explained with its profile" || fail "$(cat "$tmp/why")"
+muxctl policy explain "$round" | grep -q "fix/round.start" && ok "and a round's allowance" || fail "$(muxctl policy explain "$round")"
+
+# A daemon that is started again has the same policy, and says so again.
+kill -9 "$(jq .pids.net "$MUXD_STATE/ready.json")"
+wait_for 30 in_force || fail "not in force after a restart"
+equal "after a restart of net it counts as before" "policy_denied fix/round.start" "$(try "$fix" POST /v1/agents/demo/rounds "$run")"
+three() { muxctl audit --event policy.load -n 100 -o json >"$tmp/loads" && [ "$(wc -l <"$tmp/loads")" = 3 ]; }
+wait_for 20 three && ok "and is in the log again" || fail "$(cat "$tmp/loads")"
+# Without the key there is no policy.
+printf 'rounds: {pty: true}\n' >"$tmp/muxd.yaml"
+muxctl config reload || fail "no reload"
+no_policy() { [ "$(api "$alice" GET /v1/policy | jq -r .version)" = null ]; }
+wait_for 20 no_policy || fail "still there"
+equal "without a policy everything is as granted" "fine -" "$(try "$fix" POST /v1/agents/demo/rounds "$run")"

@@ -1,0 +1,366 @@
+// tier: check
+/* Policies: what a file says of calls, which files are refused and where, and what a denial tells. */
+#include "base/err.h"
+#include "policy/call.h"
+#include "policy/grant_narrow.h"
+#include "policy/profile.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define FIXTURES "tests/fixtures/policy/"
+
+static struct policy *policy_of(const char *text)
+{
+	struct policy *p = NULL;
+	struct err e = {0};
+
+	if (policy_parse(text, strlen(text), "p", &p, &e))
+		fail_msg("%s", e.message);
+	return p;
+}
+
+static char *slurp(const char *path)
+{
+	FILE *f = fopen(path, "re");
+	char *text = calloc(1, 1 << 20);
+
+	assert_non_null(f);
+	assert_non_null(text);
+	assert_true(fread(text, 1, (1 << 20) - 1, f) > 0);
+	fclose(f);
+	return text;
+}
+
+/* ---- the table of cases */
+
+static void check_case(const struct policy *p, const char *line)
+{
+	char want[8], want_rule[POLICY_RULE_MAX], rule[POLICY_RULE_MAX], message[256], hint[200];
+	struct policy_call call;
+	struct verdict v;
+	struct err e = {0};
+	int at = 0;
+
+	if (sscanf(line, "%7s %95s %n", want, want_rule, &at) != 2)
+		fail_msg("no case: %s", line);
+	if (policy_call_parse(line + at, &call, &e))
+		fail_msg("%s: %s", line, e.message);
+	v = policy_verdict(p, &call.q);
+	verdict_rule(&v, &call.q, rule);
+	if (v.allowed != (strcmp(want, "allow") == 0) || strcmp(rule, want_rule) != 0)
+		fail_msg("%s: %s by %s", line, v.allowed ? "allowed" : "denied", rule);
+	assert_string_equal(verdict_version(&v), p->version);
+	verdict_message(&v, &call.q, message, sizeof(message));
+	verdict_hint(&v, &call.q, hint, sizeof(hint));
+	if (!*message || !*hint != v.allowed)
+		fail_msg("%s: said \"%s\", and what would allow it \"%s\"", line, message, hint);
+}
+
+static void test_cases(void **state)
+{
+	char *policy = slurp(FIXTURES "company.yaml"), *cases = slurp(FIXTURES "cases"), *rest = NULL;
+	struct policy *p = policy_of(policy);
+	size_t n = 0;
+
+	(void)state;
+	for (char *line = strtok_r(cases, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+		if (*line == '#')
+			continue;
+		check_case(p, line);
+		n++;
+	}
+	assert_true(n >= 200);
+	policy_destroy(p);
+	free(cases);
+	free(policy);
+}
+
+/* Without a policy, and where no profile matches. */
+static void test_otherwise(void **state)
+{
+	struct policy *p = policy_of("policy: 1\notherwise: as_granted\nprofiles: []\n");
+	struct policy_question q = {.op = POLICY_TERMINAL_OPEN, .principal = "alice"};
+	char rule[POLICY_RULE_MAX];
+	struct verdict v = policy_verdict(NULL, &q);
+
+	(void)state;
+	assert_true(v.allowed);
+	verdict_rule(&v, &q, rule);
+	assert_string_equal(rule, "");
+	assert_string_equal(verdict_version(&v), "");
+	v = policy_verdict(p, &q);
+	assert_true(v.allowed);
+	verdict_rule(&v, &q, rule);
+	assert_string_equal(rule, "otherwise");
+	policy_destroy(p);
+	p = policy_of("policy: 1\notherwise: deny\n");
+	assert_false(policy_verdict(p, &q).allowed);
+	policy_destroy(p);
+}
+
+/* ---- what is refused, and where */
+
+#define HEAD "policy: 1\notherwise: deny\nprofiles:\n"
+#define ONE  HEAD "- name: a\n  match: {task: x}\n"
+
+static const struct {
+	const char *text, *message;
+} errors[] = {
+    {"", "p:1:1: there is nothing in the policy: it begins with policy: 1"},
+    {"[1]", "p:1:1: the policy is not a mapping of keys to values"},
+    {"otherwise: deny\n", "p:1:1: the file begins with its form: policy: 1"},
+    {"policy: 2\notherwise: deny\n", "p:1:9: the file begins with its form: policy: 1"},
+    {"policy: 1\n", "p:1:1: otherwise says what holds where no profile matches: deny, or as_granted"},
+    {"policy: 1\notherwise: allow\n",
+     "p:2:12: otherwise says what holds where no profile matches: deny, or as_granted"},
+    {"policy: 1\notherwise: deny\nprofile: []\n",
+     "p:3:1: unknown key \"profile\" in the policy, did you mean profiles?"},
+    {"policy: 1\notherwise: deny\nzebra: []\n",
+     "p:3:1: unknown key \"zebra\" in the policy, known are: policy|otherwise|profiles|about"},
+    {"policy: 1\notherwise: deny\notherwise: deny\n", "p:3:1: otherwise stands twice in the policy"},
+    {"policy: 1\notherwise: deny\nprofiles: {}\n", "p:3:11: profiles of the policy is not a list"},
+    {HEAD "- x\n", "p:4:3: a profile is not a mapping of keys to values"},
+    {HEAD "- match: {task: x}\n  allow: []\n", "p:4:3: a profile has no name"},
+    {HEAD "- name: Big\n", "p:4:9: \"Big\" is no name of a profile: up to 64 of a-z, 0-9, - _ and ."},
+    {HEAD "- name: otherwise\n", "p:4:9: \"otherwise\" is no name of a profile: up to 64 of a-z, 0-9, - _ and ."},
+    {HEAD "- name: a\n  nam: b\n", "p:5:3: unknown key \"nam\" in a profile, did you mean name?"},
+    {HEAD "- name: a\n  allow: []\n",
+     "p:4:3: match of profile \"a\" says nothing: give it task, agent, principal or kind"},
+    {HEAD "- name: a\n  match: {}\n",
+     "p:5:10: match of profile \"a\" says nothing: give it task, agent, principal or kind"},
+    {HEAD "- name: a\n  match: {tasks: x}\n", "p:5:11: tasks of match is written task, for one or a list"},
+    {HEAD "- name: a\n  match: {tas: x}\n", "p:5:11: unknown key \"tas\" in match, did you mean task?"},
+    {HEAD "- name: a\n  match: {task: []}\n",
+     "p:5:17: task of match is empty, which is nobody: leave it out, or name somebody"},
+    {HEAD "- name: a\n  match: {task: {x: y}}\n", "p:5:17: task of match is neither a name nor a list of names"},
+    {HEAD "- name: a\n  match: {task: [x, x]}\n", "p:5:21: x stands twice in task"},
+    {HEAD "- name: a\n  match: {task: 'a b'}\n",
+     "p:5:17: task has a name with a space, a control or one of ?[]{}\\: `*` alone stands for other characters"},
+    {HEAD "- name: a\n  match: {task: 'a?'}\n",
+     "p:5:17: task has a name with a space, a control or one of ?[]{}\\: `*` alone stands for other characters"},
+    {HEAD "- name: a\n  match: {kind: robot}\n",
+     "p:5:17: kind 'robot' is not known; there are staff, agent, auditor and service"},
+    {HEAD "- name: a\n  match: {reason: x}\n", "p:5:11: reason of match is not supported: who asks chooses it"},
+    {ONE, "p:4:3: allow of profile \"a\" is no list of operations: [] allows nothing"},
+    {ONE "  allow: round.start\n", "p:6:10: allow of profile \"a\" is no list of operations: [] allows nothing"},
+    {ONE "  allow: [round.strat]\n", "p:6:11: there is no operation \"round.strat\", did you mean round.start?"},
+    {ONE "  allow: [shell]\n", "p:6:11: there is no operation \"shell\": muxctl policy operations lists them"},
+    {ONE "  allow: [fil.*]\n", "p:6:11: there is no operation \"fil.*\""},
+    {ONE "  allow: [fi*]\n", "p:6:11: \"fi*\" is no group of operations, as file.* or *"},
+    {ONE "  allow:\n  - round.start\n  - file.read\n  - round.start\n",
+     "p:9:5: round.start stands twice in allow of profile \"a\": first in line 7"},
+    {ONE "  allow: [[x]]\n", "p:6:11: an entry of allow is no operation"},
+    {ONE "  allow:\n  - file.read: {paths: [a]}\n    file.write: {paths: [a]}\n",
+     "p:7:5: an entry of allow names one operation: begin the next with a dash"},
+    {ONE "  allow:\n  - file.*: {paths: [a]}\n", "p:7:13: options are of one operation: name it in place of file.*"},
+    {ONE "  allow:\n  - round.start: {paths: [a]}\n", "p:7:18: round.start has no options: write it by itself"},
+    {ONE "  allow:\n  - file.read: {path: [a]}\n", "p:7:17: unknown key \"path\" in file.read, did you mean paths?"},
+    {ONE "  allow:\n  - file.read: {paths: []}\n", "p:7:24: paths of file.read is no list of patterns with an entry"},
+    {ONE "  allow:\n  - file.read: {paths: [/etc/passwd]}\n",
+     "p:7:25: \"/etc/passwd\" is no path below the workspace, as src/** or out/*.csv"},
+    {ONE "  allow:\n  - file.read: {paths: [a/../b]}\n", "p:7:25: \"a/../b\" is no path below the workspace"},
+    {ONE "  allow:\n  - file.read: {paths: ['[a]']}\n", "p:7:25: \"[a]\" has []{} or \\: of patterns there are"},
+    {ONE "  allow:\n  - file.read: {paths: [a, a]}\n", "p:7:28: a stands twice in paths of file.read"},
+    {ONE "  allow:\n  - port.open: {ports: [0]}\n", "p:7:25: ports holds what is neither a port (8080) nor a range"},
+    {ONE "  allow:\n  - port.open: {ports: [65536]}\n",
+     "p:7:25: ports holds what is neither a port (8080) nor a range"},
+    {ONE "  allow:\n  - port.open: {ports: [80x]}\n",
+     "p:7:25: \"80x\" is neither a port (8080) nor a range (3000-3999)"},
+    {ONE "  allow:\n  - port.open: {ports: [90-80]}\n", "p:7:25: the range 90-80 ends before it begins"},
+    {ONE "  allow:\n  - mcp.call: {servers: [a]}\n",
+     "p:7:25: servers is no mapping of 1 to 64 servers to lists of tools"},
+    {ONE "  allow:\n  - session.watch: {principals: []}\n",
+     "p:7:33: principals of session.watch is empty, which is nobody"},
+    {ONE "  allow: []\n  limits: {rounds: 1}\n",
+     "p:7:20: rounds limits what profile \"a\" does not allow: name round.start under allow"},
+    {ONE "  allow: [round.start]\n  limits: {file_size: 1MiB}\n",
+     "p:7:23: file_size limits what profile \"a\" does not"},
+    {ONE "  allow: [round.start]\n  limits: {round_time: 0s}\n",
+     "p:7:24: round_time is 0, which allows nothing: leave the operation out of allow"},
+    {ONE "  allow: [round.start]\n  limits: {round_time: soon}\n", "p:7:24: round_time is no duration, as 90s or 10m"},
+    {ONE "  allow: [round.start]\n  limits: {rounds: -1}\n", "p:7:20: rounds is no number from 1 to 1000000"},
+    {ONE "  allow: [file.read]\n  limits: {file_size: big}\n", "p:7:23: file_size is no size, as 512KiB or 1MiB"},
+    {ONE "  allow: [round.start]\n  limits: {round_tme: 1s}\n",
+     "p:7:12: unknown key \"round_tme\" in limits, did you mean round_time?"},
+    {ONE "  allow: [round.start]\n  limits: {cpu: 1}\n", "p:7:12: cpu of limits is not supported in a profile"},
+    {ONE "  allow: []\n  image: busybox\n", "p:7:3: image of a profile is not supported yet"},
+    {ONE "  allow: []\n  resources: {}\n", "p:7:3: resources of a profile is not supported yet"},
+    {ONE "  allow: []\n  record: full\n", "p:7:3: record of a profile is not supported yet"},
+    {ONE "  allow: []\n  watch: [alice]\n", "p:7:3: watch of a profile is written session.watch under allow"},
+    {ONE "  allow: []\n  deny: [file.read]\n",
+     "p:7:3: deny of a profile is not needed: what allow does not name is denied"},
+    {ONE "  allow: []\n- name: a\n  match: {task: y}\n  allow: []\n",
+     "p:7:9: profile \"a\" stands twice: first in line 4"},
+    {ONE "  allow: []\n- name: b\n  match: {task: x}\n  allow: []\n",
+     "p:7:3: profile \"b\" can never match: \"a\" in line 4 comes first and matches all that it does"},
+    {HEAD "- name: a\n  match: {task: 'x-*'}\n  allow: []\n- name: b\n  match: {task: ['x-1', 'x-*-y'], kind: agent}\n "
+	  " allow: []\n",
+     "p:7:3: profile \"b\" can never match"},
+    {HEAD "- name: a\n  match: {kind: [staff, agent]}\n  allow: []\n- name: b\n  match: {kind: agent, agent: lib}\n  "
+	  "allow: []\n",
+     "p:7:3: profile \"b\" can never match"},
+    {HEAD "- name: a\n  match: {task: '*'}\n  allow: []\n- name: b\n  match: {agent: lib}\n  allow: []\n",
+     "p:7:3: profile \"b\" can never match"},
+    {HEAD "- name: a\n\tmatch: x\n", "p:5:1: found a tab character that violates indentation"},
+    {"policy: 1\n---\npolicy: 1\n", "p:3:1: a second document begins; one is expected"},
+    {"policy: 1\nabout: \xff\n", "p: is not UTF-8 text"},
+};
+
+static void test_refused(void **state)
+{
+	unsigned wrong = 0;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
+		struct policy *p = NULL;
+		struct err e = {0};
+		int rc = policy_parse(errors[i].text, strlen(errors[i].text), "p", &p, &e);
+
+		if (rc != ERR_CONFIG || p || strncmp(e.message, errors[i].message, strlen(errors[i].message)) != 0)
+			print_error("%s\nwas to say: %s\nsaid:       %s\n", errors[i].text, errors[i].message,
+				    e.message),
+			    wrong++;
+	}
+	assert_int_equal(wrong, 0);
+}
+
+/* Two that overlap and neither covers the other are both reached. */
+static void test_not_covered(void **state)
+{
+	static const char *const pairs[][2] = {
+	    {"{task: x, kind: agent}", "{task: x}"}, {"{task: 'a*'}", "{task: '*a'}"},
+	    {"{agent: lib}", "{task: '*'}"},         {"{kind: agent}", "{kind: [agent, staff]}"},
+	    {"{task: [a, b]}", "{task: [b, c]}"},    {"{principal: 'x-*-y'}", "{principal: 'x-*'}"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
+		char text[400];
+
+		snprintf(text, sizeof(text),
+			 HEAD "- {name: a, match: %s, allow: []}\n- {name: b, match: %s, allow: []}\n", pairs[i][0],
+			 pairs[i][1]);
+		policy_destroy(policy_of(text));
+	}
+}
+
+static void test_sizes(void **state)
+{
+	static char text[POLICY_TEXT_MAX + 2];
+	struct policy *p = NULL;
+	struct err e = {0};
+
+	(void)state;
+	memset(text, ' ', sizeof(text) - 1);
+	memcpy(text, "policy: 1\notherwise: deny\n#", 26);
+	assert_int_equal(policy_parse(text, POLICY_TEXT_MAX, "p", &p, &e), 0);
+	assert_int_equal(strlen(p->version), 16);
+	assert_int_equal(strlen(p->sha256), 64);
+	policy_destroy(p);
+	p = NULL;
+	assert_int_equal(policy_parse(text, POLICY_TEXT_MAX + 1, "p", &p, &e), ERR_CONFIG);
+	assert_null(p);
+	assert_string_equal(e.message, "p: 262145 bytes, 262144 are allowed");
+}
+
+static void test_names(void **state)
+{
+	static const struct {
+		const char *pattern, *text;
+		bool yes;
+	} table[] = {
+	    {"*", "", true},         {"*", "a/b", true},      {"a*", "a", true},       {"a*b*c", "a-b-b-c", true},
+	    {"a*b", "a-b-c", false}, {"", "", true},          {"", "a", false},        {"a", "A", false},
+	    {"*a*a*", "a", false},   {"x-*-y", "x--y", true}, {"x-*-y", "x-y", false}, {"**", "z", true}};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
+		if (policy_name_match(table[i].pattern, table[i].text) != table[i].yes)
+			fail_msg("%s of %s", table[i].text, table[i].pattern);
+}
+
+/* ---- calls, as people write them */
+
+static void test_calls(void **state)
+{
+	static const char *const bad[][2] = {
+	    {"", "a call begins with its operation, as file.write path=src/a.c"},
+	    {"file.raed", "there is no operation \"file.raed\", did you mean file.read?"},
+	    {"file.read src", "\"src\" is no KEY=VALUE"},
+	    {"file.read pth=src", "unknown word \"pth\", did you mean path?"},
+	    {"file.read kind=robot", "kind 'robot' is not known"},
+	    {"port.open port=70000", "port=70000 is no number up to 65535"},
+	    {"round.start time=soon", "time=soon is no duration, as 90s or 10m"},
+	    {"file.write size=big", "size=big is no size, as 512KiB or 1MiB"},
+	};
+	struct policy_call c;
+	struct err e = {0};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		assert_int_equal(policy_call_parse(bad[i][0], &c, &e), ERR_INVAL);
+		if (strncmp(e.message, bad[i][1], strlen(bad[i][1])) != 0)
+			fail_msg("%s: %s", bad[i][0], e.message);
+	}
+	assert_int_equal(policy_call_parse("file.read task=t path=src/**", &c, &e), 0);
+	assert_string_equal(c.q.path, "src");
+	assert_true(c.q.tree);
+	for (size_t i = 0; i < POLICY_OPS; i++)
+		assert_int_equal(policy_op_find(policy_op_name((enum policy_op)i)), i);
+}
+
+/* ---- a grant's files within a profile's */
+
+static struct grant_paths paths(const char *text)
+{
+	struct grant_paths p = {.given = text != NULL};
+
+	if (text)
+		snprintf(p.text, sizeof(p.text), "%s", text);
+	return p;
+}
+
+static void test_files_meet(void **state)
+{
+	static const struct {
+		const char *a, *b, *both;
+	} table[] = {{NULL, NULL, NULL},
+		     {"src/**\n", NULL, "src/**\n"},
+		     {NULL, "src/**\n", "src/**\n"},
+		     {"src/**\n", "src/a/**\ndocs/**\n", "src/a/**\n"},
+		     {"**\n", "x\ny\n", "x\ny\n"},
+		     {"x\n", "x\n", "x\n"},
+		     {"a/**\n", "b/**\n", ""}};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+		struct grant_files a = {.read = paths(table[i].a), .size_max = 10},
+				   b = {.read = paths(table[i].b), .size_max = 5}, out = {0};
+
+		grant_files_meet(&a, &b, &out);
+		assert_int_equal(out.read.given, table[i].both != NULL);
+		assert_string_equal(out.read.text, table[i].both ? table[i].both : "");
+		assert_false(out.write.given);
+		assert_int_equal(out.size_max, 5);
+		a.size_max = 0;
+		grant_files_meet(&a, &b, &out);
+		assert_int_equal(out.size_max, 5);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(test_cases), cmocka_unit_test(test_otherwise),   cmocka_unit_test(test_refused),
+	    cmocka_unit_test(test_sizes), cmocka_unit_test(test_not_covered), cmocka_unit_test(test_names),
+	    cmocka_unit_test(test_calls), cmocka_unit_test(test_files_meet),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
