@@ -278,9 +278,9 @@ void broker_round_follow(struct hub *h, const struct request *rq, const struct i
 
 	if (!s || s->end == END_TOLD || broker_round_live(h, rq, round, stream, offset, NULL, 0) == ERR_NOT_FOUND)
 		rc = err_set(&e, ERR_NOT_FOUND, NO_ROUND);
-	else if ((rc = broker_find_round(h, rq, round, 0, "output", &s, &e)))
-		; /* the policy's word, or the grant's */
-	else if (tell_given(h, rq, s, round, stream, offset, 0, &j))
+	else
+		rc = broker_find_round(h, rq, round, 0, "output", &s, &e);
+	if (!rc && tell_given(h, rq, s, round, stream, offset, 0, &j))
 		rc = err_set(&e, ERR_UNAVAILABLE, "the recorder could not be asked");
 	if (rc)
 		done(arg, rc, &e);
