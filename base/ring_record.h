@@ -31,7 +31,7 @@ void ring_record_header(uint8_t out[RING_RECORD_HEADER], const struct ring_recor
 			const struct iovec *iov, int iovcnt);
 /* Whole record with padding into out, which holds ring_record_size(rec->len) bytes. Returns that size. */
 size_t ring_record_encode(uint8_t *out, const struct ring_record *rec, uint32_t epoch);
-/* What a header says, unchecked: of one that this process wrote itself. No payload. */
+/* Fields of a header, unchecked: of one that this process wrote itself. No payload. */
 void ring_record_fields(const uint8_t header[RING_RECORD_HEADER], struct ring_record *out);
 /*
  * Front of p: 1 and the record (payload points into p), its size and epoch

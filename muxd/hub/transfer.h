@@ -86,7 +86,7 @@ json_t *transfer_take_reply(struct transfer *t);
  * taken.
  */
 bool transfer_take_text(struct transfer *t, struct buf *out, bool *out_more);
-/* What is said of an operation beside muxlet's answer. NULL behind the last. */
+/* Names of the members that stand beside muxlet's answer. NULL behind the last. */
 extern const char *const transfer_own[];
 /*
  * {op, path, to, size, mode, changes ...} for record, audit and answers; a path that is not UTF-8 stands as

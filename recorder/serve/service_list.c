@@ -98,7 +98,7 @@ int service_gone(struct conn *c, const json_t *request, struct err *e)
 	return conn_send(c, json_pack("{s:b}", "end", 1));
 }
 
-/* What was given under a grant that has ended since is told all the same. */
+/* Bytes that were given under a grant that has ended since are told of all the same. */
 static int given_grant(struct conn *c, const json_t *request, bool begins, struct err *e)
 {
 	const char *token = "";

@@ -11,7 +11,7 @@
 
 #define FRESH(r) struct hub_rig *r = hub_rig_create(NULL)
 
-/* Who follows stdout from an offset on, a piece at a time. */
+/* A client that follows stdout from an offset on, a piece at a time. */
 struct follower {
 	struct hub_rig *rig;
 	struct round_listener listener;

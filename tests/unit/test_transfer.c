@@ -248,7 +248,7 @@ static void assert_no_text(struct transfer *t, int code, const char *key)
 	transfer_destroy(t);
 }
 
-/* What only looks is passed on as text where it is what muxlet writes; else, and for who wants an object, it is read.
+/* The answer of an operation that only looks is passed on as text; what muxlet never writes is read as an object.
  */
 static void a_look_is_passed_on(void **state)
 {

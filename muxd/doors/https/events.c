@@ -278,7 +278,7 @@ static void take_page(struct telling *t, const struct round_page *page)
 		ask_later(t);
 }
 
-/* What is at hand in the journal. False: the record is to be asked. */
+/* A page of what the journal has at hand. False: the record is to be asked. */
 static bool tell_live(struct telling *t)
 {
 	uint8_t bytes[PAGE];

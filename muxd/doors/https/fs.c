@@ -76,7 +76,7 @@ static void fs_refuse(struct operating *o, const struct session_result *r, json_
 	http_reply_error_with(o->x, e.code, &e, reply && json_object_size(reply) ? reply : NULL);
 }
 
-/* What is said beside muxlet's answer: transfer_own. NULL: no memory. */
+/* The members that stand beside muxlet's answer: transfer_own. NULL: no memory. */
 static json_t *fs_own(const struct operating *o, const struct session *s, const struct session_result *r)
 {
 	char id[ID_STR_LEN];

@@ -29,7 +29,7 @@ struct ws_ticket {
 	struct ws *ws; /* NULL: gone */
 };
 
-/* What was asked for, and by whom, until the session is there: most of a WebSocket's memory, and most are LIVE for
+/* The request, until its session is there: most of a WebSocket's memory, and most WebSockets are LIVE for
  * long.
  */
 struct ws_wish {
