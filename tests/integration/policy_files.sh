@@ -1,7 +1,7 @@
 #!/bin/bash
 # A policy file beside its reviewer, without a daemon: checked, asked about single calls and a table of them, compared with
 # what it is to become.
-# tier: check
+# tier: test
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
 
@@ -33,3 +33,7 @@ muxctl policy diff "$policy" "$tmp/new.yaml" -o json >"$tmp/o"
 equal "what changes is told, and by the exit status" "1 allow deny" "$? $(jq -r '[.[] | select(.call | startswith("session.end") and contains("nightly"))][0] | "\(.was) \(.is)"' "$tmp/o")"
 equal "also of paths" "deny" "$(jq -r '[.[] | select(.call | endswith("path=CHANGELOG.md")).is] | unique | join(" ")' "$tmp/o")"
 equal "the operations are listed" "paths ports servers" "$(muxctl policy operations -o json | jq -r '[.[] | select(.operation == "file.read" or .operation == "port.open" or .operation == "mcp.call").options] | join(" ")')"
+# A daemon does not begin with a file that it cannot read.
+printf 'policy: {file: %s}\n' "$tmp/bad.yaml" >"$tmp/muxd.yaml"
+start_daemon "$tmp/state" --config "$tmp/muxd.yaml" 2>"$tmp/err" && fail "a daemon began with a bad policy"
+grep -q 'bad.yaml:27:14: unknown key "round_tme"' "$tmp/err" "$tmp/state/daemon.log" && ok "a daemon does not begin with it" || fail "$(cat "$tmp/err")"
