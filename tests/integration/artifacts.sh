@@ -130,7 +130,7 @@ equal "as the audit log says" "artifact.get artifact.put" "$(paste -sd' ' "$tmp/
 # --- a file that is not what it was
 random 100000 "$tmp/m"
 put rotten "$tmp/m" >/dev/null
-printf x | dd of="$(ls "$MUXD_STATE/control/artifacts/$(sum "$tmp/m")".*)" bs=1 seek=99999 conv=notrunc 2>/dev/null
+printf %016d 0 | dd of="$(ls "$MUXD_STATE/control/artifacts/$(sum "$tmp/m")".*)" bs=1 seek=99984 conv=notrunc 2>/dev/null
 c -o "$tmp/x" "$(at rotten)" 2>/dev/null && fail "another content was given out as whole"
 [ "$(stat -c %s "$tmp/x")" -lt 100000 ] && ok "whose file was changed breaks off, and never looks whole" || fail "it is whole"
 c -o /dev/null -X DELETE "$(at rotten)"

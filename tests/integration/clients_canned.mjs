@@ -81,8 +81,8 @@ async function pauses() {
     socket.end(Buffer.alloc(size));
   });
   let n = 0;
-  for await (const piece of await new Files(client(400), "a").read("f", { format: "stream" })) {
-    if (n === 0) await sleep(900);
+  for await (const piece of await new Files(client(1200), "a").read("f", { format: "stream" })) {
+    if (n === 0) await sleep(2000);
     n += piece.length;
   }
   equal("its reader's pause is no silence", size, n);
@@ -97,14 +97,14 @@ async function slowlyTaken() {
     socket.on("data", (data) => {
       n += data.length;
       socket.pause();
-      setTimeout(() => socket.resume(), 20);
+      setTimeout(() => socket.resume(), 50);
       const body = JSON.stringify({ path: "f", size, sha256: "" });
       if (n >= size - 65536 && !socket.writableEnded) socket.end(`${OK}Content-Length: ${body.length}\r\n\r\n${body}`);
     });
   });
   const began = Date.now();
-  const w = await new Files(client(400), "a").write("f", new Uint8Array(size));
-  equal("a body that is taken slowly", [size, true], [w.size, Date.now() - began > 450]);
+  const w = await new Files(client(1200), "a").write("f", new Uint8Array(size));
+  equal("a body that is taken slowly", [size, true], [w.size, Date.now() - began > 1250]);
   server.close();
 }
 
