@@ -159,11 +159,36 @@ static bool begins(const struct tree_proc *p, const struct tree_proc *nursery)
 	return n > 0 && command_of(p->ppid, parent, sizeof(parent)) == n && memcmp(text, parent, (size_t)n) == 0;
 }
 
-static int freeze_remember(struct stopped *s, const struct tree_proc *p)
+/* Somebody has stopped it, and it had no processor yet to notice: the stop is theirs, and outlasts ours. */
+static bool stop_pends(pid_t pid)
+{
+	char path[32], text[4096];
+	const char *at;
+	ssize_t n;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+	if (fd >= 0)
+		close(fd);
+	text[n > 0 ? n : 0] = '\0';
+	at = strstr(text, "\nShdPnd:\t");
+	return at && strtoull(at + strlen("\nShdPnd:\t"), NULL, 16) >> (SIGSTOP - 1) & 1;
+}
+
+static bool is_remembered(const struct stopped *s, const struct tree_proc *p)
 {
 	for (size_t i = 0; i < s->n; i++)
 		if (s->v[i].pid == p->pid && s->v[i].started == p->started)
-			return 0;
+			return true;
+	return false;
+}
+
+static int freeze_remember(struct stopped *s, const struct tree_proc *p)
+{
+	if (is_remembered(s, p))
+		return 0;
 	if (s->n == s->cap) {
 		size_t cap = s->cap ? 2 * s->cap : 64;
 		struct tree_proc *v = realloc(s->v, cap * sizeof(*v));
@@ -204,6 +229,8 @@ static int pass(struct stopped *s)
 		parent = bsearch(&(struct tree_proc){.pid = v[i].ppid}, v, n, sizeof(*v), by_pid);
 		if (parent && !stands_still(parent->pid))
 			continue; /* its parent first */
+		if (!is_remembered(s, &v[i]) && stop_pends(v[i].pid))
+			continue;
 		if (freeze_remember(s, &v[i]))
 			rc = -1;
 		else
