@@ -23,6 +23,8 @@
 
 #include <uv.h>
 
+struct insides;
+
 struct hub {
 	uv_loop_t *loop;
 	struct hub_params p;
@@ -49,6 +51,7 @@ struct hub {
 	struct exec_ids *exec_ids;
 	struct shells *shells;
 	struct contexts *contexts;
+	struct insides *insides; /* MCP servers in sandboxes (inside.h) */
 	struct attachment_list attachments, pending, paced;
 	TAILQ_HEAD(, screen) screens;
 	unsigned nscreens;

@@ -48,6 +48,11 @@ void rest_shell_end(struct http_exchange *x);
 /* contexts.c */
 void rest_context(struct http_exchange *x);
 void rest_execution(struct http_exchange *x);
+/* servers.c */
+void rest_servers_set(struct http_exchange *x);
+void rest_servers_show(struct http_exchange *x);
+void rest_server(struct http_exchange *x);
+void rest_mcp_request(struct http_exchange *x);
 /* output.c */
 void rest_round_output(struct http_exchange *x);
 /* events.c */
