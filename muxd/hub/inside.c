@@ -26,6 +26,7 @@
 #define IDLE_FORGET_NS   (600 * NS_PER_SEC)
 #define LIST_NS          (30 * NS_PER_SEC)
 #define REFUSALS_TOLD    10
+#define LIST_AGAIN       3
 
 static const char *const state_names[] = {"absent", "starting", "initializing", "listing",
 					  "ready",  "held",     "backing_off",  "ending"};
@@ -322,6 +323,7 @@ static void inside_ready(struct inside *x)
 		x->ready_ns = clock_boot_ns();
 	x->why[0] = '\0';
 	x->why_rc = 0;
+	x->again = 0;
 	inside_set_state(x, INSIDE_READY);
 	inside_pump(x);
 }
@@ -405,7 +407,12 @@ static int on_page(struct inside *x, const struct inside_line *l)
 	if (l->kind == INSIDE_ERROR)
 		return inside_fault(x, "it refused tools/list: %.150s", json_get_text(l->error, "message"));
 	rc = inside_tools_page(x, l->result, &whole);
-	return rc || !whole ? rc : inside_tools_store(x, inside_on_tools);
+	if (rc || !whole)
+		return rc;
+	/* One that adds tools while it is greeted has them read once more, or they would be held as new. */
+	if (x->stale && x->again++ < LIST_AGAIN)
+		return inside_list(x);
+	return inside_tools_store(x, inside_on_tools);
 }
 
 static int inside_on_answer(struct inside *x, const struct inside_line *l)

@@ -78,11 +78,11 @@ struct inside {
 	struct inside_calls calls;
 	unsigned ncalls, flight;
 	TAILQ_HEAD(, inside_looker) lookers;
-	json_t *hello; /* the answer to initialize */
-	json_t *tools; /* while they are read */
-	unsigned pages;
-	bool start_due; /* in the next turn of the loop */
-	bool stale;     /* its tools are said to be others */
+	json_t *hello;         /* the answer to initialize */
+	json_t *tools;         /* while they are read */
+	unsigned pages, again; /* again: how often they were read anew while they changed */
+	bool start_due;        /* in the next turn of the loop */
+	bool stale;            /* its tools are said to be others */
 	uint64_t garbage_lines, garbage_bytes, refused, late;
 	uint64_t flood_ns, flood_bytes; /* since when, and how much that nobody asked for */
 };

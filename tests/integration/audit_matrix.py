@@ -42,6 +42,7 @@ REST = {
     "GET /healthz": op(OPEN), "GET /readyz": op(OPEN), "POST /k8s/admission": op(OPEN, body={}),
     "GET /metrics": op(METRICS, needs="observe admin"),
     "POST /mcp": op(body={}), "GET /mcp": op(), "DELETE /mcp": op(),  # without a session: refused; what tools do, their calls' rows say
+    "POST /mcp/{agent}/{server}": op(body={}), "GET /mcp/{agent}/{server}": op(), "DELETE /mcp/{agent}/{server}": op(),  # the same
     "POST /v1/grants": op(CLUSTER, body={"target": AGENT, "reason": "the matrix"}), "GET /v1/grants": op(),
     "POST /v1/grants/renew": op(body=REASON), "DELETE /v1/grants/{id}": op(),
     "GET /v1/agents": op(about="list"),
@@ -76,6 +77,13 @@ REST = {
     "POST /v1/agents/{agent}/rounds": op(about="agent", needs="rounds", body={"argv": ["true"], "task_id": "m", "wait_ms": 5000}, event="round.start"),
     "GET /v1/agents/{agent}/shells": op(about="agent", needs="rounds"),
     "DELETE /v1/agents/{agent}/shells/{name}": op(about="agent", needs="rounds", event="shell.end"),  # there is none: not_found
+    # Of servers that are not there: not_found. What is done with one: servers.sh.
+    "GET /v1/agents/{agent}/mcp/servers": op(about="agent", needs="rounds " + LIFE),
+    "PUT /v1/agents/{agent}/mcp/servers": op(about="agent", needs=LIFE, body={"servers": []}),
+    "GET /v1/agents/{agent}/mcp/servers/{server}": op(about="agent", needs="rounds " + LIFE),
+    "POST /v1/agents/{agent}/mcp/servers/{server}/refresh": op(about="agent", needs="rounds", body={}),
+    "POST /v1/agents/{agent}/mcp/servers/{server}/approve": op(about="agent", needs=LIFE, body={"fingerprint": "0" * 64}),
+    "POST /v1/agents/{agent}/mcp/request": op(about="agent", needs="rounds", body={"server": "none", "method": "ping", "task_id": "m"}),
     # Of contexts that are not there: not_found.
     "GET /v1/agents/{agent}/contexts": op(about="agent", needs="rounds"), "GET /v1/agents/{agent}/contexts/{id}": op(about="agent", needs="rounds"),
     "POST /v1/agents/{agent}/contexts": op(about="agent", needs="rounds", body={"language": "bash", "task_id": "m"}, event="context.create"),
@@ -583,7 +591,7 @@ def ssh(facts, source, name, token, login):
 
 def path_of(name, o, agent, facts, fresh, door, cred):
     session = facts["round"] if fresh else facts["old"]  # at hand, or in the record alone
-    path = name.split()[1].replace("{agent}", agent).replace("{file}", "index.js")
+    path = name.split()[1].replace("{agent}", agent).replace("{file}", "index.js").replace("{server}", "none")
     ident = {"lease": facts["lease"], "run": ABSENT}.get(o.about, session)
     if "contexts/{id}" in path:
         return path.replace("{id}", ABSENT)

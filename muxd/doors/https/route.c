@@ -24,6 +24,9 @@ static const struct route routes[] = {
     {HTTP_POST, "/mcp", rest_mcp_post, ROUTE_GRANT, BODY_REQUIRED, "as each tool's call", "", NULL},
     {HTTP_GET, "/mcp", rest_mcp_get, ROUTE_GRANT, BODY_NONE, "any", "", NULL},
     {HTTP_DELETE, "/mcp", rest_mcp_delete, ROUTE_GRANT, BODY_NONE, "any", "", NULL},
+    {HTTP_POST, "/mcp/{agent}/{server}", rest_mcp_through, ROUTE_GRANT, BODY_REQUIRED, "rounds", "", NULL},
+    {HTTP_GET, "/mcp/{agent}/{server}", rest_mcp_get, ROUTE_GRANT, BODY_NONE, "any", "", NULL},
+    {HTTP_DELETE, "/mcp/{agent}/{server}", rest_mcp_delete, ROUTE_GRANT, BODY_NONE, "any", "", NULL},
     {HTTP_POST, "/v1/grants", rest_grant_create, ROUTE_CLUSTER, BODY_REQUIRED,
      "grant; none with a token of the cluster", "", NULL},
     {HTTP_GET, "/v1/grants", rest_grant_list, ROUTE_GRANT, BODY_NONE, "any; one's own, and those made from it",
@@ -328,7 +331,8 @@ int route_find(struct http_exchange *x, struct err *e)
 static int check_params(struct http_exchange *x, struct err *e)
 {
 	const char *pattern = x->route->pattern, *agent = strstr(pattern, AGENT_PARAM), *id = strstr(pattern, "{id}");
-	int rc = strncmp(pattern, "/v1/", 4) == 0 && agent ? target_name_check(x->params[0], e) : 0;
+	bool ours = strncmp(pattern, "/v1/", 4) == 0 || strncmp(pattern, "/mcp/", 5) == 0;
+	int rc = ours && agent ? target_name_check(x->params[0], e) : 0;
 
 	if (rc == 0 && id && strncmp(pattern, "/v1/", 4) == 0 && id_parse(x->params[agent ? 1 : 0], &x->object))
 		rc = err_set(e, ERR_INVAL, "the id in the path is not a UUID");
