@@ -13,6 +13,7 @@
 #include "muxd/hub/broker_check.h"
 #include "muxd/hub/gate.h"
 #include "muxd/hub/hub_state.h"
+#include "muxd/hub/inside_discovery.h"
 #include "muxd/hub/inside_may.h"
 
 #include <stdlib.h>
@@ -216,11 +217,16 @@ static void server_on_refreshed(void *arg, int rc, const struct err *e, json_t *
 		server_answer(j);
 }
 
-static bool is_awake(struct hub *h, const char *agent)
+/* Its tools are read: where it is awake, or without waking it. */
+static int look_at(struct hub *h, const struct request *rq, struct agent *a, const char *task,
+		   const struct server_def *d, broker_json_done *done, void *arg, struct err *e)
 {
-	const struct agent *a = agent_find(h, agent);
+	struct inside *x;
 
-	return a && a->state == AGENT_UP && !a->stopping;
+	if (inside_sleeps(h, a->name))
+		return inside_discover(h, rq, a->name, task, d, done, arg, e);
+	x = inside_get(h, a, d);
+	return x ? inside_refresh(x, rq, task, done, arg, e) : err_set(e, ERR_NOMEM, "no memory");
 }
 
 static void server_refresh(struct servers_call *j)
@@ -228,20 +234,13 @@ static void server_refresh(struct servers_call *j)
 	struct agent *a = agent_get(j->hub, j->agent);
 	json_t *list = NULL;
 	struct server_def d;
-	struct inside *x;
 	struct err e = {0};
 	int rc = a ? find_server(j->hub, j->agent, j->server, &list, &d, &e) : err_set(&e, ERR_NOMEM, "no memory");
 
 	if (!rc)
 		rc = inside_may(j->hub, &j->rq, j->agent, j->task, j->server, NULL, j->op->event, &e);
-	if (!rc && !is_awake(j->hub, j->agent))
-		rc = err_set(&e, ERR_BAD_STATE,
-			     "the sandbox of %.100s is not awake, and reading tools does not wake it: resume it first",
-			     j->agent);
-	if (!rc && !(x = inside_get(j->hub, a, &d)))
-		rc = err_set(&e, ERR_NOMEM, "no memory");
 	if (!rc)
-		rc = inside_refresh(x, &j->rq, j->task, server_on_refreshed, j, &e);
+		rc = look_at(j->hub, &j->rq, a, j->task, &d, server_on_refreshed, j, &e);
 	json_decref(list);
 	if (rc)
 		servers_refuse(j, rc, &e);
@@ -532,7 +531,7 @@ static int inside_job_go(struct inside_job *j, enum answered_by by, json_t **out
 	struct agent *a = agent_get(j->hub, j->agent);
 	json_t *list = NULL;
 	struct server_def d;
-	struct inside *x = NULL;
+	struct inside *x;
 	int rc = a ? find_server(j->hub, j->agent, j->server, &list, &d, e) : err_set(e, ERR_NOMEM, "no memory");
 
 	if (!rc && by == BY_CATALOGUE) {
@@ -543,18 +542,11 @@ static int inside_job_go(struct inside_job *j, enum answered_by by, json_t **out
 			json_decref(list);
 			return rc;
 		}
-		rc = is_awake(j->hub, j->agent)
-			 ? 0
-			 : err_set(
-			       e, ERR_BAD_STATE,
-			       "nobody has seen the tools of %.64s yet, and its sandbox is not awake: resume it first",
-			       j->server);
+		rc = look_at(j->hub, &j->rq, a, j->task, &d, inside_job_on_seen, j, e);
+	} else if (!rc) {
+		x = inside_get(j->hub, a, &d);
+		rc = x ? ask_server(j, x, e) : err_set(e, ERR_NOMEM, "no memory");
 	}
-	if (!rc && !(x = inside_get(j->hub, a, &d)))
-		rc = err_set(e, ERR_NOMEM, "no memory");
-	if (!rc)
-		rc = by == BY_CATALOGUE ? inside_refresh(x, &j->rq, j->task, inside_job_on_seen, j, e)
-					: ask_server(j, x, e);
 	json_decref(list);
 	return rc;
 }

@@ -83,6 +83,7 @@ struct inside *inside_get(struct hub *h, const struct agent *a, const struct ser
 	x->hub = h;
 	x->next_number = 1;
 	text_put(x->agent, sizeof(x->agent), a->name);
+	text_put(x->stored_as, sizeof(x->stored_as), a->name);
 	text_put(x->name, sizeof(x->name), def->name);
 	text_put(x->fingerprint, sizeof(x->fingerprint), def->fingerprint);
 	TAILQ_INIT(&x->calls);
@@ -946,6 +947,7 @@ int insides_create(struct hub *h)
 	TAILQ_INIT(&all->all);
 	TAILQ_INIT(&all->kept);
 	STAILQ_INIT(&all->due);
+	TAILQ_INIT(&all->discoveries);
 	uv_timer_init(h->loop, all->turn);
 	all->turn->data = h;
 	h->insides = all;

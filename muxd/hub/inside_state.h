@@ -56,7 +56,8 @@ struct inside {
 	struct hub *hub;
 	char agent[AGENT_NAME_MAX + 1], name[SERVER_NAME_MAX + 1];
 	char fingerprint[SERVER_FINGERPRINT_N];
-	json_t *def; /* the definition; server_def borrows from it */
+	char stored_as[AGENT_NAME_MAX + 1]; /* the agent whose catalogue it is: its own, or of a fork the first one's */
+	json_t *def;                        /* the definition; server_def borrows from it */
 	enum inside_state state;
 	bool dropped; /* not configured any more: it goes once nothing is under way */
 	enum inside_leave leave;
@@ -88,12 +89,14 @@ struct inside {
 };
 
 struct inside_due;
+struct inside_discovery;
 struct insides {
 	TAILQ_HEAD(, inside) all;
 	struct inside_calls kept; /* answers, for who asks again; the newest last */
 	size_t kept_bytes;
-	STAILQ_HEAD(, inside_due) due; /* inside_record.c */
-	uv_timer_t *turn;              /* what is not done inside the call that asks for it */
+	STAILQ_HEAD(, inside_due) due;              /* inside_record.c */
+	TAILQ_HEAD(, inside_discovery) discoveries; /* inside_discovery.c */
+	uv_timer_t *turn;                           /* what is not done inside the call that asks for it */
 };
 
 /* inside_wire.c. A fault is told by x->why and ERR_*; the caller ends the program. */

@@ -103,7 +103,7 @@ static bool is_too_large(const json_t *catalogue)
 
 int inside_tools_store(struct inside *x, inside_stored_fn *then)
 {
-	const struct catalogue_key k = {x->agent, x->name, x->fingerprint};
+	const struct catalogue_key k = {x->stored_as, x->name, x->fingerprint};
 	struct inside_storing *s = malloc(sizeof(*s));
 	json_t *catalogue = catalogue_of(x), *seen = NULL;
 	struct err e = {0};

@@ -12,6 +12,7 @@
 #include "muxd/hub/gate.h"
 #include "muxd/hub/hub_state.h"
 #include "muxd/hub/inside.h"
+#include "muxd/hub/inside_discovery.h"
 #include "muxd/hub/policy.h"
 #include "muxd/hub/reader.h"
 #include "muxd/hub/round_artifacts.h"
@@ -279,6 +280,7 @@ void hub_destroy(struct hub *h)
 		}
 		session_free(s);
 	}
+	inside_discoveries_leave(h);
 	insides_destroy(h);
 	HASH_ITER(hh, h->agents, a, next)
 	agent_destroy(a);

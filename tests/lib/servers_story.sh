@@ -41,8 +41,8 @@ servers_list() {
 	equal "and among arguments" secret_refused "$(servers PUT "" '{"servers":[{"name":"x","command":["a","--api-key","k"]}]}' | code)"
 	equal "a name twice" "conflict /servers/1" "$(servers PUT "" "$(list "$(one x good)" "$(one x good)")" | jq -r '"\(.error.code) \(.error.message | .[0:10])"')"
 	equal "who may use may not set" forbidden "$(asked "$token" PUT "$base/mcp/servers" "$(list "$(one good good)")" | code)"
-	equal "a list is a version" "1 good absent" "$(servers PUT "" "$(list "$(one good good '{"env":{"MAX_TOKENS":"100"}}')" "$(one grows grows)")" -H 'If-Match: "0"' >/dev/null; servers GET | jq -r '"\(.version) \(.servers[0].name) \(.servers[0].state)"')"
-	equal "the same again is none" 1 "$(servers PUT "" "$(list "$(one good good '{"env":{"MAX_TOKENS":"100"}}')" "$(one grows grows)")" | jq .version)"
+	equal "a list is a version" "1 good absent" "$(servers PUT "" "$(list "$(one good good '{"env":{"MAX_TOKENS":"100"}}')" "$(one grows grows)" "$(one chatty chatty)")" -H 'If-Match: "0"' >/dev/null; servers GET | jq -r '"\(.version) \(.servers[0].name) \(.servers[0].state)"')"
+	equal "the same again is none" 1 "$(servers PUT "" "$(list "$(one good good '{"env":{"MAX_TOKENS":"100"}}')" "$(one grows grows)" "$(one chatty chatty)")" | jq .version)"
 	equal "an older one is not changed by mistake" list_changed "$(servers PUT "" "$(list)" -H 'If-Match: "0"' | code)"
 	told "the audit log has it" "1 agent.7" mcp.servers 'map(select(.outcome == "ok")) | "\(length) \(.[0].principal)"'
 }
@@ -95,12 +95,18 @@ servers_come_back() {
 	equal "and that is told of" "ready 1" "$(servers GET /good | jq -r '"\(.state) \(.restarts)"')"
 }
 
+no_fork() { ! muxctl sandbox list -o json | grep -q -- "$agent-mcp-"; }
 # Tools of a sandbox that sleeps are known, and looking does not wake it.
 servers_sleep() {
+	local before
 	muxctl sandbox stop "$agent" --reason sleep >/dev/null || fail "it does not sleep"
 	equal "its tools are known" "echo slow ask env" "$(request "$(of good tools/list)" | jq -r '[.result.tools[].name] | join(" ")')"
-	equal "to read them anew it would have to be awake" bad_state "$(asked "$token" POST "$base/mcp/servers/good/refresh" "" | code)"
-	equal "and it sleeps on" "stopped absent" "$(muxctl sandbox show "$agent" -o json | jq -r .state) $(state good)"
+	before=$(muxctl sandbox show "$agent" -o json | jq -r .last_activity_at)
+	equal "they are read anew in a fork" "test-good 4" "$(asked "$token" POST "$base/mcp/servers/good/refresh" "" | jq -r '"\(.tools.server_info.name) \(.tools.list | length)"')"
+	equal "and those of one that nobody has seen" "test-chatty" "$(request "$(of chatty initialize)" | jq -r .result.serverInfo.name)"
+	told "which is told of" "2 ok" mcp.discover '"\(length) \(.[0].outcome)"'
+	wait_for 20 no_fork || fail "the fork is there: $(muxctl sandbox list)"
+	equal "and it sleeps on" "stopped absent $before" "$(muxctl sandbox show "$agent" -o json | jq -r .state) $(state good) $(muxctl sandbox show "$agent" -o json | jq -r .last_activity_at)"
 	equal "a call wakes it, and begins the server" "awake" "$(use good echo '{"text":"awake"}' | said)"
 }
 
