@@ -316,6 +316,9 @@ static int servers_prepare(struct servers_call *j, const struct inside_wish *w, 
 	    .op = j->op->op, .agent = w->agent, .task = w->task, .server = w->server};
 	int rc = broker_check_any(j->hub, &j->rq, &q, j->op->any, j->op->event, &j->rq.policy, e);
 
+	/* A list is programs that run in there: that of a leased sandbox is its lease's principal's. */
+	if (!rc && j->op->any == SCOPES_SET)
+		rc = broker_check_enter(j->hub, &j->rq, w->agent, j->op->event, e);
 	if (!rc && !j->hub->p.store)
 		rc = err_set(e, ERR_UNSUPPORTED, "there are no MCP servers here: there is no store for their list");
 	if (!rc && w->task)
@@ -389,8 +392,13 @@ static void inside_job_free(struct inside_job *j)
 	free(j);
 }
 
+/* A grant that ended while its holder waited gets no answer. */
 static void inside_job_end(struct inside_job *j, int rc, const struct err *e, const json_t *answer, const char *round)
 {
+	struct err here = {0};
+
+	if (!rc && !j->gone && (rc = broker_in_force(j->hub, &j->rq, "mcp.request", &here)))
+		e = &here, answer = NULL;
 	if (j->over)
 		*j->over = true;
 	if (!j->gone)

@@ -75,7 +75,8 @@ struct hub {
 	uint64_t paused_at; /* since then */
 	bool pause_told;    /* people were told of the pause */
 	struct hub_stats stats;
-	struct metric_times round_times;
+	struct metric_times round_times, mcp_times;
+	uint64_t mcp_failures;
 	struct memory_rest rest; /* sessions that went */
 	unsigned reviews;        /* tokens of the cluster that are out */
 };

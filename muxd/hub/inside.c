@@ -163,6 +163,7 @@ static void inside_back_off(struct inside *x)
 	if (x->ready_ns && clock_boot_ns() - x->ready_ns >= STEADY_NS)
 		x->failures = 0;
 	x->failures++;
+	x->hub->mcp_failures++;
 	x->ready_ns = 0;
 	inside_set_state(x, INSIDE_BACKING_OFF);
 	inside_until(x, backoff(x->failures, BACKOFF_FIRST_MS, BACKOFF_MOST_MS) * NS_PER_MS);

@@ -111,6 +111,15 @@ static int check_exec_id(struct inside *x, const struct inside_ask *ask, struct 
 		       ask->exec_id, id);
 }
 
+/* A request is work in its sandbox, at its start and at its end. */
+static void touch_agent(const struct inside_call *c)
+{
+	struct agent *a = agent_find(c->server->hub, c->agent);
+
+	if (a)
+		agent_touch(a);
+}
+
 static int begin_record(struct inside_call *c, struct err *e)
 {
 	struct inside_facts f = facts_of(c);
@@ -119,6 +128,7 @@ static int begin_record(struct inside_call *c, struct err *e)
 	if (rc)
 		return rc;
 	memcpy(c->round, c->record.text, sizeof(c->round));
+	touch_agent(c);
 	if (c->exec_id && exec_ids_add(c->server->hub->exec_ids, c->agent, c->rq.grant.principal, c->exec_id,
 				       &c->record.id, c->digest))
 		return err_set(e, ERR_NOMEM, "no memory for an exec_id");
@@ -276,6 +286,7 @@ void inside_call_end(struct inside_call *c, int rc, const char *message, json_t 
 
 	if (!rc && !text)
 		rc = ERR_NOMEM, message = "no memory for the answer";
+	touch_agent(c);
 	TAILQ_REMOVE(&x->calls, c, entry);
 	x->ncalls--;
 	x->flight -= c->number != 0;

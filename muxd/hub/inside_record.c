@@ -160,6 +160,7 @@ void inside_record_end(struct hub *h, const struct inside_facts *f, struct insid
 
 	if (!r->text[0])
 		return;
+	metric_times_add(&h->mcp_times, duration);
 	if (end->answer)
 		put_body(h, r, STREAM_OUTPUT, end->answer, &r->out);
 	put_exit(h, &r->id, inside_exit_json(r, end, duration));
