@@ -113,7 +113,7 @@ static void changes_are(json_t *approved, const char *tools, const char *expecte
 	json_decref(seen);
 }
 
-/* What models are told counts: a word in a description, a member of a schema. What they are not told does not. */
+/* A word in a description or a member of a schema counts, as models are told it; the rest of a tool does not. */
 static void test_changes(void **state)
 {
 	json_t *approved =
