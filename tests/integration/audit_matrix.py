@@ -198,6 +198,7 @@ def sources():
 # record's. Without: none of these is asked of the policy.
 UNJUDGED = {
     "POST /mcp", "GET /mcp", "DELETE /mcp",  # the calls of its tools are judged
+    "POST /mcp/{agent}/{server}", "GET /mcp/{agent}/{server}", "DELETE /mcp/{agent}/{server}",  # requests to it are judged
     "GET /v1/web/session", "POST /v1/web/session", "DELETE /v1/web/session",  # a log-in's cookie, whose calls are judged
     "subsystem",  # there is none over SSH
 }
@@ -227,6 +228,9 @@ POLICY = {
     "context.create": ["POST /v1/agents/{agent}/contexts"], "context.delete": ["DELETE /v1/agents/{agent}/contexts/{id}"],
     "context.execute": ["POST /v1/agents/{agent}/contexts/{id}/" + name for name in ("executions", "interrupt", "reset")],
     "python.execute": ["POST /v1/agents/{agent}/python"],
+    "mcp.call": ["POST /v1/agents/{agent}/mcp/request", "POST /v1/agents/{agent}/mcp/servers/{server}/refresh"],
+    "mcp.read": ["GET /v1/agents/{agent}/mcp/servers", "GET /v1/agents/{agent}/mcp/servers/{server}"],
+    "mcp.set": ["PUT /v1/agents/{agent}/mcp/servers", "POST /v1/agents/{agent}/mcp/servers/{server}/approve"],
     "session.list": ["GET /v1/sessions", "GET /v1/sessions/{id}"], "session.end": ["POST /v1/sessions/{id}/terminate"],
     "session.watch": ["GET /v1/rounds/{id}/screen"],
     "session.drive": [*("POST /v1/rounds/{id}/" + name for name in ("stdin", "signal", "keys", "resize")), "ws GET /v1/sessions/{id}/attach", "attach"],

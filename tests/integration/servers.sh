@@ -9,12 +9,14 @@
 . "$(dirname "$0")/../lib/servers_story.sh"
 
 chmod 0711 "$tmp"
-start_daemon "$tmp/state" || fail "the daemon does not start"
+servers_policy_file
+start_daemon "$tmp/state" --config "$tmp/muxd.yaml" || fail "the daemon does not start"
 trap 'stop_daemon; tidy' EXIT
 servers_begin servers
 servers_list
 servers_used
 servers_recorded
+servers_judged
 servers_come_back
 servers_sleep
 servers_change

@@ -80,6 +80,32 @@ servers_recorded() {
 	muxctl verify --all >"$tmp/verify" 2>&1 || fail "the record does not verify: $(tail -3 "$tmp/verify")"
 }
 
+# A profile names servers and tools: what it does not name is neither listed nor called.
+servers_policy_file() {
+	printf 'policy: {file: %s}\n' "$tmp/policy.yaml" >"$tmp/muxd.yaml"
+	cat >"$tmp/policy.yaml" <<-Y
+		policy: 1
+		otherwise: as_granted
+		profiles:
+		- name: narrow
+		  match: {task: narrow}
+		  allow:
+		  - mcp.read
+		  - mcp.call: {servers: {good: [echo]}}
+	Y
+}
+servers_judged() {
+	local token narrow
+	narrow=$(GRANT_TASK=narrow new_token "$agent" agent rounds,lifecycle)
+	token=$narrow
+	equal "the tools of a profile" "echo" "$(request "$(of good tools/list)" | jq -r '[.result.tools[].name] | join(" ")')"
+	equal "are called" "judged" "$(use good echo '{"text":"judged"}' | said)"
+	equal "others are not" "policy_denied narrow/mcp.call" "$(use good slow | jq -r '"\(.error.code) \(.error.details.policy.rule)"')"
+	equal "nor other servers" policy_denied "$(use chatty echo | code)"
+	equal "nor is the list set" policy_denied "$(asked "$narrow" PUT "$base/mcp/servers" "$(list)" | code)"
+	told "the verdict is in the log" "narrow/mcp.call" mcp.answer 'map(select(.detail.task == "narrow")) | .[0].policy.rule'
+}
+
 # Killed in the middle of a request, it fails that one by name, and is back within seconds.
 servers_come_back() {
 	local was job
