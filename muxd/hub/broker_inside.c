@@ -312,8 +312,7 @@ static void servers_on_named(void *arg, const struct sandbox_answer *r)
 static int servers_prepare(struct servers_call *j, const struct inside_wish *w, struct err *e)
 {
 	const char *task = "";
-	const struct policy_question q = {
-	    .op = j->op->op, .agent = w->agent, .task = w->task, .server = w->server};
+	const struct policy_question q = {.op = j->op->op, .agent = w->agent, .task = w->task, .server = w->server};
 	int rc = broker_check_any(j->hub, &j->rq, &q, j->op->any, j->op->event, &j->rq.policy, e);
 
 	/* A list is programs that run in there: that of a leased sandbox is its lease's principal's. */
@@ -352,11 +351,11 @@ static void servers_ask(struct hub *h, const struct request *rq, const struct in
 		hub_resolve(h, j->agent, servers_on_named, j);
 }
 
-#define SERVERS_CALL(name, event, op_of, any, fn)                                                                             \
+#define SERVERS_CALL(name, event, op_of, any, fn)                                                                      \
 	void name(struct hub *h, const struct request *rq, const struct inside_wish *w, broker_json_done *done,        \
 		  void *arg)                                                                                           \
 	{                                                                                                              \
-		static const struct servers_op op = {event, op_of, any, fn};                                                  \
+		static const struct servers_op op = {event, op_of, any, fn};                                           \
                                                                                                                        \
 		servers_ask(h, rq, w, &op, done, arg);                                                                 \
 	}
