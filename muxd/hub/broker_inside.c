@@ -56,10 +56,13 @@ static void servers_answer(struct servers_call *j, int rc, const struct err *e, 
 	free(j);
 }
 
+/* Looks at what is not there are no events. */
 static void servers_refuse(struct servers_call *j, int rc, const struct err *e)
 {
-	audit_verdict(j->hub, &j->rq, j->agent, err_name(rc),
-		      json_pack("{s:s,s:s}", "what", j->op->event, "message", e->message));
+	if (j->op->op != POLICY_MCP_READ)
+		(void)audit_event(
+		    j->hub, j->op->event, &j->rq, j->agent, err_name(rc),
+		    json_pack("{s:s*,s:s}", "server", j->server[0] ? j->server : NULL, "message", e->message));
 	servers_answer(j, rc, e, NULL);
 }
 
@@ -407,9 +410,9 @@ static void inside_job_end(struct inside_job *j, int rc, const struct err *e, co
 
 static void inside_job_refuse(struct inside_job *j, int rc, const struct err *e)
 {
-	audit_verdict(j->hub, &j->rq, j->agent, err_name(rc),
-		      json_pack("{s:s,s:s,s:s,s:s}", "what", "mcp.request", "server", j->server, "method", j->method,
-				"message", e->message));
+	(void)audit_event(j->hub, "mcp.request", &j->rq, j->agent, err_name(rc),
+			  json_pack("{s:s,s:s,s:s,s:s}", "server", j->server, "method", j->method, "task", j->task,
+				    "message", e->message));
 	inside_job_end(j, rc, e, NULL, "");
 }
 

@@ -81,9 +81,9 @@ REST = {
     "GET /v1/agents/{agent}/mcp/servers": op(about="agent", needs="rounds " + LIFE),
     "PUT /v1/agents/{agent}/mcp/servers": op(about="agent", needs=LIFE, body={"servers": []}),
     "GET /v1/agents/{agent}/mcp/servers/{server}": op(about="agent", needs="rounds " + LIFE),
-    "POST /v1/agents/{agent}/mcp/servers/{server}/refresh": op(about="agent", needs="rounds", body={}),
-    "POST /v1/agents/{agent}/mcp/servers/{server}/approve": op(about="agent", needs=LIFE, body={"fingerprint": "0" * 64}),
-    "POST /v1/agents/{agent}/mcp/request": op(about="agent", needs="rounds", body={"server": "none", "method": "ping", "task_id": "m"}),
+    "POST /v1/agents/{agent}/mcp/servers/{server}/refresh": op(about="agent", needs="rounds", body={}, event="mcp.refresh"),
+    "POST /v1/agents/{agent}/mcp/servers/{server}/approve": op(about="agent", needs=LIFE, body={"fingerprint": "0" * 64}, event="mcp.approve"),
+    "POST /v1/agents/{agent}/mcp/request": op(about="agent", needs="rounds", body={"server": "none", "method": "ping", "task_id": "m"}, event="mcp.request"),
     # Of contexts that are not there: not_found.
     "GET /v1/agents/{agent}/contexts": op(about="agent", needs="rounds"), "GET /v1/agents/{agent}/contexts/{id}": op(about="agent", needs="rounds"),
     "POST /v1/agents/{agent}/contexts": op(about="agent", needs="rounds", body={"language": "bash", "task_id": "m"}, event="context.create"),
