@@ -93,6 +93,17 @@
 	  "Begin it anew: shell {\"name\": ..., \"fresh\": true}; what it had set has to be set again.")               \
 	X(CONTEXT_BUSY, "context_busy", 409, 75, "Wait for the execution that the message names, or interrupt it.")    \
 	X(CONTEXT_ENDED, "context_ended", 409, 75, "Reset it, or make another; what it had set has to be set again.")  \
+	X(SECRET_REFUSED, "secret_refused", 400, 65,                                                                   \
+	  "Leave out what the message names: the product puts no secret into a sandbox.")                              \
+	X(EGRESS, "egress_not_open", 403, 77, "Name a program that runs inside the sandbox: there is no way out yet.") \
+	X(PLATFORM_SERVER, "platform_server", 400, 64,                                                                 \
+	  "Leave it out of the list: servers of the platform stay outside, and are asked where they run.")             \
+	X(LIST_CHANGED, "list_changed", 412, 75, "Get the list again, and make the change to what it holds now.")      \
+	X(MCP_SERVER, "mcp_server_failed", 502, 69,                                                                    \
+	  "The message says what the server did; muxctl mcp servers AGENT SERVER shows its state and stderr.")         \
+	X(MCP_DOWN, "mcp_server_down", 503, 75, "The server failed and is held down: ask again after Retry-After.")    \
+	X(MCP_HELD, "mcp_server_held", 409, 75,                                                                        \
+	  "Its tools are others than those approved: look at them, then muxctl mcp approve AGENT SERVER.")             \
 	X(PORT_DENIED, "port_not_allowed", 403, 77, "Use a port that router.ports allows, or have it allowed.")        \
 	X(LINK_LOST, "link_lost", 502, 69, "The sandbox is gone; resume the agent, then ask for the round again.")     \
 	X(PROTOCOL, "protocol_error", 502, 76, "The peer broke the protocol and was cut off.")                         \

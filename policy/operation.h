@@ -50,6 +50,8 @@ enum policy_option {
 	X(SNAPSHOT_DROP, "snapshot.drop", 0, "A snapshot deleted.")                                                    \
 	X(SNAPSHOT_FORK, "snapshot.fork", 0, "A new sandbox made of a snapshot.")                                      \
 	X(MCP_CALL, "mcp.call", POLICY_SERVERS, "A tool of an MCP server called.")                                     \
+	X(MCP_READ, "mcp.read", 0, "The MCP servers of an agent shown, with their tools.")                             \
+	X(MCP_SET, "mcp.set", 0, "The MCP servers of an agent set, and their tools approved.")                         \
 	X(GRANT_MAKE, "grant.make", 0, "A narrower grant made from one's own.")                                        \
 	X(GRANT_RENEW, "grant.renew", 0, "One's own grant renewed.")                                                   \
 	X(GRANT_REVOKE, "grant.revoke", 0, "A grant revoked, one's own or one made from it.")                          \

@@ -18,6 +18,7 @@ const struct ctl_command *const ctl_commands[] = {
     artifact_commands,
     context_commands,
     mcp_commands,
+    servers_commands,
     session_commands,
     sandbox_commands,
     work_commands,

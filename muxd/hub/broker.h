@@ -171,6 +171,7 @@ struct exec_spec {
 	bool shell_end;      /* which ends: there is no command */
 	/* Rounds of a code context (contexts.h), which say what they are to it. NULL */
 	const struct context_use *context;
+	const char *server;  /* rounds: the MCP server of that name inside (inside.h), which has no time limit. NULL */
 	uint64_t head, tail; /* of the answer, per stream; UINT64_MAX = configured */
 	/*
 	 * Rounds: bytes that nothing keeps. The program finds them in a sealed memfd at SECRET_FD, which the variable

@@ -13,11 +13,9 @@
 
 uint32_t scope_of(enum session_kind k)
 {
-	static const uint32_t scopes[SESSION_KINDS] = {[SESSION_TERMINAL] = SCOPE_TERMINAL,
-						       [SESSION_EXEC] = SCOPE_TERMINAL,
-						       [SESSION_ROUND] = SCOPE_ROUNDS,
-						       [SESSION_FILE] = SCOPE_FILES,
-						       [SESSION_PORT] = SCOPE_PORTS};
+	static const uint32_t scopes[SESSION_KINDS] = {
+	    [SESSION_TERMINAL] = SCOPE_TERMINAL, [SESSION_EXEC] = SCOPE_TERMINAL, [SESSION_ROUND] = SCOPE_ROUNDS,
+	    [SESSION_FILE] = SCOPE_FILES,        [SESSION_PORT] = SCOPE_PORTS,    [SESSION_MCP] = SCOPE_ROUNDS};
 
 	return scopes[k];
 }

@@ -129,11 +129,16 @@ int broker_policy_told(struct hub *h, const struct request *rq, const struct pol
 	return rc ? err_set(e, ERR_RECORD_UNAVAILABLE, "the record takes nothing now: nothing is changed") : 0;
 }
 
-bool broker_policy_may(struct hub *h, const struct request *rq, enum policy_op op)
+bool broker_policy_would(const struct hub *h, const struct request *rq, const struct policy_question *asked)
 {
-	const struct policy_question asked = {.op = op}, q = whole(rq, &asked);
+	const struct policy_question q = whole(rq, asked);
 
 	return policy_verdict(h->policy, &q).allowed;
+}
+
+bool broker_policy_may(struct hub *h, const struct request *rq, enum policy_op op)
+{
+	return broker_policy_would(h, rq, &(struct policy_question){.op = op});
 }
 
 /* ---- files */

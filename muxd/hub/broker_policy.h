@@ -19,6 +19,8 @@ struct launch;
  */
 int broker_policy(struct hub *h, const struct request *rq, const struct policy_question *q, const char *what,
 		  struct policy_mark *out_mark, struct err *e);
+/* Would it let that call through? For lists of what can be called: nothing is audited. */
+bool broker_policy_would(const struct hub *h, const struct request *rq, const struct policy_question *q);
 /* The same of a change whose own event another part writes: the allowance is an event, policy.allow, before it is made.
  * ERR_RECORD_UNAVAILABLE. */
 int broker_policy_told(struct hub *h, const struct request *rq, const struct policy_question *q, const char *what,

@@ -27,8 +27,8 @@ enum hub_record_state { RECORD_OK, RECORD_STARTING, RECORD_SILENT, RECORD_DISK_F
 
 /* Numbers for /metrics and muxctl status; a copy. */
 struct hub_stats {
-	uint64_t sessions_opened[5]; /* by session_kind */
-	uint64_t sessions_live[5];
+	uint64_t sessions_opened[6]; /* by session_kind */
+	uint64_t sessions_live[6];
 	uint64_t attachments_live;
 	uint64_t bytes_in, bytes_out;
 	uint64_t auth_ok, auth_failed;

@@ -23,6 +23,8 @@
 
 #include <uv.h>
 
+struct insides;
+
 struct hub {
 	uv_loop_t *loop;
 	struct hub_params p;
@@ -49,6 +51,7 @@ struct hub {
 	struct exec_ids *exec_ids;
 	struct shells *shells;
 	struct contexts *contexts;
+	struct insides *insides; /* MCP servers in sandboxes (inside.h) */
 	struct attachment_list attachments, pending, paced;
 	TAILQ_HEAD(, screen) screens;
 	unsigned nscreens;
@@ -72,7 +75,8 @@ struct hub {
 	uint64_t paused_at; /* since then */
 	bool pause_told;    /* people were told of the pause */
 	struct hub_stats stats;
-	struct metric_times round_times;
+	struct metric_times round_times, mcp_times;
+	uint64_t mcp_failures;
 	struct memory_rest rest; /* sessions that went */
 	unsigned reviews;        /* tokens of the cluster that are out */
 };

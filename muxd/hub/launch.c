@@ -367,6 +367,9 @@ static int copy_spec(const struct hub *h, const struct exec_spec *spec, struct l
 		out->timeout_ns = c->file_timeout_ns;
 	out->head = spec->head == UINT64_MAX ? c->round_head : spec->head;
 	out->tail = spec->tail == UINT64_MAX ? c->round_tail : spec->tail;
+	text_put(out->server, sizeof(out->server), spec->server ? spec->server : "");
+	if (spec->server)
+		out->timeout_ns = 0;
 	return copy_context(spec, out);
 }
 

@@ -29,6 +29,7 @@ struct launch {
 	char digest[65];
 	struct shell_use shell;     /* rounds; its name "": none */
 	struct context_use context; /* rounds; its role NONE: of none */
+	char server[65];            /* rounds: the MCP server that it is; "": none */
 	bool pty, stdin_open, login;
 	unsigned cols, rows, xpixel, ypixel;
 	uint8_t *stdin_data;

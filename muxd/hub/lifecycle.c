@@ -8,6 +8,7 @@
 #include "muxd/hub/agent.h"
 #include "muxd/hub/audit.h"
 #include "muxd/hub/hub_state.h"
+#include "muxd/hub/inside.h"
 #include "muxd/hub/launch.h"
 #include "muxd/hub/quiesce.h"
 #include "muxd/hub/session_state.h"
@@ -22,14 +23,16 @@
 
 /*
  * A round, a transfer and a command over SSH hold the timer while they run: each is a call that somebody waits for. Who
- * watches files waits for others, and holds nothing; nor does the interpreter of a context, which its executions hold.
+ * watches files waits for others, and holds nothing; nor does the interpreter of a context, which its executions hold,
+ * nor an MCP server, which requests to it hold.
  * A terminal does not either, however busy what runs in it; who is
  * at it is known by what is typed.
  */
 static bool holds(const struct session *s)
 {
 	return s->state != SESSION_ENDED && s->kind != SESSION_TERMINAL &&
-	       !(s->launch.transfer && s->launch.transfer->row->lasts) && s->launch.context.role != CONTEXT_INTERPRETER;
+	       !(s->launch.transfer && s->launch.transfer->row->lasts) &&
+	       s->launch.context.role != CONTEXT_INTERPRETER && !s->launch.server[0];
 }
 
 static void activity(void *ctx, const char *name, struct life_activity *out)
@@ -43,6 +46,7 @@ static void activity(void *ctx, const char *name, struct life_activity *out)
 		return;
 	out->last_boot_ns = a->last_activity_boot_ns;
 	out->exit_boot_ns = a->last_exit_boot_ns;
+	out->holding = insides_flight(ctx, name);
 	for (s = a->channels; s; s = s->hh_channel.next) {
 		out->holding += holds(s);
 		if (s->kind == SESSION_TERMINAL && s->state != SESSION_ENDED)

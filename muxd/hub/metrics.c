@@ -34,6 +34,12 @@ json_t *hub_metrics(struct hub *h)
 	metric_times_value(metric_family(list, "histogram", "muxd_round_duration_seconds",
 					 "Time from the opening of a round to its end."),
 			   NULL, NULL, &h->round_times);
+	metric_times_value(metric_family(list, "histogram", "muxd_mcp_request_duration_seconds",
+					 "Time from a request to an MCP server inside to its end."),
+			   NULL, NULL, &h->mcp_times);
+	metric_value(metric_family(list, "counter", "muxd_mcp_server_failures_total",
+				   "Times that an MCP server inside failed and was held down."),
+		     NULL, NULL, (double)h->mcp_failures);
 	of_witnesses(h, list);
 	return list;
 }

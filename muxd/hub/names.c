@@ -12,7 +12,7 @@ const char *attachment_role_name(enum attachment_role role)
 	return role == ROLE_DRIVER ? "driver" : "observer";
 }
 
-static const char *const kind_names[] = {"terminal", "exec", "round", "file", "port"};
+static const char *const kind_names[] = {"terminal", "exec", "round", "file", "port", "mcp"};
 static const char *const state_names[] = {"opening", "running", "suspended", "ending", "ended"};
 
 const char *session_kind_name(enum session_kind k)

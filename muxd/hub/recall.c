@@ -108,6 +108,7 @@ static void ask_stream(struct recall *r)
 static json_t *recalled_json(struct recall *r, const json_t *facts)
 {
 	const json_t *exit = json_object_get(facts, "exit"), *open = json_object_get(facts, "open");
+	const json_t *mcp = json_object_get(open, "mcp");
 	struct shell_use shell = {0};
 	struct context_use context = {0};
 	char id[ID_STR_LEN];
@@ -127,6 +128,7 @@ static json_t *recalled_json(struct recall *r, const json_t *facts)
 				 .snapshot_id = json_string_value(json_object_get(open, "snapshot_id")),
 				 .shell = round_shell_json(&shell),
 				 .context = context.role ? context_use_json(&context) : NULL,
+				 .mcp = json_is_object(mcp) ? json_deep_copy(mcp) : NULL,
 				 .result = exit ? &r->result : NULL,
 				 .duration_ns = r->result.duration_ns});
 }
@@ -145,13 +147,19 @@ static int recall_policy(struct recall *r, const json_t *facts, struct err *e)
 			     "round", NULL, e);
 }
 
+static bool is_round(const json_t *facts)
+{
+	const char *kind = recall_text(facts, "kind");
+
+	return strcmp(kind, session_kind_name(SESSION_ROUND)) == 0 || strcmp(kind, session_kind_name(SESSION_MCP)) == 0;
+}
+
 static void recall_on_round(void *arg, int rc, const struct err *e, json_t *facts)
 {
 	struct recall *r = arg;
 	struct err here = {0};
 
-	if (rc == ERR_NOT_FOUND ||
-	    (!rc && strcmp(recall_text(facts, "kind"), "round") != 0)) /* or kept from this grant */
+	if (rc == ERR_NOT_FOUND || (!rc && !is_round(facts))) /* or kept from this grant */
 		rc = err_set(&here, ERR_NOT_FOUND, NO_ROUND), e = &here;
 	if (!rc && (rc = recall_policy(r, facts, &here)))
 		e = &here;
@@ -191,7 +199,8 @@ static int may_attach(const struct recall *r, const json_t *facts, struct err *e
 	enum attachment_role role =
 	    r->role < 0 ? attach_role(&r->rq.grant, k, own, typed) : (enum attachment_role)r->role;
 
-	if (strcmp(kind, session_kind_name(SESSION_FILE)) == 0 || strcmp(kind, session_kind_name(SESSION_PORT)) == 0)
+	if (strcmp(kind, session_kind_name(SESSION_FILE)) == 0 || strcmp(kind, session_kind_name(SESSION_PORT)) == 0 ||
+	    strcmp(kind, session_kind_name(SESSION_MCP)) == 0)
 		return err_set(e, ERR_NOT_FOUND, NO_SESSION);
 	return broker_check_any(r->hub, &r->rq,
 				&(struct policy_question){.op = attach_op(k, role, own),

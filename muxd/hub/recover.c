@@ -11,6 +11,7 @@
 #include "muxd/hub/attachment_state.h"
 #include "muxd/hub/audit.h"
 #include "muxd/hub/hub_state.h"
+#include "muxd/hub/inside_record.h"
 #include "muxd/hub/round_wishes.h"
 #include "muxd/hub/screen.h"
 #include "muxd/hub/session_end.h"
@@ -89,6 +90,7 @@ static int restore_launch(struct launch *l, const json_t *open)
 	(void)json_opt_int(open, "tail", 0, INT64_MAX, &tail, NULL);
 	(void)shell_use_read(json_object_get(open, "shell"), &l->shell); /* most are in none */
 	(void)context_use_read(json_object_get(open, "context"), &l->context);
+	text_put(l->server, sizeof(l->server), json_get_text(json_object_get(open, "mcp"), "server"));
 	l->cols = (unsigned)cols, l->rows = (unsigned)rows;
 	l->timeout_ns = (uint64_t)timeout * NS_PER_MS;
 	l->idle_ns = (uint64_t)idle * NS_PER_MS;
@@ -267,27 +269,11 @@ static int restore_session(struct hub *h, const struct id *id, const json_t *ope
 		s->linger_at = clock_boot_ns() + h->conf->session_linger_ns;
 	else if (kind == SESSION_EXEC && s->launch.pty) /* muxctl exec -t comes back by itself, and soon */
 		s->linger_at = clock_boot_ns() + EXEC_RETURN_NS;
+	else if (s->launch.server[0]) /* nobody speaks with it any more: the next request has it begun anew */
+		session_kill(s, EXIT_KILLED,
+			     "the daemon was restarted, and an MCP server is begun anew by the next request");
 	else if (kind == SESSION_EXEC || kind == SESSION_FILE || kind == SESSION_PORT)
 		session_kill(s, EXIT_KILLED, "the daemon was restarted and its client is gone");
-	return rc;
-}
-
-int session_restore(struct hub *h, const json_t *entry, struct err *e)
-{
-	const json_t *open = json_object_get(entry, "open"), *offsets = json_object_get(entry, "offsets");
-	const char *id_text;
-	bool ended = false;
-	struct id id;
-	int rc;
-
-	if ((rc = json_need_str(entry, "session", &id_text, e)) || (rc = id_parse(id_text, &id)))
-		return rc;
-	(void)json_opt_bool(entry, "ended", &ended, NULL);
-	remember_exec_id(h, entry, open, &id);
-	if (!ended && !hub_session_find(h, &id))
-		rc = restore_session(h, &id, open, offsets, e);
-	if (!rc)
-		restore_shell(h, entry, &id, ended), restore_context(h, entry, &id, ended);
 	return rc;
 }
 
@@ -315,6 +301,27 @@ static int end_in_record(struct hub *h, const json_t *entry, const char *why)
 	return rc ? rc
 		  : audit_event(h, "session.end", NULL, agent, exit_cause_name(EXIT_UNKNOWN),
 				json_pack("{s:s,s:s}", "session", text, "message", why));
+}
+
+int session_restore(struct hub *h, const json_t *entry, struct err *e)
+{
+	const json_t *open = json_object_get(entry, "open"), *offsets = json_object_get(entry, "offsets");
+	const char *id_text;
+	bool ended = false;
+	struct id id;
+	int rc;
+
+	if ((rc = json_need_str(entry, "session", &id_text, e)) || (rc = id_parse(id_text, &id)))
+		return rc;
+	(void)json_opt_bool(entry, "ended", &ended, NULL);
+	remember_exec_id(h, entry, open, &id);
+	if (strcmp(json_get_text(open, "kind"), session_kind_name(SESSION_MCP)) == 0)
+		return ended ? 0 : end_in_record(h, entry, INSIDE_LOST);
+	if (!ended && !hub_session_find(h, &id))
+		rc = restore_session(h, &id, open, offsets, e);
+	if (!rc)
+		restore_shell(h, entry, &id, ended), restore_context(h, entry, &id, ended);
+	return rc;
 }
 
 void session_restore_or_end(struct hub *h, const json_t *entry, bool *out_taken)

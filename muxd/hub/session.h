@@ -25,8 +25,9 @@ struct hub;
 struct buf;
 struct err;
 
-enum session_kind { SESSION_TERMINAL, SESSION_EXEC, SESSION_ROUND, SESSION_FILE, SESSION_PORT };
-#define SESSION_KINDS 5
+/* MCP: one request to a server inside, in the record alone (inside_record.h). */
+enum session_kind { SESSION_TERMINAL, SESSION_EXEC, SESSION_ROUND, SESSION_FILE, SESSION_PORT, SESSION_MCP };
+#define SESSION_KINDS 6
 enum session_state { SESSION_OPENING, SESSION_RUNNING, SESSION_SUSPENDED, SESSION_ENDING, SESSION_ENDED };
 
 /* How it ended. Digests and totals are over everything, computed outside the sandbox. */

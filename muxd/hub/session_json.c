@@ -149,6 +149,8 @@ json_t *session_open_json(const struct session *s)
 		json_object_set_new(o, "shell", shell_use_json(&l->shell));
 	if (l->context.role)
 		json_object_set_new(o, "context", context_use_json(&l->context));
+	if (l->server[0])
+		json_object_set_new(o, "mcp", json_pack("{s:s,s:s}", "role", "server", "server", l->server));
 	set_str(o, "peer", s->peer);
 	set_str(o, "snapshot_id", s->snapshot_id);
 	set_mark(o, &s->mark);
@@ -232,12 +234,13 @@ json_t *round_shell_json(const struct shell_use *u)
 
 json_t *round_told_json(const struct round_told *t)
 {
-	return json_pack(
-	    "{s:s,s:s?,s:s?,s:s?,s:s,s:s*,s:s*,s:o,s:o*,s:o*,s:I,s:s?,s:s?,s:s?,s:s*,s:o*,s:o*}", "round_id", t->id,
-	    "exec_id", t->exec_id, "task_id", t->task, "agent", t->agent, "state", t->state, "waits", t->waits, "root",
-	    t->root, "exit", t->result ? exit_json(t->result) : json_null(), "stdout", t->out, "stderr", t->err,
-	    "duration_ms", (json_int_t)(t->duration_ns / NS_PER_MS), "started_at", t->started_at, "cwd", t->cwd,
-	    "program", t->program, "snapshot_id", t->snapshot_id, "shell", t->shell, "context", t->context);
+	return json_pack("{s:s,s:s?,s:s?,s:s?,s:s,s:s*,s:s*,s:o,s:o*,s:o*,s:I,s:s?,s:s?,s:s?,s:s*,s:o*,s:o*,s:o*}",
+			 "round_id", t->id, "exec_id", t->exec_id, "task_id", t->task, "agent", t->agent, "state",
+			 t->state, "waits", t->waits, "root", t->root, "exit",
+			 t->result ? exit_json(t->result) : json_null(), "stdout", t->out, "stderr", t->err,
+			 "duration_ms", (json_int_t)(t->duration_ns / NS_PER_MS), "started_at", t->started_at, "cwd",
+			 t->cwd, "program", t->program, "snapshot_id", t->snapshot_id, "shell", t->shell, "context",
+			 t->context, "mcp", t->mcp);
 }
 
 /* ---- in lists, and as a round */
@@ -267,6 +270,7 @@ json_t *session_describe(const struct session *s)
 	set_str(o, "shell", s->launch.shell.name);
 	if (s->launch.context.role)
 		json_object_set_new(o, "context", context_use_json(&s->launch.context));
+	set_str(o, "mcp_server", s->launch.server);
 	set_str(o, "door", s->door);
 	if (s->state == SESSION_OPENING)
 		set_str(o, "waits", s->waits);
@@ -319,25 +323,27 @@ static json_t *round_json(const struct session *s, json_t *(*stream)(const struc
 	bool done = s->end == END_TOLD;
 	char started[40];
 	json_t *o;
-	struct round_told t = {.id = s->id_text,
-			       .exec_id = s->launch.exec_id,
-			       .task = s->launch.task,
-			       .agent = s->agent->name,
-			       .state = done                        ? "finished"
-					: s->state == SESSION_ENDED ? "ending"
-								    : session_state_name(s->state),
-			       .started_at = started,
-			       .cwd = or_absent(s->begun_cwd),
-			       .program = or_absent(s->begun_program),
-			       .waits = s->state == SESSION_OPENING ? or_absent(s->waits) : NULL,
-			       .root = s->agent->info.visitor[0] ? "target" : NULL,
-			       .snapshot_id = or_absent(s->snapshot_id),
-			       .shell = round_shell_json(&s->launch.shell),
-			       .context = s->launch.context.role ? context_use_json(&s->launch.context) : NULL,
-			       .result = done ? &s->result : NULL,
-			       .duration_ns = done ? s->result.duration_ns : clock_boot_ns() - s->opened_boot_ns,
-			       .out = stream(&s->keep[STREAM_OUTPUT]),
-			       .err = stream(&s->keep[STREAM_STDERR])};
+	struct round_told t = {
+	    .id = s->id_text,
+	    .exec_id = s->launch.exec_id,
+	    .task = s->launch.task,
+	    .agent = s->agent->name,
+	    .state = done                        ? "finished"
+		     : s->state == SESSION_ENDED ? "ending"
+						 : session_state_name(s->state),
+	    .started_at = started,
+	    .cwd = or_absent(s->begun_cwd),
+	    .program = or_absent(s->begun_program),
+	    .waits = s->state == SESSION_OPENING ? or_absent(s->waits) : NULL,
+	    .root = s->agent->info.visitor[0] ? "target" : NULL,
+	    .snapshot_id = or_absent(s->snapshot_id),
+	    .shell = round_shell_json(&s->launch.shell),
+	    .context = s->launch.context.role ? context_use_json(&s->launch.context) : NULL,
+	    .mcp = s->launch.server[0] ? json_pack("{s:s,s:s}", "role", "server", "server", s->launch.server) : NULL,
+	    .result = done ? &s->result : NULL,
+	    .duration_ns = done ? s->result.duration_ns : clock_boot_ns() - s->opened_boot_ns,
+	    .out = stream(&s->keep[STREAM_OUTPUT]),
+	    .err = stream(&s->keep[STREAM_STDERR])};
 
 	clock_format_utc(s->opened_wall_ns, started, sizeof(started));
 	o = round_told_json(&t);

@@ -14,7 +14,7 @@ struct round_told {
 	const char *waits, *root, *snapshot_id; /* absent */
 	const struct session_result *result;    /* NULL: it has not ended */
 	uint64_t duration_ns;
-	json_t *out, *err, *shell, *context; /* stolen; absent */
+	json_t *out, *err, *shell, *context, *mcp; /* stolen; absent */
 };
 
 struct shell_use;

@@ -11,6 +11,8 @@
 #include "muxd/hub/broker_lock.h"
 #include "muxd/hub/gate.h"
 #include "muxd/hub/hub_state.h"
+#include "muxd/hub/inside.h"
+#include "muxd/hub/inside_discovery.h"
 #include "muxd/hub/policy.h"
 #include "muxd/hub/reader.h"
 #include "muxd/hub/round_artifacts.h"
@@ -106,7 +108,7 @@ static bool setup_rests(const struct hub *h)
 	const struct agent *a, *next;
 
 	if (!h->recovered || h->paused || !TAILQ_EMPTY(&h->gate) || !TAILQ_EMPTY(&h->later) ||
-	    !TAILQ_EMPTY(&h->wishes) || !TAILQ_EMPTY(&h->attachments) || !TAILQ_EMPTY(&h->screens))
+	    !TAILQ_EMPTY(&h->wishes) || !insides_rest(h) || !TAILQ_EMPTY(&h->attachments) || !TAILQ_EMPTY(&h->screens))
 		return false;
 	TAILQ_FOREACH(s, &h->order, order)
 	if (s->state != SESSION_ENDED || s->end != END_TOLD)
@@ -140,6 +142,7 @@ static void setup_on_second(uv_timer_t *t)
 	exec_ids_expire(h->exec_ids, now);
 	round_artifacts_tick(h);
 	broker_locks_tick(h);
+	insides_tick(h);
 	memory_rest(&h->rest, now);
 	if (h->recovered)
 		audit_failures_tick(h, false);
@@ -200,7 +203,7 @@ int hub_create(const struct hub_params *p, struct hub **out, struct err *e)
 	if (!rc)
 		rc = id_times_create(&h->renewed);
 	if (!rc && (!(h->exec_ids = exec_ids_create(round_runs, h)) || !(h->shells = shells_create()) ||
-		    !(h->contexts = contexts_create())))
+		    !(h->contexts = contexts_create()) || insides_create(h)))
 		rc = ERR_NOMEM;
 	if (!rc)
 		rc = journal_create(h->loop, &(struct journal_fds){p->ring_fd, p->cursor_fd, p->bell_fd, p->moved_fd},
@@ -217,6 +220,7 @@ int hub_create(const struct hub_params *p, struct hub **out, struct err *e)
 		exec_ids_destroy(h->exec_ids);
 		shells_destroy(h->shells);
 		contexts_destroy(h->contexts);
+		insides_destroy(h);
 		free(h);
 		return rc;
 	}
@@ -260,6 +264,7 @@ void hub_destroy(struct hub *h)
 	if (!h)
 		return;
 	gate_close(h);
+	insides_leave(h);
 	if (h->p.provider)
 		h->p.provider->gone = NULL;
 	HASH_ITER(hh, h->agents, a, next)
@@ -275,6 +280,8 @@ void hub_destroy(struct hub *h)
 		}
 		session_free(s);
 	}
+	inside_discoveries_leave(h);
+	insides_destroy(h);
 	HASH_ITER(hh, h->agents, a, next)
 	agent_destroy(a);
 	while ((k = TAILQ_FIRST(&h->wishes))) {

@@ -42,6 +42,7 @@ REST = {
     "GET /healthz": op(OPEN), "GET /readyz": op(OPEN), "POST /k8s/admission": op(OPEN, body={}),
     "GET /metrics": op(METRICS, needs="observe admin"),
     "POST /mcp": op(body={}), "GET /mcp": op(), "DELETE /mcp": op(),  # without a session: refused; what tools do, their calls' rows say
+    "POST /mcp/{agent}/{server}": op(body={}), "GET /mcp/{agent}/{server}": op(), "DELETE /mcp/{agent}/{server}": op(),  # the same
     "POST /v1/grants": op(CLUSTER, body={"target": AGENT, "reason": "the matrix"}), "GET /v1/grants": op(),
     "POST /v1/grants/renew": op(body=REASON), "DELETE /v1/grants/{id}": op(),
     "GET /v1/agents": op(about="list"),
@@ -76,6 +77,13 @@ REST = {
     "POST /v1/agents/{agent}/rounds": op(about="agent", needs="rounds", body={"argv": ["true"], "task_id": "m", "wait_ms": 5000}, event="round.start"),
     "GET /v1/agents/{agent}/shells": op(about="agent", needs="rounds"),
     "DELETE /v1/agents/{agent}/shells/{name}": op(about="agent", needs="rounds", event="shell.end"),  # there is none: not_found
+    # Of servers that are not there: not_found. What is done with one: servers.sh.
+    "GET /v1/agents/{agent}/mcp/servers": op(about="agent", needs="rounds " + LIFE),
+    "PUT /v1/agents/{agent}/mcp/servers": op(about="agent", needs=LIFE, body={"servers": []}),
+    "GET /v1/agents/{agent}/mcp/servers/{server}": op(about="agent", needs="rounds " + LIFE),
+    "POST /v1/agents/{agent}/mcp/servers/{server}/refresh": op(about="agent", needs="rounds", body={}, event="mcp.refresh"),
+    "POST /v1/agents/{agent}/mcp/servers/{server}/approve": op(about="agent", needs=LIFE, body={"fingerprint": "0" * 64}, event="mcp.approve"),
+    "POST /v1/agents/{agent}/mcp/request": op(about="agent", needs="rounds", body={"server": "none", "method": "ping", "task_id": "m"}, event="mcp.request"),
     # Of contexts that are not there: not_found.
     "GET /v1/agents/{agent}/contexts": op(about="agent", needs="rounds"), "GET /v1/agents/{agent}/contexts/{id}": op(about="agent", needs="rounds"),
     "POST /v1/agents/{agent}/contexts": op(about="agent", needs="rounds", body={"language": "bash", "task_id": "m"}, event="context.create"),
@@ -190,6 +198,7 @@ def sources():
 # record's. Without: none of these is asked of the policy.
 UNJUDGED = {
     "POST /mcp", "GET /mcp", "DELETE /mcp",  # the calls of its tools are judged
+    "POST /mcp/{agent}/{server}", "GET /mcp/{agent}/{server}", "DELETE /mcp/{agent}/{server}",  # requests to it are judged
     "GET /v1/web/session", "POST /v1/web/session", "DELETE /v1/web/session",  # a log-in's cookie, whose calls are judged
     "subsystem",  # there is none over SSH
 }
@@ -219,6 +228,9 @@ POLICY = {
     "context.create": ["POST /v1/agents/{agent}/contexts"], "context.delete": ["DELETE /v1/agents/{agent}/contexts/{id}"],
     "context.execute": ["POST /v1/agents/{agent}/contexts/{id}/" + name for name in ("executions", "interrupt", "reset")],
     "python.execute": ["POST /v1/agents/{agent}/python"],
+    "mcp.call": ["POST /v1/agents/{agent}/mcp/request", "POST /v1/agents/{agent}/mcp/servers/{server}/refresh"],
+    "mcp.read": ["GET /v1/agents/{agent}/mcp/servers", "GET /v1/agents/{agent}/mcp/servers/{server}"],
+    "mcp.set": ["PUT /v1/agents/{agent}/mcp/servers", "POST /v1/agents/{agent}/mcp/servers/{server}/approve"],
     "session.list": ["GET /v1/sessions", "GET /v1/sessions/{id}"], "session.end": ["POST /v1/sessions/{id}/terminate"],
     "session.watch": ["GET /v1/rounds/{id}/screen"],
     "session.drive": [*("POST /v1/rounds/{id}/" + name for name in ("stdin", "signal", "keys", "resize")), "ws GET /v1/sessions/{id}/attach", "attach"],
@@ -583,7 +595,7 @@ def ssh(facts, source, name, token, login):
 
 def path_of(name, o, agent, facts, fresh, door, cred):
     session = facts["round"] if fresh else facts["old"]  # at hand, or in the record alone
-    path = name.split()[1].replace("{agent}", agent).replace("{file}", "index.js")
+    path = name.split()[1].replace("{agent}", agent).replace("{file}", "index.js").replace("{server}", "none")
     ident = {"lease": facts["lease"], "run": ABSENT}.get(o.about, session)
     if "contexts/{id}" in path:
         return path.replace("{id}", ABSENT)

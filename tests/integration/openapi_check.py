@@ -319,6 +319,47 @@ def mcp(api):
     api.refused("POST", "/mcp", 401, "unauthenticated", body=begin, headers=both, token=False)
 
 
+def servers(api, agent, task):
+    """MCP servers inside: a list, its refusals, one of them used, refreshed, approved, and through /mcp."""
+    all_, one, ask = "/v1/agents/{agent}/mcp/servers", "/v1/agents/{agent}/mcp/servers/{server}", "/v1/agents/{agent}/mcp/request"
+    here = dict(agent=agent, server="check")
+    with open(os.path.join(os.path.dirname(__file__), "..", "lib", "mcp_server.py"), "rb") as f:
+        api.call("PUT", "/v1/agents/{agent}/files", {200}, body=f.read(), agent=agent, query=f"?path=server.py&task_id={task}")
+    good = {"name": "check", "command": ["python3", "/workspace/server.py", "good"], "env": {"A": "b"}, "start_timeout_ms": 20000}
+    api.call("GET", all_, {200}, agent=agent)
+    api.call("PUT", all_, {200}, agent=agent, body={"servers": [good]}, headers={"If-Match": '"0"'})
+    api.refused("PUT", all_, 412, "list_changed", agent=agent, body={"servers": []}, query="?if_version=0")
+    api.refused("PUT", all_, 400, "platform_server", agent=agent, body={"servers": [good | {"scope": "platform"}]})
+    api.refused("PUT", all_, 400, "secret_refused", agent=agent, body={"servers": [good | {"env": {"API_KEY": "x"}}]})
+    api.refused("PUT", all_, 403, "egress_not_open", agent=agent, body={"servers": [{"name": "x", "url": "https://mcp.example/"}]})
+    api.refused("PUT", all_, 409, "conflict", agent=agent, body={"servers": [good, good]})
+    api.refused("PUT", all_, 401, "unauthenticated", agent=agent, body={"servers": []}, token=False)
+    api.call("GET", one, {200}, **here)
+    api.refused("GET", one, 404, "not_found", agent=agent, server="none")
+    api.call("GET", all_, {200}, agent=agent, query="?version=1")
+    api.refused("GET", all_, 404, "not_found", agent=agent, query="?version=99")
+    echo = {"server": "check", "method": "tools/call", "params": {"name": "echo", "arguments": {"text": "x"}}, "task_id": task, "timeout_ms": 30000, "exec_id": "mcp-check"}
+    api.call("POST", ask, {200}, agent=agent, body=echo)
+    api.call("POST", ask, {200}, agent=agent, body={"server": "check", "method": "tools/list", "task_id": task})
+    api.refused("POST", ask, 409, "conflict", agent=agent, body=echo | {"method": "ping", "params": {}})
+    api.refused("POST", ask, 501, "unsupported", agent=agent, body={"server": "check", "method": "logging/setLevel", "task_id": task})
+    api.refused("POST", ask, 404, "not_found", agent=agent, body={"server": "none", "method": "ping", "task_id": task})
+    api.refused("POST", ask, 401, "unauthenticated", agent=agent, body=echo, token=False)
+    _, state = api.call("POST", one + "/refresh", {200}, body={"task_id": task}, **here)
+    fingerprint = ((state or {}).get("tools") or {}).get("fingerprint", "0" * 64)
+    api.call("POST", one + "/approve", {200}, body={"fingerprint": fingerprint}, **here)
+    api.refused("POST", one + "/approve", 412, "list_changed", body={"fingerprint": "0" * 64}, **here)
+    begin = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": "2025-11-25"}}
+    both = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
+    through = "/mcp/{agent}/{server}"
+    api.call("POST", through, {200}, body=begin, headers=both, **here)
+    api.call("POST", through, {406}, body=begin, headers={"Content-Type": "application/json"}, **here)
+    api.call("GET", through, {406}, **here)
+    api.call("DELETE", through, {404}, headers={"Mcp-Session-Id": "none"}, **here)
+    api.refused("POST", through, 401, "unauthenticated", body=begin, headers=both, token=False, **here)
+    api.call("PUT", all_, {200}, agent=agent, body={"servers": []})
+
+
 def pages(api, agent):
     page = NOBODY
     for path, params in (("/sandboxes", {}), ("/sessions", {}), ("/sessions/{id}", {"id": page}),
@@ -869,6 +910,7 @@ def main():
     trees(api, agent, task)
     artifacts(api, agent, task)
     locks(api, agent, task)
+    servers(api, agent, task)
     pages(api, agent)
     mcp(api)
     lifecycle_refused(api, agent)

@@ -24,6 +24,9 @@ OPERATIONS: Dict[str, Operation] = {
     "followMcp": Operation("GET", "/mcp", (), ()),
     "sendMcp": Operation("POST", "/mcp", (), ("jsonrpc",)),
     "endMcp": Operation("DELETE", "/mcp", (), ()),
+    "followMcpThrough": Operation("GET", "/mcp/{agent}/{server}", (), ()),
+    "sendMcpThrough": Operation("POST", "/mcp/{agent}/{server}", (), ("jsonrpc",)),
+    "endMcpThrough": Operation("DELETE", "/mcp/{agent}/{server}", (), ()),
     "listGrants": Operation("GET", "/v1/grants", ("before", "limit"), ()),
     "createGrant": Operation("POST", "/v1/grants", (), ("file_max", "kind", "principal", "read", "reason", "scopes", "target", "task_id", "ttl", "write")),
     "renewGrant": Operation("POST", "/v1/grants/renew", (), ("reason", "ttl")),
@@ -72,6 +75,12 @@ OPERATIONS: Dict[str, Operation] = {
     "interruptContext": Operation("POST", "/v1/agents/{agent}/contexts/{id}/interrupt", (), ("task_id",)),
     "resetContext": Operation("POST", "/v1/agents/{agent}/contexts/{id}/reset", (), ("env", "task_id")),
     "executePython": Operation("POST", "/v1/agents/{agent}/python", (), ("code", "cwd", "env", "exec_id", "task_id", "timeout_ms", "yield_ms")),
+    "listMcpServers": Operation("GET", "/v1/agents/{agent}/mcp/servers", ("version",), ()),
+    "setMcpServers": Operation("PUT", "/v1/agents/{agent}/mcp/servers", ("if_version",), ("servers",)),
+    "getMcpServer": Operation("GET", "/v1/agents/{agent}/mcp/servers/{server}", (), ()),
+    "refreshMcpServer": Operation("POST", "/v1/agents/{agent}/mcp/servers/{server}/refresh", (), ("task_id",)),
+    "approveMcpServer": Operation("POST", "/v1/agents/{agent}/mcp/servers/{server}/approve", (), ("fingerprint",)),
+    "requestMcp": Operation("POST", "/v1/agents/{agent}/mcp/request", (), ("exec_id", "method", "params", "server", "task_id", "timeout_ms")),
     "listShells": Operation("GET", "/v1/agents/{agent}/shells", (), ()),
     "endShell": Operation("DELETE", "/v1/agents/{agent}/shells/{name}", ("task_id",), ()),
     "openTerminal": Operation("GET", "/v1/agents/{agent}/terminal", ("cols", "rows", "task"), ()),
@@ -129,7 +138,7 @@ OPERATIONS: Dict[str, Operation] = {
 
 AgentState = Literal["stopped", "starting", "running", "idle_stopping", "stopping", "destroying", "error"]
 Id = str
-ErrorCode = Literal["internal", "out_of_memory", "system_error", "invalid_request", "invalid_config", "too_large", "not_found", "unauthenticated", "token_malformed", "token_signature", "token_expired", "token_not_yet_valid", "token_revoked", "forbidden", "grant_not_narrower", "policy_denied", "reason_required", "task_required", "task_mismatch", "conflict", "bad_state", "already_ended", "try_again", "rate_limited", "limit_reached", "timeout", "cancelled", "grant_ended", "record_unavailable", "disk_full", "sandbox_create_failed", "sandbox_create_timeout", "sandbox_exec_timeout", "program_not_found", "program_not_executable", "sandbox_transfer_timeout", "sandbox_transfer_failed", "file_not_found", "file_permission_denied", "not_a_file", "not_a_directory", "file_exists", "directory_not_empty", "file_changed", "range_past_end", "patch_refused", "path_outside", "path_not_allowed", "locked", "workspace_full", "artifacts_full", "base_unknown", "no_git", "port_unreachable", "port_bad_answer", "page_not_allowed", "pty_not_allowed", "shell_busy", "shell_ended", "context_busy", "context_ended", "port_not_allowed", "snapshot_failed", "data_kept", "snapshot_differs", "link_lost", "protocol_error", "version_unsupported", "corrupt", "address_in_use", "permission_denied", "unsupported", "no_shell", "no_end_of_input", "missing_dependency", "unavailable", "sandbox_k8s_error", "k8s_unreachable", "k8s_tls_failed", "k8s_unauthenticated", "k8s_forbidden", "k8s_conflict", "k8s_invalid", "k8s_field_dropped", "k8s_gone", "k8s_busy", "did_not_run", "end_of_file"]
+ErrorCode = Literal["internal", "out_of_memory", "system_error", "invalid_request", "invalid_config", "too_large", "not_found", "unauthenticated", "token_malformed", "token_signature", "token_expired", "token_not_yet_valid", "token_revoked", "forbidden", "grant_not_narrower", "policy_denied", "reason_required", "task_required", "task_mismatch", "conflict", "bad_state", "already_ended", "try_again", "rate_limited", "limit_reached", "timeout", "cancelled", "grant_ended", "record_unavailable", "disk_full", "sandbox_create_failed", "sandbox_create_timeout", "sandbox_exec_timeout", "program_not_found", "program_not_executable", "sandbox_transfer_timeout", "sandbox_transfer_failed", "file_not_found", "file_permission_denied", "not_a_file", "not_a_directory", "file_exists", "directory_not_empty", "file_changed", "range_past_end", "patch_refused", "path_outside", "path_not_allowed", "locked", "workspace_full", "artifacts_full", "base_unknown", "no_git", "port_unreachable", "port_bad_answer", "page_not_allowed", "pty_not_allowed", "shell_busy", "shell_ended", "context_busy", "context_ended", "secret_refused", "egress_not_open", "platform_server", "list_changed", "mcp_server_failed", "mcp_server_down", "mcp_server_held", "port_not_allowed", "snapshot_failed", "data_kept", "snapshot_differs", "link_lost", "protocol_error", "version_unsupported", "corrupt", "address_in_use", "permission_denied", "unsupported", "no_shell", "no_end_of_input", "missing_dependency", "unavailable", "sandbox_k8s_error", "k8s_unreachable", "k8s_tls_failed", "k8s_unauthenticated", "k8s_forbidden", "k8s_conflict", "k8s_invalid", "k8s_field_dropped", "k8s_gone", "k8s_busy", "did_not_run", "end_of_file"]
 Encoding = Literal["utf-8", "base64"]
 FilePath = Union[str, Dict[str, Any]]
 FileType = Literal["file", "directory", "symlink", "fifo", "socket", "device"]
@@ -138,7 +147,7 @@ FileDigest = str
 FsChanges = List[Dict[str, Any]]
 Duration = str
 Name = str
-SessionKind = Literal["terminal", "exec", "round", "file", "port"]
+SessionKind = Literal["terminal", "exec", "round", "file", "port", "mcp"]
 SessionState = Literal["opening", "running", "suspended", "ending", "ended"]
 Language = Literal["python", "javascript", "bash"]
 
@@ -266,6 +275,7 @@ class Round(_Round, total=False):
     waits: str
     root: Literal["target"]
     shell: Dict[str, Any]
+    mcp: Dict[str, Any]
     context: Any
     started_at: str
     cwd: Optional[str]

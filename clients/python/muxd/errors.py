@@ -247,6 +247,34 @@ class ContextEnded(SandboxError):
     code = "context_ended"
 
 
+class SecretRefused(SandboxError):
+    code = "secret_refused"
+
+
+class EgressNotOpen(SandboxError):
+    code = "egress_not_open"
+
+
+class PlatformServer(SandboxError):
+    code = "platform_server"
+
+
+class ListChanged(SandboxError):
+    code = "list_changed"
+
+
+class McpServerFailed(SandboxError):
+    code = "mcp_server_failed"
+
+
+class McpServerDown(SandboxError):
+    code = "mcp_server_down"
+
+
+class McpServerHeld(SandboxError):
+    code = "mcp_server_held"
+
+
 class PortNotAllowed(SandboxError):
     code = "port_not_allowed"
 
@@ -413,6 +441,13 @@ BY_CODE: Dict[str, Type[SandboxError]] = {
     "shell_ended": ShellEnded,
     "context_busy": ContextBusy,
     "context_ended": ContextEnded,
+    "secret_refused": SecretRefused,
+    "egress_not_open": EgressNotOpen,
+    "platform_server": PlatformServer,
+    "list_changed": ListChanged,
+    "mcp_server_failed": McpServerFailed,
+    "mcp_server_down": McpServerDown,
+    "mcp_server_held": McpServerHeld,
     "port_not_allowed": PortNotAllowed,
     "snapshot_failed": SnapshotFailed,
     "data_kept": DataKept,
@@ -466,6 +501,7 @@ __all__ = [
     "DidNotRun",
     "DirectoryNotEmpty",
     "DiskFull",
+    "EgressNotOpen",
     "EndOfFile",
     "FileChanged",
     "FileExists",
@@ -490,7 +526,11 @@ __all__ = [
     "K8sUnreachable",
     "LimitReached",
     "LinkLost",
+    "ListChanged",
     "Locked",
+    "McpServerDown",
+    "McpServerFailed",
+    "McpServerHeld",
     "MissingDependency",
     "NoEndOfInput",
     "NoGit",
@@ -503,6 +543,7 @@ __all__ = [
     "PatchRefused",
     "PathNotAllowed",
     "PathOutside",
+    "PlatformServer",
     "PolicyDenied",
     "PortBadAnswer",
     "PortNotAllowed",
@@ -523,6 +564,7 @@ __all__ = [
     "SandboxK8sError",
     "SandboxTransferFailed",
     "SandboxTransferTimeout",
+    "SecretRefused",
     "ServerTimeout",
     "ShellBusy",
     "ShellEnded",

@@ -20,6 +20,9 @@ export const OPERATIONS = {
   followMcp: { method: "GET", path: "/mcp", query: [], body: [] },
   sendMcp: { method: "POST", path: "/mcp", query: [], body: ["jsonrpc"] },
   endMcp: { method: "DELETE", path: "/mcp", query: [], body: [] },
+  followMcpThrough: { method: "GET", path: "/mcp/{agent}/{server}", query: [], body: [] },
+  sendMcpThrough: { method: "POST", path: "/mcp/{agent}/{server}", query: [], body: ["jsonrpc"] },
+  endMcpThrough: { method: "DELETE", path: "/mcp/{agent}/{server}", query: [], body: [] },
   listGrants: { method: "GET", path: "/v1/grants", query: ["before", "limit"], body: [] },
   createGrant: { method: "POST", path: "/v1/grants", query: [], body: ["file_max", "kind", "principal", "read", "reason", "scopes", "target", "task_id", "ttl", "write"] },
   renewGrant: { method: "POST", path: "/v1/grants/renew", query: [], body: ["reason", "ttl"] },
@@ -68,6 +71,12 @@ export const OPERATIONS = {
   interruptContext: { method: "POST", path: "/v1/agents/{agent}/contexts/{id}/interrupt", query: [], body: ["task_id"] },
   resetContext: { method: "POST", path: "/v1/agents/{agent}/contexts/{id}/reset", query: [], body: ["env", "task_id"] },
   executePython: { method: "POST", path: "/v1/agents/{agent}/python", query: [], body: ["code", "cwd", "env", "exec_id", "task_id", "timeout_ms", "yield_ms"] },
+  listMcpServers: { method: "GET", path: "/v1/agents/{agent}/mcp/servers", query: ["version"], body: [] },
+  setMcpServers: { method: "PUT", path: "/v1/agents/{agent}/mcp/servers", query: ["if_version"], body: ["servers"] },
+  getMcpServer: { method: "GET", path: "/v1/agents/{agent}/mcp/servers/{server}", query: [], body: [] },
+  refreshMcpServer: { method: "POST", path: "/v1/agents/{agent}/mcp/servers/{server}/refresh", query: [], body: ["task_id"] },
+  approveMcpServer: { method: "POST", path: "/v1/agents/{agent}/mcp/servers/{server}/approve", query: [], body: ["fingerprint"] },
+  requestMcp: { method: "POST", path: "/v1/agents/{agent}/mcp/request", query: [], body: ["exec_id", "method", "params", "server", "task_id", "timeout_ms"] },
   listShells: { method: "GET", path: "/v1/agents/{agent}/shells", query: [], body: [] },
   endShell: { method: "DELETE", path: "/v1/agents/{agent}/shells/{name}", query: ["task_id"], body: [] },
   openTerminal: { method: "GET", path: "/v1/agents/{agent}/terminal", query: ["cols", "rows", "task"], body: [] },
@@ -198,7 +207,7 @@ export interface Snapshot {
   detail?: string | null;
 }
 
-export type ErrorCode = "internal" | "out_of_memory" | "system_error" | "invalid_request" | "invalid_config" | "too_large" | "not_found" | "unauthenticated" | "token_malformed" | "token_signature" | "token_expired" | "token_not_yet_valid" | "token_revoked" | "forbidden" | "grant_not_narrower" | "policy_denied" | "reason_required" | "task_required" | "task_mismatch" | "conflict" | "bad_state" | "already_ended" | "try_again" | "rate_limited" | "limit_reached" | "timeout" | "cancelled" | "grant_ended" | "record_unavailable" | "disk_full" | "sandbox_create_failed" | "sandbox_create_timeout" | "sandbox_exec_timeout" | "program_not_found" | "program_not_executable" | "sandbox_transfer_timeout" | "sandbox_transfer_failed" | "file_not_found" | "file_permission_denied" | "not_a_file" | "not_a_directory" | "file_exists" | "directory_not_empty" | "file_changed" | "range_past_end" | "patch_refused" | "path_outside" | "path_not_allowed" | "locked" | "workspace_full" | "artifacts_full" | "base_unknown" | "no_git" | "port_unreachable" | "port_bad_answer" | "page_not_allowed" | "pty_not_allowed" | "shell_busy" | "shell_ended" | "context_busy" | "context_ended" | "port_not_allowed" | "snapshot_failed" | "data_kept" | "snapshot_differs" | "link_lost" | "protocol_error" | "version_unsupported" | "corrupt" | "address_in_use" | "permission_denied" | "unsupported" | "no_shell" | "no_end_of_input" | "missing_dependency" | "unavailable" | "sandbox_k8s_error" | "k8s_unreachable" | "k8s_tls_failed" | "k8s_unauthenticated" | "k8s_forbidden" | "k8s_conflict" | "k8s_invalid" | "k8s_field_dropped" | "k8s_gone" | "k8s_busy" | "did_not_run" | "end_of_file";
+export type ErrorCode = "internal" | "out_of_memory" | "system_error" | "invalid_request" | "invalid_config" | "too_large" | "not_found" | "unauthenticated" | "token_malformed" | "token_signature" | "token_expired" | "token_not_yet_valid" | "token_revoked" | "forbidden" | "grant_not_narrower" | "policy_denied" | "reason_required" | "task_required" | "task_mismatch" | "conflict" | "bad_state" | "already_ended" | "try_again" | "rate_limited" | "limit_reached" | "timeout" | "cancelled" | "grant_ended" | "record_unavailable" | "disk_full" | "sandbox_create_failed" | "sandbox_create_timeout" | "sandbox_exec_timeout" | "program_not_found" | "program_not_executable" | "sandbox_transfer_timeout" | "sandbox_transfer_failed" | "file_not_found" | "file_permission_denied" | "not_a_file" | "not_a_directory" | "file_exists" | "directory_not_empty" | "file_changed" | "range_past_end" | "patch_refused" | "path_outside" | "path_not_allowed" | "locked" | "workspace_full" | "artifacts_full" | "base_unknown" | "no_git" | "port_unreachable" | "port_bad_answer" | "page_not_allowed" | "pty_not_allowed" | "shell_busy" | "shell_ended" | "context_busy" | "context_ended" | "secret_refused" | "egress_not_open" | "platform_server" | "list_changed" | "mcp_server_failed" | "mcp_server_down" | "mcp_server_held" | "port_not_allowed" | "snapshot_failed" | "data_kept" | "snapshot_differs" | "link_lost" | "protocol_error" | "version_unsupported" | "corrupt" | "address_in_use" | "permission_denied" | "unsupported" | "no_shell" | "no_end_of_input" | "missing_dependency" | "unavailable" | "sandbox_k8s_error" | "k8s_unreachable" | "k8s_tls_failed" | "k8s_unauthenticated" | "k8s_forbidden" | "k8s_conflict" | "k8s_invalid" | "k8s_field_dropped" | "k8s_gone" | "k8s_busy" | "did_not_run" | "end_of_file";
 
 export interface Exit {
   cause: "exit" | "timeout" | "killed" | "oom" | "lost" | "unknown" | "not_started" | "idle_timeout";
@@ -248,6 +257,7 @@ export interface Round {
     name: string;
     fresh: boolean;
   };
+  mcp?: Record<string, unknown>;
   context?: unknown;
   exit: null | Exit;
   stdout: Stream;
@@ -548,7 +558,7 @@ export interface Screen {
   })[];
 }
 
-export type SessionKind = "terminal" | "exec" | "round" | "file" | "port";
+export type SessionKind = "terminal" | "exec" | "round" | "file" | "port" | "mcp";
 
 export type SessionState = "opening" | "running" | "suspended" | "ending" | "ended";
 

@@ -246,6 +246,34 @@ export class ContextEnded extends SandboxError {
   static override readonly code: string = "context_ended";
 }
 
+export class SecretRefused extends SandboxError {
+  static override readonly code: string = "secret_refused";
+}
+
+export class EgressNotOpen extends SandboxError {
+  static override readonly code: string = "egress_not_open";
+}
+
+export class PlatformServer extends SandboxError {
+  static override readonly code: string = "platform_server";
+}
+
+export class ListChanged extends SandboxError {
+  static override readonly code: string = "list_changed";
+}
+
+export class McpServerFailed extends SandboxError {
+  static override readonly code: string = "mcp_server_failed";
+}
+
+export class McpServerDown extends SandboxError {
+  static override readonly code: string = "mcp_server_down";
+}
+
+export class McpServerHeld extends SandboxError {
+  static override readonly code: string = "mcp_server_held";
+}
+
 export class PortNotAllowed extends SandboxError {
   static override readonly code: string = "port_not_allowed";
 }
@@ -411,6 +439,13 @@ export const BY_CODE: ReadonlyMap<string, typeof SandboxError> = new Map<string,
   ["shell_ended", ShellEnded],
   ["context_busy", ContextBusy],
   ["context_ended", ContextEnded],
+  ["secret_refused", SecretRefused],
+  ["egress_not_open", EgressNotOpen],
+  ["platform_server", PlatformServer],
+  ["list_changed", ListChanged],
+  ["mcp_server_failed", McpServerFailed],
+  ["mcp_server_down", McpServerDown],
+  ["mcp_server_held", McpServerHeld],
   ["port_not_allowed", PortNotAllowed],
   ["snapshot_failed", SnapshotFailed],
   ["data_kept", DataKept],

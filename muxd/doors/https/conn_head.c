@@ -477,7 +477,7 @@ static int adopt_mcp(struct conn *c)
 	struct mcp_head *h;
 	char name[MCP_NAME_MAX + 1];
 
-	if (strcmp(c->x->path, MCP_PATH) != 0)
+	if (strcmp(c->x->path, MCP_PATH) != 0 && strncmp(c->x->path, MCP_PATH "/", sizeof(MCP_PATH)) != 0)
 		return 0;
 	h = calloc(1, sizeof(*h));
 	if (!h)

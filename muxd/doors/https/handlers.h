@@ -48,6 +48,11 @@ void rest_shell_end(struct http_exchange *x);
 /* contexts.c */
 void rest_context(struct http_exchange *x);
 void rest_execution(struct http_exchange *x);
+/* servers.c */
+void rest_servers_set(struct http_exchange *x);
+void rest_servers_show(struct http_exchange *x);
+void rest_server(struct http_exchange *x);
+void rest_mcp_request(struct http_exchange *x);
 /* output.c */
 void rest_round_output(struct http_exchange *x);
 /* events.c */
@@ -56,6 +61,8 @@ void rest_round_events(struct http_exchange *x);
 void rest_mcp_post(struct http_exchange *x);
 void rest_mcp_get(struct http_exchange *x);
 void rest_mcp_delete(struct http_exchange *x);
+/* mcp/through.c */
+void rest_mcp_through(struct http_exchange *x);
 /* pty.c */
 void rest_round_keys(struct http_exchange *x);
 void rest_round_resize(struct http_exchange *x);

@@ -24,6 +24,9 @@ static const struct route routes[] = {
     {HTTP_POST, "/mcp", rest_mcp_post, ROUTE_GRANT, BODY_REQUIRED, "as each tool's call", "", NULL},
     {HTTP_GET, "/mcp", rest_mcp_get, ROUTE_GRANT, BODY_NONE, "any", "", NULL},
     {HTTP_DELETE, "/mcp", rest_mcp_delete, ROUTE_GRANT, BODY_NONE, "any", "", NULL},
+    {HTTP_POST, "/mcp/{agent}/{server}", rest_mcp_through, ROUTE_GRANT, BODY_REQUIRED, "rounds", "", NULL},
+    {HTTP_GET, "/mcp/{agent}/{server}", rest_mcp_get, ROUTE_GRANT, BODY_NONE, "any", "", NULL},
+    {HTTP_DELETE, "/mcp/{agent}/{server}", rest_mcp_delete, ROUTE_GRANT, BODY_NONE, "any", "", NULL},
     {HTTP_POST, "/v1/grants", rest_grant_create, ROUTE_CLUSTER, BODY_REQUIRED,
      "grant; none with a token of the cluster", "", NULL},
     {HTTP_GET, "/v1/grants", rest_grant_list, ROUTE_GRANT, BODY_NONE, "any; one's own, and those made from it",
@@ -46,6 +49,12 @@ static const struct route routes[] = {
      "show"},
     {HTTP_DELETE, "/v1/agents/{agent}/contexts/{id}", rest_context, ROUTE_GRANT, BODY_NONE, "rounds; one's own",
      "task_id", "delete"},
+    {HTTP_GET, "/v1/agents/{agent}/mcp/servers/{server}", rest_server, ROUTE_GRANT, BODY_NONE,
+     "rounds, lifecycle or admin", "", "show"},
+    {HTTP_POST, "/v1/agents/{agent}/mcp/servers/{server}/refresh", rest_server, ROUTE_GRANT, BODY_OPTIONAL, "rounds",
+     "", "refresh"},
+    {HTTP_POST, "/v1/agents/{agent}/mcp/servers/{server}/approve", rest_server, ROUTE_GRANT, BODY_REQUIRED,
+     "lifecycle or admin", "", "approve"},
     {HTTP_GET, "/v1/agents/{agent}", rest_agent_show, ROUTE_GRANT, BODY_NONE, "any on the agent", "", NULL},
     {HTTP_DELETE, "/v1/agents/{agent}", rest_agent_destroy, ROUTE_GRANT, BODY_NONE, "lifecycle or admin", "reason,wipe",
      NULL},
@@ -101,6 +110,11 @@ static const struct route routes[] = {
      "rounds; one's own", "", "interrupt"},
     {HTTP_POST, "/v1/agents/{agent}/contexts/{id}/reset", rest_context, ROUTE_GRANT, BODY_OPTIONAL, "rounds; one's own",
      "", "reset"},
+    {HTTP_GET, "/v1/agents/{agent}/mcp/servers", rest_servers_show, ROUTE_GRANT, BODY_NONE,
+     "rounds, lifecycle or admin", "version", NULL},
+    {HTTP_PUT, "/v1/agents/{agent}/mcp/servers", rest_servers_set, ROUTE_GRANT, BODY_REQUIRED, "lifecycle or admin",
+     "if_version", NULL},
+    {HTTP_POST, "/v1/agents/{agent}/mcp/request", rest_mcp_request, ROUTE_GRANT, BODY_REQUIRED, "rounds", "", NULL},
     {HTTP_POST, "/v1/agents/{agent}/python", rest_context, ROUTE_GRANT, BODY_REQUIRED, "rounds", "", "python"},
     {HTTP_GET, "/v1/agents/{agent}/terminal", rest_websocket, ROUTE_OPEN, BODY_NONE, "terminal", NULL, NULL},
     {HTTP_GET, "/v1/agents/{agent}/exec", rest_websocket, ROUTE_OPEN, BODY_NONE, "rounds; terminal with a pty", NULL,
@@ -317,7 +331,8 @@ int route_find(struct http_exchange *x, struct err *e)
 static int check_params(struct http_exchange *x, struct err *e)
 {
 	const char *pattern = x->route->pattern, *agent = strstr(pattern, AGENT_PARAM), *id = strstr(pattern, "{id}");
-	int rc = strncmp(pattern, "/v1/", 4) == 0 && agent ? target_name_check(x->params[0], e) : 0;
+	bool ours = strncmp(pattern, "/v1/", 4) == 0 || strncmp(pattern, "/mcp/", 5) == 0;
+	int rc = ours && agent ? target_name_check(x->params[0], e) : 0;
 
 	if (rc == 0 && id && strncmp(pattern, "/v1/", 4) == 0 && id_parse(x->params[agent ? 1 : 0], &x->object))
 		rc = err_set(e, ERR_INVAL, "the id in the path is not a UUID");

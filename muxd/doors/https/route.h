@@ -38,7 +38,7 @@ struct route {
 	const char *call;  /* which of its calls the handler makes; NULL: it has one */
 };
 
-enum { ROUTES_MAX = 128 };
+enum { ROUTES_MAX = 160 };
 
 const struct route *route_table(size_t *out_n);
 /*

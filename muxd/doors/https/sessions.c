@@ -21,9 +21,13 @@ static int one_of(const struct http_exchange *x, const char *key, const char *co
 
 static int check_filters(const struct http_exchange *x, int64_t *limit, struct err *e)
 {
-	const char *kinds[] = {session_kind_name(SESSION_TERMINAL), session_kind_name(SESSION_EXEC),
-			       session_kind_name(SESSION_ROUND),    session_kind_name(SESSION_FILE),
-			       session_kind_name(SESSION_PORT),     NULL};
+	const char *kinds[] = {session_kind_name(SESSION_TERMINAL),
+			       session_kind_name(SESSION_EXEC),
+			       session_kind_name(SESSION_ROUND),
+			       session_kind_name(SESSION_FILE),
+			       session_kind_name(SESSION_PORT),
+			       session_kind_name(SESSION_MCP),
+			       NULL};
 	const char *states[] = {session_state_name(SESSION_OPENING),   session_state_name(SESSION_RUNNING),
 				session_state_name(SESSION_SUSPENDED), session_state_name(SESSION_ENDING),
 				session_state_name(SESSION_ENDED),     NULL};

@@ -1,7 +1,9 @@
 #include "muxd/doors/https/mcp/stream.h"
 #include "base/text.h"
 #include "base/tick.h"
+#include "muxd/doors/https/mcp/rules.h"
 #include "muxd/doors/https/mcp/tasks.h"
+#include "muxd/hub/broker_inside.h"
 #include "muxd/hub/hub.h"
 
 #include <stdlib.h>
@@ -28,7 +30,8 @@ struct mcp_stream {
 	bool of_session;
 	struct mcp_session session;
 	json_t *request, *progress; /* ids; NULL */
-	struct mcp_call *call;
+	struct mcp_call *call;      /* a tool's; NULL */
+	struct inside_job *inside;  /* a request to a server inside; NULL */
 	struct grant_line grant;
 	char principal[GRANT_NAME_MAX + 1];
 	struct buf out;
@@ -60,6 +63,7 @@ static void stream_free(struct mcp_stream *s)
 		s->next->prev = s->prev;
 	all->count--;
 	mcp_call_abandon(s->call);
+	broker_inside_abandon(s->inside);
 	json_decref(s->request);
 	json_decref(s->progress);
 	buf_finish(&s->out);
@@ -134,6 +138,17 @@ static size_t stream_give(struct http_exchange *x, uint8_t *to, size_t max)
 	return n;
 }
 
+/* Nothing is told of its call any more. */
+static void stream_cancel(struct mcp_stream *s, const char *reason)
+{
+	struct inside_job *inside = s->inside;
+
+	mcp_call_cancel(s->call, reason);
+	s->call = NULL;
+	s->inside = NULL;
+	broker_inside_cancel(inside);
+}
+
 /* The connection is over. */
 static void stream_drop(struct http_exchange *x)
 {
@@ -147,8 +162,7 @@ static void stream_drop(struct http_exchange *x)
 	buf_clear(&s->out);
 	if (s->of_session && s->request && (s->state == STREAM_RUNNING || s->answer))
 		return; /* the call goes on, and its answer is kept */
-	mcp_call_cancel(s->call, "the client closed the stream of its call");
-	s->call = NULL;
+	stream_cancel(s, "the client closed the stream of its call");
 	stream_free(s);
 }
 
@@ -324,6 +338,57 @@ int mcp_stream_call(struct mcp_stream *s, const struct mcp_caller *who, const st
 	return mcp_call_begin(who, w, s->progress ? &telling_ops : &quiet_ops, s, &s->call);
 }
 
+/* ---- of a server inside */
+
+static void stream_on_inside_progress(void *arg, const json_t *params)
+{
+	struct mcp_stream *s = arg;
+	json_t *ours = s->x ? json_copy((json_t *)(uintptr_t)params) : NULL;
+
+	if (!ours)
+		return;
+	json_object_set(ours, "progressToken", s->progress);
+	stream_say(s, json_pack("{s:s,s:s,s:o}", "jsonrpc", "2.0", "method", "notifications/progress", "params", ours));
+}
+
+/* A failure that is muxd's is a result that models read, as of the tools of muxd's own; the server's own words are its
+ * own. */
+static json_t *inside_message(const struct mcp_stream *s, int rc, const struct err *e, const json_t *answer)
+{
+	json_t *theirs = json_object_get(answer, "error"), *result;
+
+	if (!rc && theirs) {
+		json_t *o = mcp_error(s->request, MCP_INTERNAL, "", NULL);
+
+		json_object_set(o, "error", theirs);
+		return o;
+	}
+	result = rc ? mcp_tool_error(rc, e ? e->message : NULL) : json_copy(json_object_get(answer, "result"));
+	if (!s->of_session)
+		result = mcp_new_era(result);
+	return result ? mcp_result(s->request, result) : mcp_error(s->request, MCP_INTERNAL, "out of memory", NULL);
+}
+
+static void stream_on_inside_done(void *arg, int rc, const struct err *e, const json_t *answer, const char *round)
+{
+	struct mcp_stream *s = arg;
+
+	(void)round;
+	s->inside = NULL;
+	stream_answer(s, inside_message(s, rc, e, answer));
+}
+
+void mcp_stream_through(struct mcp_stream *s, const struct mcp_caller *who, const struct inside_request *w)
+{
+	const struct inside_ops ops = {.progress = s->progress ? stream_on_inside_progress : NULL,
+				       .done = stream_on_inside_done};
+	struct inside_job *job = NULL;
+
+	broker_inside_request(who->hub, who->rq, w, &ops, s, &job);
+	if (job) /* else it was answered, and the stream may be gone */
+		s->inside = job;
+}
+
 /* ---- those who come back */
 
 static struct mcp_stream *stream_find(struct mcp_streams *all, const struct mcp_session *session, const char *last,
@@ -374,10 +439,9 @@ bool mcp_stream_listens(const struct mcp_streams *all, const struct mcp_session 
 void mcp_stream_cancel(struct mcp_streams *all, const struct mcp_session *session, const json_t *id, const char *reason)
 {
 	for (struct mcp_stream *s = all->first; s; s = s->next) {
-		if (!stream_is_of(s, session) || !s->call || !s->request || !json_equal(s->request, id))
+		if (!stream_is_of(s, session) || !(s->call || s->inside) || !s->request || !json_equal(s->request, id))
 			continue;
-		mcp_call_cancel(s->call, reason);
-		s->call = NULL;
+		stream_cancel(s, reason);
 		stream_set_state(s, STREAM_ANSWERED);
 		stream_wake(s);
 		if (!s->x)

@@ -35,6 +35,9 @@ void mcp_streams_close(struct mcp_streams *all); /* calls go on without them */
 int mcp_stream_open(struct mcp_streams *all, const struct mcp_stream_ask *ask, struct mcp_stream **out);
 /* The call that it tells of, once; it is the stream's from there on. */
 int mcp_stream_call(struct mcp_stream *s, const struct mcp_caller *who, const struct mcp_wish *w);
+/* The same of a request to a server inside a sandbox: its own notices of progress, its own result. */
+struct inside_request;
+void mcp_stream_through(struct mcp_stream *s, const struct mcp_caller *who, const struct inside_request *w);
 /* x becomes the listener of a stream of this session again, behind the event `last`. ERR_NOT_FOUND. */
 int mcp_stream_resume(struct mcp_streams *all, struct http_exchange *x, const struct mcp_session *session,
 		      const char *last);

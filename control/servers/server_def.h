@@ -1,0 +1,43 @@
+/*
+ * server_def.h - one MCP server of an agent, as its configuration names it, and the list of them. Pure.
+ *
+ * A `command` server is a program inside the sandbox that speaks the protocol's stdio transport. Servers of scope
+ * `platform` stay outside and are refused by name, and so is a `url`, which needs a way out of the sandbox. The product
+ * puts no secret into an environment: a variable, an argument or a value that is one, or looks like one, is refused by
+ * name until there is a vault to name it in. A list is JSON that was checked here; views borrow from it.
+ */
+#ifndef CONTROL_SERVERS_SERVER_DEF_H
+#define CONTROL_SERVERS_SERVER_DEF_H
+
+#include "base/json.h"
+
+#include <stdint.h>
+
+struct err;
+
+#define SERVERS_MAX          32 /* of one agent */
+#define SERVER_NAME_MAX      64
+#define SERVER_LIST_MAX      (64 * 1024) /* bytes of a list */
+#define SERVER_START_MS      30000       /* until a server has to have answered `initialize` */
+#define SERVER_START_MS_MAX  300000
+#define SERVER_FINGERPRINT_N 65
+
+struct server_def {
+	const char *name, *scope, *cwd; /* cwd NULL: the workspace */
+	const json_t *command, *env;    /* texts; env NULL: none */
+	int64_t start_timeout_ms;
+	char fingerprint[SERVER_FINGERPRINT_N]; /* SHA-256 of the definition: another one is another server */
+};
+
+/*
+ * A list as a client sends it, [{name, command, env, cwd, scope, start_timeout_ms}]: *out is a copy with nothing but
+ * these. ERR_INVAL, ERR_TOO_LARGE, ERR_CONFLICT (a name twice), ERR_PLATFORM_SERVER, ERR_EGRESS, ERR_SECRET_REFUSED;
+ * the message has the place.
+ */
+int server_list_check(const json_t *list, json_t **out, struct err *e);
+/* The server of that name in a list that was checked. ERR_NOT_FOUND, ERR_NOMEM. */
+int server_list_find(const json_t *list, const char *name, struct server_def *out, struct err *e);
+/* a-z A-Z 0-9 . _ -, 1 to 64. */
+int server_name_check(const char *name, struct err *e);
+
+#endif

@@ -1,0 +1,384 @@
+/* Requests to servers inside: made and recorded, sent under a number of the hub's, and ended once. */
+#define LOG_SUBSYS "mcp"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/text.h"
+#include "control/servers/digest.h"
+#include "muxd/hub/agent.h"
+#include "muxd/hub/hub_state.h"
+#include "muxd/hub/inside_state.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define KEPT_MAX     256 /* answers, for repeats of their exec_id */
+#define KEPT_BYTES   (8u * 1024 * 1024)
+#define KEPT_ONE_MAX (1024u * 1024)
+#define NEW_ERA_META "io.modelcontextprotocol/"
+
+static void inside_call_free(struct inside_call *c)
+{
+	struct inside_caller *k;
+
+	while ((k = TAILQ_FIRST(&c->callers))) {
+		TAILQ_REMOVE(&c->callers, k, entry);
+		free(k);
+	}
+	request_finish(&c->rq);
+	free(c->method);
+	free(c->params);
+	free(c->tool);
+	free(c->exec_id);
+	json_decref(c->answer);
+	free(c);
+}
+
+static int add_caller(struct inside_call *c, const struct inside_ask *ask)
+{
+	struct inside_caller *k = malloc(sizeof(*k));
+
+	if (!k)
+		return ERR_NOMEM;
+	*k = (struct inside_caller){.ops = ask->ops, .arg = ask->arg};
+	TAILQ_INSERT_TAIL(&c->callers, k, entry);
+	return 0;
+}
+
+/* ---- made */
+
+/* The part of the parameters by which people know what is meant. */
+static const char *tool_of(const struct inside_ask *ask)
+{
+	const char *name = json_get_text(ask->params, strcmp(ask->method, "resources/read") == 0 ? "uri" : "name");
+
+	return *name ? name : NULL;
+}
+
+static struct inside_facts facts_of(const struct inside_call *c)
+{
+	struct inside *x = c->server;
+
+	return (struct inside_facts){.rq = &c->rq,
+				     .agent = agent_find(x->hub, c->agent),
+				     .server = c->name,
+				     .method = c->method,
+				     .task = c->task,
+				     .tool = c->tool,
+				     .exec_id = c->exec_id,
+				     .digest = c->digest,
+				     .program = id_is_nil(&x->program) ? NULL : &x->program,
+				     .params = c->params};
+}
+
+static int copy_ask(struct inside_call *c, const struct inside_ask *ask)
+{
+	const char *tool = tool_of(ask);
+
+	c->rq = *ask->rq;
+	text_put(c->task, sizeof(c->task), ask->task);
+	text_put(c->agent, sizeof(c->agent), c->server->agent);
+	text_put(c->name, sizeof(c->name), c->server->name);
+	c->method = strdup(ask->method);
+	c->params = ask->params ? json_text(ask->params) : strdup("");
+	c->tool = tool ? strndup(tool, text_cut(tool, strlen(tool), 1024)) : NULL;
+	c->exec_id = ask->exec_id ? strdup(ask->exec_id) : NULL;
+	return c->method && c->params && (c->tool || !tool) && (c->exec_id || !ask->exec_id) ? add_caller(c, ask)
+											     : ERR_NOMEM;
+}
+
+/* The same call has the same: server, method and parameters, whatever the order of their members. */
+static int call_digest(const char *server, const struct inside_ask *ask, char out[65])
+{
+	json_t *o = json_pack("{s:s,s:s,s:O*}", "server", server, "method", ask->method, "params", ask->params);
+	int rc = o ? digest_json(o, out) : ERR_NOMEM;
+
+	json_decref(o);
+	return rc;
+}
+
+/* An exec_id that was used: ERR_CONFLICT, and which round has it. */
+static int check_exec_id(struct inside *x, const struct inside_ask *ask, struct err *e)
+{
+	const struct exec_use *u =
+	    ask->exec_id ? exec_ids_find(x->hub->exec_ids, x->agent, ask->rq->grant.principal, ask->exec_id) : NULL;
+	char id[ID_STR_LEN];
+
+	if (!u)
+		return 0;
+	id_format(&u->session, id);
+	return err_set(e, ERR_CONFLICT,
+		       "exec_id %s was used by round %s, which has its end: the whole answer is not kept any more",
+		       ask->exec_id, id);
+}
+
+/* A request is work in its sandbox, at its start and at its end. */
+static void touch_agent(const struct inside_call *c)
+{
+	struct agent *a = agent_find(c->server->hub, c->agent);
+
+	if (a)
+		agent_touch(a);
+}
+
+static int begin_record(struct inside_call *c, struct err *e)
+{
+	struct inside_facts f = facts_of(c);
+	int rc = inside_record_begin(c->server->hub, &f, &c->record, e);
+
+	if (rc)
+		return rc;
+	memcpy(c->round, c->record.text, sizeof(c->round));
+	touch_agent(c);
+	if (c->exec_id && exec_ids_add(c->server->hub->exec_ids, c->agent, c->rq.grant.principal, c->exec_id,
+				       &c->record.id, c->digest))
+		return err_set(e, ERR_NOMEM, "no memory for an exec_id");
+	return 0;
+}
+
+int inside_call_create(struct inside *x, const struct inside_ask *ask, struct inside_call **out, struct err *e)
+{
+	uint64_t timeout = ask->timeout_ns ? ask->timeout_ns : INSIDE_TIMEOUT_NS;
+	struct inside_call *c;
+	int rc = check_exec_id(x, ask, e);
+
+	if (rc)
+		return rc;
+	if (x->ncalls >= INSIDE_CALLS_MAX)
+		return err_set(e, ERR_LIMIT, "%d requests to %s wait already", INSIDE_CALLS_MAX, x->name);
+	c = calloc(1, sizeof(*c));
+	if (!c)
+		return err_set(e, ERR_NOMEM, "no memory for a request");
+	TAILQ_INIT(&c->callers);
+	c->server = x;
+	c->until_ns = clock_boot_ns() + (timeout < INSIDE_LONGEST_NS ? timeout : INSIDE_LONGEST_NS);
+	if (copy_ask(c, ask) || call_digest(x->name, ask, c->digest))
+		rc = err_set(e, ERR_NOMEM, "no memory for a request");
+	else
+		rc = begin_record(c, e);
+	if (rc) {
+		struct inside_facts f = facts_of(c);
+
+		inside_record_end(x->hub, &f, &c->record, &(struct inside_end){.rc = rc, .message = e->message});
+		inside_call_free(c);
+		return rc;
+	}
+	TAILQ_INSERT_TAIL(&x->calls, c, entry);
+	x->ncalls++;
+	*out = c;
+	return 0;
+}
+
+/* ---- sent */
+
+static bool wants_progress(const struct inside_call *c)
+{
+	const struct inside_caller *k;
+
+	TAILQ_FOREACH(k, &c->callers, entry)
+	if (k->ops->progress)
+		return true;
+	return false;
+}
+
+/* The caller's parameters without those that are meant for us: a token of ours stands for his. NULL: none, or no
+ * memory. */
+static json_t *params_of(const struct inside_call *c)
+{
+	json_t *o = NULL, *meta, *v;
+	const char *key;
+	void *next;
+
+	if (*c->params && json_parse(c->params, strlen(c->params), SIZE_MAX, &o, NULL))
+		return NULL;
+	if (!o && !(o = json_object()))
+		return NULL;
+	meta = json_object_get(o, "_meta");
+	json_object_del(meta, "progressToken");
+	json_object_foreach_safe(meta, next, key, v) if (strncmp(key, NEW_ERA_META, sizeof(NEW_ERA_META) - 1) == 0)
+	    json_object_del(meta, key);
+	if (wants_progress(c)) {
+		if (!json_is_object(meta))
+			json_object_set_new(o, "_meta", json_object());
+		json_object_set_new(json_object_get(o, "_meta"), "progressToken", json_integer(c->number));
+	} else if (!json_object_size(meta)) {
+		json_object_del(o, "_meta");
+	}
+	return o;
+}
+
+int inside_call_send(struct inside *x, struct inside_call *c)
+{
+	json_t *params;
+	int rc;
+
+	c->number = x->next_number;
+	params = params_of(c);
+	rc = params ? inside_send(x, json_pack("{s:s,s:I,s:s,s:o}", "jsonrpc", "2.0", "id", (json_int_t)c->number,
+					       "method", c->method, "params", params))
+		    : ERR_NOMEM;
+	if (rc) {
+		c->number = 0;
+		return rc;
+	}
+	x->next_number++;
+	x->flight++;
+	return 0;
+}
+
+struct inside_call *inside_call_by_number(struct inside *x, int64_t number)
+{
+	struct inside_call *c;
+
+	TAILQ_FOREACH(c, &x->calls, entry)
+	if (c->number && c->number == number)
+		return c;
+	return NULL;
+}
+
+void inside_calls_progress(struct inside *x, const json_t *params)
+{
+	const json_t *token = json_object_get(params, "progressToken");
+	struct inside_call *c = json_is_integer(token) ? inside_call_by_number(x, json_integer_value(token)) : NULL;
+	struct inside_caller *k;
+
+	if (c)
+		TAILQ_FOREACH(k, &c->callers, entry)
+	if (k->ops->progress)
+		k->ops->progress(k->arg, params);
+}
+
+/* ---- ended */
+
+void inside_kept_trim(struct hub *h, size_t most)
+{
+	struct insides *all = h->insides;
+	struct inside_call *c;
+	size_t n = 0;
+
+	TAILQ_FOREACH(c, &all->kept, entry) n++;
+	while ((c = TAILQ_FIRST(&all->kept)) && (n > KEPT_MAX || all->kept_bytes > most)) {
+		TAILQ_REMOVE(&all->kept, c, entry);
+		all->kept_bytes -= c->bytes;
+		n--;
+		inside_call_free(c);
+	}
+}
+
+/* For a repeat of its exec_id. */
+static void inside_call_keep(struct hub *h, struct inside_call *c, size_t bytes)
+{
+	c->server = NULL;
+	request_finish(&c->rq);
+	c->bytes = bytes + strlen(c->params) + sizeof(*c);
+	TAILQ_INSERT_TAIL(&h->insides->kept, c, entry);
+	h->insides->kept_bytes += c->bytes;
+	inside_kept_trim(h, KEPT_BYTES);
+}
+
+void inside_call_end(struct inside_call *c, int rc, const char *message, json_t *answer)
+{
+	struct inside *x = c->server;
+	struct hub *h = x->hub;
+	struct inside_facts f = facts_of(c);
+	struct inside_caller *k;
+	char *text = answer ? json_text(answer) : NULL;
+	struct err e = {0};
+
+	if (!rc && !text)
+		rc = ERR_NOMEM, message = "no memory for the answer";
+	touch_agent(c);
+	TAILQ_REMOVE(&x->calls, c, entry);
+	x->ncalls--;
+	x->flight -= c->number != 0;
+	inside_record_end(h, &f, &c->record,
+			  &(struct inside_end){.rc = rc,
+					       .message = message,
+					       .is_error = json_object_get(answer, "error") != NULL,
+					       .answer = rc ? NULL : text});
+	if (rc)
+		err_set(&e, rc, "%s", message);
+	else
+		json_object_set_new(answer, "round_id", json_string(c->round));
+	while ((k = TAILQ_FIRST(&c->callers))) {
+		TAILQ_REMOVE(&c->callers, k, entry);
+		k->ops->done(k->arg, rc, rc ? &e : NULL, rc ? NULL : answer, c->round);
+		free(k);
+	}
+	if (!rc && c->exec_id && strlen(text) <= KEPT_ONE_MAX) {
+		c->answer = json_incref(answer);
+		inside_call_keep(h, c, strlen(text));
+	} else {
+		inside_call_free(c);
+	}
+	free(text);
+	json_decref(answer);
+}
+
+void inside_calls_end(struct inside *x, bool sent_only, int rc, const char *message)
+{
+	unsigned left = x->ncalls; /* who is told may ask again */
+	struct inside_call *c;
+
+	while (left--) {
+		TAILQ_FOREACH(c, &x->calls, entry)
+		if (!sent_only || c->number)
+			break;
+		if (!c)
+			return;
+		inside_call_end(c, rc, message, NULL);
+	}
+}
+
+void inside_call_forget(struct inside_call *c, void *arg, bool *out_last)
+{
+	struct inside_caller *k;
+
+	TAILQ_FOREACH(k, &c->callers, entry)
+	if (k->arg == arg)
+		break;
+	if (k) {
+		TAILQ_REMOVE(&c->callers, k, entry);
+		free(k);
+	}
+	*out_last = TAILQ_EMPTY(&c->callers);
+}
+
+/* ---- the same again */
+
+static bool is_same(const struct inside_call *c, const char *agent, const struct inside_ask *ask, const char *digest)
+{
+	return c->exec_id && strcmp(c->exec_id, ask->exec_id) == 0 && strcmp(c->agent, agent) == 0 &&
+	       strcmp(c->rq.grant.principal, ask->rq->grant.principal) == 0 && strcmp(c->digest, digest) == 0;
+}
+
+struct inside_call *inside_call_by_exec_id(struct inside *x, const struct inside_ask *ask)
+{
+	struct inside_call *c;
+	char digest[65];
+
+	if (!ask->exec_id || call_digest(x->name, ask, digest))
+		return NULL;
+	TAILQ_FOREACH(c, &x->calls, entry)
+	if (is_same(c, x->agent, ask, digest))
+		return c;
+	TAILQ_FOREACH(c, &x->hub->insides->kept, entry)
+	if (is_same(c, x->agent, ask, digest))
+		return c;
+	return NULL;
+}
+
+int inside_call_join(struct inside_call *c, const struct inside_ask *ask)
+{
+	return add_caller(c, ask);
+}
+
+void inside_call_again(struct inside_call *c)
+{
+	struct inside_caller *k;
+
+	while ((k = TAILQ_FIRST(&c->callers))) {
+		TAILQ_REMOVE(&c->callers, k, entry);
+		k->ops->done(k->arg, 0, NULL, c->answer, c->round);
+		free(k);
+	}
+}

@@ -1,0 +1,26 @@
+#include "muxd/hub/inside_may.h"
+
+#include "muxd/hub/broker_check.h"
+#include "muxd/hub/broker_policy.h"
+
+static struct policy_question question_of(const char *agent, const char *task, const char *server, const char *tool)
+{
+	return (struct policy_question){
+	    .op = POLICY_MCP_CALL, .agent = agent, .task = task, .server = server, .tool = tool};
+}
+
+int inside_may(struct hub *h, struct request *rq, const char *agent, const char *task, const char *server,
+	       const char *tool, const char *what, struct err *e)
+{
+	const struct policy_question q = question_of(agent, task, server, tool);
+
+	return broker_check(h, rq, &q, SCOPE_ROUNDS, what, &rq->policy, e);
+}
+
+bool inside_may_see(struct hub *h, const struct request *rq, const char *agent, const char *task, const char *server,
+		    const char *tool)
+{
+	const struct policy_question q = question_of(agent, task, server, tool);
+
+	return broker_policy_would(h, rq, &q);
+}

@@ -1,0 +1,161 @@
+/* Bytes to a server inside and from it, and what is too much of them. */
+#define LOG_SUBSYS "mcp"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/text.h"
+#include "muxd/hub/inside_state.h"
+#include "muxd/hub/stream.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define OUT_MAX     (16u * 1024 * 1024) /* that a server has not read */
+#define GARBAGE_MAX (256u * 1024)       /* bytes of no message, since the last message */
+#define FLOOD_MAX   (8u * 1024 * 1024)  /* bytes that answer nothing, in FLOOD_NS */
+#define FLOOD_NS    (10 * NS_PER_SEC)
+#define SAMPLE_MAX  200 /* of a line of garbage, as the tail has it */
+
+int inside_fault(struct inside *x, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	text_vformat(x->why, sizeof(x->why), fmt, ap);
+	va_end(ap);
+	x->why_rc = ERR_MCP_SERVER;
+	return ERR_MCP_SERVER;
+}
+
+int inside_flush(struct inside *x)
+{
+	ssize_t n = 1;
+
+	while (x->at && buf_len(&x->out) && n > 0) {
+		n = attachment_input(x->at, buf_ptr(&x->out), buf_len(&x->out));
+		if (n > 0)
+			buf_consume(&x->out, (size_t)n);
+	}
+	if (n < 0 && n != ERR_RECORD_UNAVAILABLE && n != ERR_AGAIN && n != ERR_ENDED)
+		return inside_fault(x, "its input cannot be written: %s", err_name((int)n));
+	return 0;
+}
+
+int inside_send(struct inside *x, json_t *message)
+{
+	char *text = message ? json_text(message) : NULL;
+	int rc = text ? 0 : ERR_NOMEM;
+
+	if (!x->out.max)
+		buf_init(&x->out, OUT_MAX);
+	if (!rc && buf_room(&x->out) < strlen(text) + 1)
+		rc = ERR_LIMIT;
+	if (!rc)
+		rc = buf_append_str(&x->out, text);
+	if (!rc)
+		rc = buf_append_str(&x->out, "\n");
+	free(text);
+	json_decref(message);
+	return rc ? rc : inside_flush(x);
+}
+
+void inside_tail_add(struct inside *x, const char *head, const void *p, size_t n)
+{
+	size_t h = strlen(head);
+
+	if (!x->tail.max)
+		buf_init(&x->tail, 2 * INSIDE_TAIL_MAX);
+	if (n > INSIDE_TAIL_MAX / 2) {
+		p = (const uint8_t *)p + (n - INSIDE_TAIL_MAX / 2);
+		n = INSIDE_TAIL_MAX / 2;
+	}
+	(void)buf_append(&x->tail, head, h);
+	(void)buf_append(&x->tail, p, n);
+	if (buf_len(&x->tail) > INSIDE_TAIL_MAX)
+		buf_consume(&x->tail, buf_len(&x->tail) - INSIDE_TAIL_MAX);
+}
+
+static int count_garbage(struct inside *x, const uint8_t *p, size_t n)
+{
+	if (x->garbage_lines++ < 20 || x->garbage_lines % 1000 == 0) {
+		inside_tail_add(x, "stdout, no message: ", p, n < SAMPLE_MAX ? n : SAMPLE_MAX);
+		inside_tail_add(x, "", "\n", 1);
+	}
+	x->garbage_bytes += n + 1;
+	return x->garbage_bytes > GARBAGE_MAX
+		   ? inside_fault(x, "it prints what is no message of JSON-RPC to its stdout: %llu lines so far",
+				  (unsigned long long)x->garbage_lines)
+		   : 0;
+}
+
+static int count_flood(struct inside *x, size_t n)
+{
+	uint64_t now = clock_boot_ns();
+
+	if (now - x->flood_ns > FLOOD_NS) {
+		x->flood_ns = now;
+		x->flood_bytes = 0;
+	}
+	x->flood_bytes += n;
+	return x->flood_bytes > FLOOD_MAX
+		   ? inside_fault(x, "it floods: more than %u MiB that answer nothing within %d s", FLOOD_MAX >> 20,
+				  (int)(FLOOD_NS / NS_PER_SEC))
+		   : 0;
+}
+
+static int inside_take_line(struct inside *x, const uint8_t *p, size_t n, inside_line_fn *on_line)
+{
+	struct inside_line l;
+	int rc;
+
+	inside_line_read(p, n, &l);
+	if (l.kind == INSIDE_GARBAGE) {
+		rc = count_garbage(x, p, n);
+	} else {
+		x->garbage_bytes = 0;
+		rc = l.kind == INSIDE_REQUEST || l.kind == INSIDE_NOTIFICATION ? count_flood(x, n) : 0;
+		rc = rc ? rc : on_line(x, &l, n);
+	}
+	inside_line_finish(&l);
+	return rc;
+}
+
+static int take_bytes(struct inside *x, const uint8_t *p, size_t n, inside_line_fn *on_line)
+{
+	const uint8_t *line;
+	size_t len;
+	int rc = inside_lines_feed(&x->lines, p, n); /* copied, as a line may lead to a call into the hub */
+
+	if (rc == ERR_TOO_LARGE)
+		return inside_fault(x, "a line of its output is longer than %u MiB", INSIDE_LINE_MAX >> 20);
+	while (!rc && inside_lines_next(&x->lines, &line, &len))
+		rc = inside_take_line(x, line, len, on_line);
+	return rc;
+}
+
+int inside_read(struct inside *x, inside_line_fn *on_line)
+{
+	const uint8_t *p;
+	size_t n;
+	int rc = 0;
+
+	while (x->at && (n = attachment_peek(x->at, STREAM_STDERR, &p)) > 0) {
+		inside_tail_add(x, "", p, n);
+		attachment_consume(x->at, STREAM_STDERR, n);
+	}
+	while (!rc && x->at && (n = attachment_peek(x->at, STREAM_OUTPUT, &p)) > 0) {
+		rc = take_bytes(x, p, n, on_line);
+		attachment_consume(x->at, STREAM_OUTPUT, n);
+	}
+	return rc;
+}
+
+void inside_drain(struct inside *x)
+{
+	const uint8_t *p;
+	size_t n;
+
+	for (int i = STREAM_OUTPUT; i < STREAM_COUNT; i++)
+		while (x->at && (n = attachment_peek(x->at, i, &p)) > 0)
+			attachment_consume(x->at, i, n);
+}

@@ -1,0 +1,197 @@
+# servers_story.sh - parts of the stories of MCP servers inside sandboxes; sourced, never run.
+# shellcheck shell=bash disable=SC2016,SC2154,SC2034
+
+asked() { curl -sS --unix-socket "$MUXD_STATE/api.sock" -X "$2" -H "Authorization: Bearer $1" -H 'Content-Type: application/json' "${@:5}" ${4:+--data-binary "$4"} "http://localhost$3"; }
+servers() { asked "$manager" "$1" "$base/mcp/servers${2:-}" "${3:-}" "${@:4}"; }
+request() { asked "$token" POST "$base/mcp/request" "$1"; }
+# of SERVER METHOD [PARAMS [MORE]]: a request's body
+of() { jq -nc --arg s "$1" --arg m "$2" --argjson p "${3:-{\}}" --argjson more "${4:-{\}}" '{server: $s, method: $m, params: $p} + $more'; }
+use() { request "$(of "$1" tools/call "$(jq -nc --arg n "$2" --argjson a "${3:-{\}}" '{name: $n, arguments: $a}')" "${4:-{\}}")"; }
+said() { jq -r '.result.content[0].text // (.error | "\(.code) \(.message)")'; }
+code() { jq -r '.error.code // .'; }
+state() { servers GET "/$1" | jq -r .state; }
+program() { servers GET "/$1" | jq -r .program; }
+events() { muxctl audit --since 0 -n 1000 --event "$1" --agent "$agent" -o json | jq -rs "map(.record) | $2"; }
+# told WHAT EXPECTED EVENT FILTER: the audit log has it, by and by
+is_told() { [ "$(events "$2" "$3")" = "$1" ]; }
+told() { wait_for 20 is_told "$2" "$3" "$4" && ok "$1" || fail "$1: expected '$2', got '$(events "$3" "$4")'"; }
+is_so() { servers GET "/$1" | jq -e "$2"; }
+round_ended() { asked "$token" GET "/v1/rounds/$1" "" | jq -e '.state == "finished"'; }
+# one SERVER MODE [MORE]: an entry of the list
+one() { jq -nc --arg n "$1" --arg m "$2" --argjson more "${3:-{\}}" '{name: $n, command: ["python3", "/workspace/server.py", $m]} + $more'; }
+list() { jq -nc '{servers: $ARGS.positional | map(fromjson)}' --args "$@"; }
+
+servers_begin() {
+	PRINCIPAL=agent.7
+	agent=$1
+	base=/v1/agents/$agent
+	token=$(new_token "$agent" agent rounds,files)
+	manager=$(new_token "$agent" agent rounds,lifecycle)
+	muxctl put "$here/tests/lib/mcp_server.py" "$agent:server.py" >/dev/null 2>&1 || asked "$token" PUT "$base/files?path=server.py" "@$here/tests/lib/mcp_server.py" >/dev/null
+}
+
+# Setting: refusals name what cannot be in a list, a list is a version, and two who change it at once do not meet.
+servers_list() {
+	equal "nothing yet" "0 0" "$(servers GET | jq -r '"\(.version) \(.servers | length)"')"
+	equal "a server of the platform stays outside" platform_server "$(servers PUT "" '{"servers":[{"name":"x","scope":"platform","url":"https://mcp.example/"}]}' | code)"
+	equal "a way out there is none" egress_not_open "$(servers PUT "" '{"servers":[{"name":"x","url":"https://mcp.example/mcp"}]}' | code)"
+	for env in '{"GITHUB_TOKEN":"x"}' '{"A":"ghp_0123456789abcdef0123"}' '{"A":{"secret":"name"}}' '{"A":"x7Kq92LmPz04RtYw81NbVc53HgJd66Fs"}'; do
+		equal "a secret is refused: $env" secret_refused "$(servers PUT "" "$(list "$(one x good "{\"env\":$env}")")" | code)"
+	done
+	equal "and among arguments" secret_refused "$(servers PUT "" '{"servers":[{"name":"x","command":["a","--api-key","k"]}]}' | code)"
+	equal "a name twice" "conflict /servers/1" "$(servers PUT "" "$(list "$(one x good)" "$(one x good)")" | jq -r '"\(.error.code) \(.error.message | .[0:10])"')"
+	equal "who may use may not set" forbidden "$(asked "$token" PUT "$base/mcp/servers" "$(list "$(one good good)")" | code)"
+	equal "a list is a version" "1 good absent" "$(servers PUT "" "$(list "$(one good good '{"env":{"MAX_TOKENS":"100"}}')" "$(one grows grows)" "$(one chatty chatty)")" -H 'If-Match: "0"' >/dev/null; servers GET | jq -r '"\(.version) \(.servers[0].name) \(.servers[0].state)"')"
+	equal "the same again is none" 1 "$(servers PUT "" "$(list "$(one good good '{"env":{"MAX_TOKENS":"100"}}')" "$(one grows grows)" "$(one chatty chatty)")" | jq .version)"
+	equal "an older one is not changed by mistake" list_changed "$(servers PUT "" "$(list)" -H 'If-Match: "0"' | code)"
+	told "the audit log has it" "1 agent.7" mcp.servers 'map(select(.outcome == "ok")) | "\(length) \(.[0].principal)"'
+}
+
+# One that is not there yet is begun by its first request; the agent's sandbox with it.
+servers_used() {
+	equal "a tool answers" "hello" "$(use good echo '{"text":"hello"}' | said)"
+	equal "it stays" ready "$(state good)"
+	equal "what it says of itself" "test-good" "$(request "$(of good initialize)" | jq -r .result.serverInfo.name)"
+	equal "its tools" "echo slow ask env" "$(request "$(of good tools/list)" | jq -r '[.result.tools[].name] | join(" ")')"
+	equal "an error of its own is its answer" "-32602 Unknown tool: none" "$(use good none | said)"
+	equal "a method that is none of its own" unsupported "$(request "$(of good logging/setLevel)" | code)"
+	equal "a server that is not in the list" not_found "$(request "$(of none tools/list)" | code)"
+	equal "requests go side by side" "slow is done slow is done slow is done" "$(for i in 1 2 3; do use good slow '{"ms":300}' | said & done | paste -sd' '; wait)"
+	equal "sampling is off, and it hears that" "asked" "$(use good ask | said)"
+	wait_for 20 is_so good '.stderr | contains("refused: -32601 sampling/createMessage is off")' || fail "in vain"
+	equal "time is short" timeout "$(use good slow '{"ms":3000}' '{"timeout_ms":500}' | code)"
+	equal "and the server is told" "ready" "$(state good)"
+	equal "the same call once" "true" "$(a=$(use good echo '{"text":"once"}' '{"exec_id":"e1"}' | jq -r .round_id); b=$(use good echo '{"text":"once"}' '{"exec_id":"e1"}' | jq -r .round_id); [ "$a" = "$b" ] && [ -n "$a" ] && echo true)"
+	equal "another call by its exec_id" conflict "$(use good echo '{"text":"other"}' '{"exec_id":"e1"}' | code)"
+	equal "muxctl asks, too" "from muxctl" "$(muxctl mcp request "$agent" good tools/call '{"name":"echo","arguments":{"text":"from muxctl"}}' --task story | jq -r '.content[0].text')"
+	muxctl mcp servers "$agent" good | grep -q '^echo ' || fail "muxctl shows no tools"
+}
+
+# Each request is a round of kind mcp: who, what, digests, both bodies, and how it ended.
+servers_recorded() {
+	local round
+	round=$(use good echo '{"text":"in the record"}' | jq -r .round_id)
+	wait_for 20 round_ended "$round" || fail "in vain"
+	equal "as a round" "exit 0 good tools/call echo true" "$(asked "$token" GET "/v1/rounds/$round" "" | jq -r '"\(.exit.cause) \(.exit.code) \(.mcp.server) \(.mcp.method) \(.mcp.tool) \(.stdout.data | contains("in the record"))"')"
+	equal "with its program" "$(program good)" "$(asked "$token" GET "/v1/rounds/$round" "" | jq -r .mcp.program)"
+	equal "on the timeline" mcp "$(muxctl session list --all -o json | jq -r ".. | objects | select((.session? // .id?) == \"$round\") | .kind" | head -1)"
+	told "the audit log has the digest of its parameters" "1 ok echo 64" mcp.answer "map(select(.detail.session == \"$round\")) | \"\(length) \(.[0].outcome) \(.[0].detail.tool) \(.[0].detail.params_sha256 | length)\""
+	equal "and none of the text" 0 "$(muxctl audit --since 0 -n 1000 --agent "$agent" -o json | grep -c 'in the record')"
+	muxctl verify --all >"$tmp/verify" 2>&1 || fail "the record does not verify: $(tail -3 "$tmp/verify")"
+}
+
+# A profile names servers and tools: what it does not name is neither listed nor called.
+servers_policy_file() {
+	printf 'policy: {file: %s}\n' "$tmp/policy.yaml" >"$tmp/muxd.yaml"
+	cat >"$tmp/policy.yaml" <<-Y
+		policy: 1
+		otherwise: as_granted
+		profiles:
+		- name: narrow
+		  match: {task: narrow}
+		  allow:
+		  - mcp.read
+		  - mcp.call: {servers: {good: [echo]}}
+	Y
+}
+servers_judged() {
+	local token narrow
+	narrow=$(GRANT_TASK=narrow new_token "$agent" agent rounds,lifecycle)
+	token=$narrow
+	equal "the tools of a profile" "echo" "$(request "$(of good tools/list)" | jq -r '[.result.tools[].name] | join(" ")')"
+	equal "are called" "judged" "$(use good echo '{"text":"judged"}' | said)"
+	equal "others are not" "policy_denied narrow/mcp.call" "$(use good slow | jq -r '"\(.error.code) \(.error.details.policy.rule)"')"
+	equal "nor other servers" policy_denied "$(use chatty echo | code)"
+	equal "nor is the list set" policy_denied "$(asked "$narrow" PUT "$base/mcp/servers" "$(list)" | code)"
+	told "the verdict is in the log" "narrow/mcp.call" mcp.answer 'map(select(.detail.task == "narrow")) | .[0].policy.rule'
+}
+
+# Killed in the middle of a request, it fails that one by name, and is back within seconds.
+servers_come_back() {
+	local was job
+	was=$(program good)
+	use good slow '{"ms":5000}' >"$tmp/slow" &
+	job=$!
+	wait_for 20 is_so good '.requests == 1' || fail "in vain"
+	asked "$token" POST "/v1/rounds/$was/signal" '{"signal":"KILL"}' >/dev/null
+	wait "$job"
+	equal "the request in flight is told" "mcp_server_failed killed by signal KILL" "$(jq -r '"\(.error.code) \(.error.message | capture("(?<m>killed by signal KILL)").m)"' "$tmp/slow")"
+	equal "the next one is served" "again" "$(use good echo '{"text":"again"}' | said)"
+	[ "$(program good)" != "$was" ] || fail "it is the same program"
+	equal "and that is told of" "ready 1" "$(servers GET /good | jq -r '"\(.state) \(.restarts)"')"
+}
+
+no_fork() { ! muxctl sandbox list -o json | grep -q -- "$agent-mcp-"; }
+# Tools of a sandbox that sleeps are known, and looking does not wake it.
+servers_sleep() {
+	local before
+	muxctl sandbox stop "$agent" --reason sleep >/dev/null || fail "it does not sleep"
+	equal "its tools are known" "echo slow ask env" "$(request "$(of good tools/list)" | jq -r '[.result.tools[].name] | join(" ")')"
+	before=$(muxctl sandbox show "$agent" -o json | jq -r .last_activity_at)
+	equal "they are read anew in a fork" "test-good 4" "$(asked "$token" POST "$base/mcp/servers/good/refresh" "" | jq -r '"\(.tools.server_info.name) \(.tools.list | length)"')"
+	equal "and those of one that nobody has seen" "test-chatty" "$(request "$(of chatty initialize)" | jq -r .result.serverInfo.name)"
+	told "which is told of" "2 ok" mcp.discover '"\(length) \(.[0].outcome)"'
+	wait_for 20 no_fork || fail "the fork is there: $(muxctl sandbox list)"
+	equal "and it sleeps on" "stopped absent $before" "$(muxctl sandbox show "$agent" -o json | jq -r .state) $(state good) $(muxctl sandbox show "$agent" -o json | jq -r .last_activity_at)"
+	equal "a call wakes it, and begins the server" "awake" "$(use good echo '{"text":"awake"}' | said)"
+}
+
+# What it offers was approved at first sight. Other tools are held until somebody looks.
+servers_change() {
+	equal "as it was seen first" "first seen 0" "$(use grows echo '{"text":"x"}' >/dev/null; servers GET /grows | jq -r '"\(.tools.approved_by) \(.tools.changes | length)"')"
+	asked "$token" POST "$base/mcp/servers/grows/refresh" "" >"$tmp/refreshed"
+	equal "another description of a tool" "held env changed" "$(jq -r '"\(.state) \(.tools.changes[0] | "\(.tool) \(.change)")"' "$tmp/refreshed")"
+	equal "holds the server" mcp_server_held "$(use grows echo '{"text":"x"}' | code)"
+	equal "and its list" mcp_server_held "$(request "$(of grows tools/list)" | code)"
+	equal "who uses it may not approve it" forbidden "$(asked "$token" POST "$base/mcp/servers/grows/approve" "$(jq '{fingerprint: .tools.fingerprint}' "$tmp/refreshed")" | code)"
+	equal "nor is something approved that nobody saw" list_changed "$(servers POST /grows/approve "{\"fingerprint\":\"$(printf '0%.0s' {1..64})\"}" | code)"
+	muxctl mcp approve "$agent" grows >"$tmp/approved" || fail "it is not approved"
+	equal "approved, it serves" "y" "$(use grows echo '{"text":"y"}' | said)"
+	told "that is told of" 1 mcp.held length
+	told "and who approved" 1 mcp.approve 'map(select(.outcome == "ok")) | length'
+	servers PUT "" "$(list "$(one good good)")" >/dev/null
+	equal "another definition is another server" "absent null" "$(servers GET /good | jq -r '"\(.state) \(.tools)"')"
+}
+
+# A daemon that is killed: the request in flight has its end in the record, its program is begun anew.
+servers_daemon_dies() {
+	local round job
+	use good slow '{"ms":20000}' '{"exec_id":"lost"}' >/dev/null 2>&1 &
+	job=$!
+	wait_for 20 is_so good '.requests == 1' || fail "in vain"
+	kill -9 "$(jq .pids.net "$MUXD_STATE/ready.json")"
+	wait "$job" 2>/dev/null
+	wait_for 20 curl -sSf --unix-socket "$MUXD_STATE/api.sock" http://localhost/readyz || fail "in vain"
+	equal "the same call is not done twice" conflict "$(use good slow '{"ms":20000}' '{"exec_id":"lost"}' | code)"
+	round=$(use good slow '{"ms":20000}' '{"exec_id":"lost"}' | jq -r '.error.message | capture("round (?<r>[0-9a-f-]{36})").r')
+	equal "its round says that nobody knows" "unknown" "$(asked "$token" GET "/v1/rounds/$round" "" | jq -r .exit.cause)"
+	equal "the next one is served" "after" "$(use good echo '{"text":"after"}' | said)"
+}
+
+# Broken in every way that there is: a named error for that request, the server held down, the good one untouched.
+servers_hostile() {
+	local mode job
+	servers PUT "" "$(list "$(one good good)" "$(one garbage garbage)" "$(one flood flood)" "$(one mute mute '{"start_timeout_ms":1000}')" "$(one dies dies)" \
+		"$(one foreign foreign)" "$(one big big)" "$(one deep deep)" "$(one crash crash)" "$(one chatty chatty)" '{"name":"none","command":["/no/such/program"]}')" >/dev/null
+	equal "the good one" "1" "$(use good echo '{"text":"1"}' | said)"
+	use good slow '{"ms":4000}' >"$tmp/beside" &
+	job=$!
+	for row in "garbage:prints what is no message" "mute:did not answer initialize within" "dies:exited with code 3 before it answered initialize; stderr: no configuration" \
+		"foreign:answered a request that nobody made" "big:longer than 8 MiB" "crash:exited with code 7; stderr: I do not feel well" "none:could not be started"; do
+		mode=${row%%:*}
+		use "$mode" echo '{"text":"x"}' >"$tmp/$mode"
+		equal "$mode" "mcp_server_failed true" "$(jq -r --arg m "${row#*:}" '"\(.error.code) \(.error.message | contains($m))"' "$tmp/$mode")"
+	done
+	use flood echo '{"text":"x"}' '{"timeout_ms":20000}' >"$tmp/flood"
+	equal "flood" true "$(jq -r '.error.message | contains("floods")' "$tmp/flood")"
+	equal "deep" timeout "$(use deep echo '{"text":"x"}' '{"timeout_ms":1000}' | code)"
+	equal "prose between its messages is counted" "x 2" "$(use chatty echo '{"text":"x"}' | said) $(servers GET /chatty | jq .garbage_lines)"
+	# Failing on and on it is held down: refused at once, and told for how long.
+	for _ in 1 2 3 4 5; do use dies echo '{"text":"x"}' >"$tmp/dies"; done
+	equal "one that dies in a loop is held down" "mcp_server_down backing_off" "$(code <"$tmp/dies") $(state dies)"
+	wait "$job"
+	equal "and the good one noticed nothing" "slow is done 2" "$(said <"$tmp/beside") $(use good echo '{"text":"2"}' | said)"
+	equal "nor was it begun anew" 0 "$(servers GET /good | jq .restarts)"
+	equal "the daemon lives" "" "$(grep -iE 'sanitizer|assert|core dumped' "$MUXD_STATE/daemon.log")"
+	told "the audit log has each that failed" "big crash dies flood foreign garbage mute none" mcp.failed 'map(.detail.server) | unique | join(" ")'
+}

@@ -1,0 +1,303 @@
+// tier: check
+/* MCP servers of an agent: what a list may hold, its versions in the store, and tools that change behind an approval.
+ */
+#include "base/err.h"
+#include "base/json.h"
+#include "control/servers/catalogue.h"
+#include "control/servers/server_def.h"
+#include "control/servers/servers.h"
+#include "control/store/store.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <uv.h>
+
+#include <cmocka.h>
+
+static json_t *parse(const char *text)
+{
+	json_t *v = NULL;
+
+	assert_int_equal(json_parse(text, strlen(text), SIZE_MAX, &v, NULL), 0);
+	return v;
+}
+
+static int check(const char *text, struct err *e)
+{
+	json_t *list = parse(text), *taken = NULL;
+	int rc = server_list_check(list, &taken, e);
+
+	json_decref(list);
+	json_decref(taken);
+	return rc;
+}
+
+static void test_lists(void **state)
+{
+	static const struct {
+		const char *list;
+		int rc;
+		const char *at;
+	} rows[] = {
+	    {"[]", 0, ""},
+	    {"[{\"name\":\"a\",\"command\":[\"x\",\"--max-tokens\",\"100\"],\"env\":{\"MAX_TOKENS\":\"1\",\"HOME\":\"/"
+	     "workspace/a/very/long/path/with/1/2/3/4\"}}]",
+	     0, ""},
+	    {"{}", ERR_INVAL, "/servers"},
+	    {"[{\"command\":[\"x\"]}]", ERR_INVAL, "/servers/0/name"},
+	    {"[{\"name\":\"a/b\",\"command\":[\"x\"]}]", ERR_INVAL, "/servers/0/name"},
+	    {"[{\"name\":\"a\",\"command\":[]}]", ERR_INVAL, "/servers/0/command"},
+	    {"[{\"name\":\"a\",\"command\":[\"\"]}]", ERR_INVAL, "/servers/0/command/0"},
+	    {"[{\"name\":\"a\",\"command\":[\"x\"],\"more\":1}]", ERR_INVAL, "/servers/0/more"},
+	    {"[{\"name\":\"a\",\"command\":[\"x\"]},{\"name\":\"a\",\"command\":[\"x\"]}]", ERR_CONFLICT, "/servers/1"},
+	    {"[{\"name\":\"a\",\"scope\":\"platform\",\"command\":[\"x\"]}]", ERR_PLATFORM_SERVER, "/servers/0/scope"},
+	    {"[{\"name\":\"a\",\"url\":\"https://x/\"}]", ERR_EGRESS, "/servers/0/url"},
+	    {"[{\"name\":\"a\",\"command\":[\"x\"],\"env\":{\"DB_PASSWORD\":\"\"}}]", ERR_SECRET_REFUSED,
+	     "/servers/0/env/DB_PASSWORD"},
+	    {"[{\"name\":\"a\",\"command\":[\"x\"],\"env\":{\"A\":\"Bearer abcdefghijkl\"}}]", ERR_SECRET_REFUSED,
+	     "/servers/0/env/A"},
+	    {"[{\"name\":\"a\",\"command\":[\"x\",\"--token\",\"v\"]}]", ERR_SECRET_REFUSED, "/servers/0/command/2"},
+	    {"[{\"name\":\"a\",\"command\":[\"x\",\"--api-key=v\"]}]", ERR_SECRET_REFUSED, "/servers/0/command/1"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct err e = {0};
+
+		assert_int_equal(check(rows[i].list, &e), rows[i].rc);
+		assert_int_equal(strncmp(e.message, rows[i].at, strlen(rows[i].at)), 0);
+	}
+}
+
+/* Another definition has another fingerprint, whatever the order of its members. */
+static void test_definitions(void **state)
+{
+	json_t *list = parse("[{\"name\":\"a\",\"command\":[\"x\"]},{\"command\":[\"y\"],\"name\":\"b\"}]"),
+	       *taken = NULL;
+	struct server_def a, b;
+	struct err e = {0};
+
+	(void)state;
+	assert_int_equal(server_list_check(list, &taken, &e), 0);
+	assert_int_equal(server_list_find(taken, "a", &a, &e), 0);
+	assert_int_equal(server_list_find(taken, "b", &b, &e), 0);
+	assert_string_not_equal(a.fingerprint, b.fingerprint);
+	assert_int_equal(a.start_timeout_ms, SERVER_START_MS);
+	assert_int_equal(server_list_find(taken, "c", &b, &e), ERR_NOT_FOUND);
+	json_decref(taken);
+	json_decref(list);
+}
+
+static json_t *seen_of(const char *tools)
+{
+	json_t *list = parse(tools), *seen = NULL;
+	struct err e = {0};
+
+	assert_int_equal(catalogue_fingerprints(list, &seen, &e), 0);
+	json_decref(list);
+	return seen;
+}
+
+static void changes_are(json_t *approved, const char *tools, const char *expected)
+{
+	json_t *seen = seen_of(tools), *changes = catalogue_changes(approved, seen);
+	char *text = json_text(changes);
+
+	assert_string_equal(text, expected);
+	free(text);
+	json_decref(changes);
+	json_decref(seen);
+}
+
+/* A word in a description or a member of a schema counts, as models are told it; the rest of a tool does not. */
+static void test_changes(void **state)
+{
+	json_t *approved =
+	    seen_of("[{\"name\":\"a\",\"description\":\"d\",\"inputSchema\":{\"x\":1,\"y\":2}},{\"name\":\"b\"}]");
+
+	(void)state;
+	changes_are(approved,
+		    "[{\"inputSchema\":{\"y\":2,\"x\":1},\"description\":\"d\",\"name\":\"a\",\"_meta\":{\"t\":1}}]",
+		    "[]");
+	changes_are(approved, "[{\"name\":\"a\",\"description\":\"D\",\"inputSchema\":{\"x\":1,\"y\":2}}]",
+		    "[{\"tool\":\"a\",\"change\":\"changed\"}]");
+	changes_are(approved, "[{\"name\":\"a\",\"description\":\"d\",\"inputSchema\":{\"x\":1,\"y\":3}}]",
+		    "[{\"tool\":\"a\",\"change\":\"changed\"}]");
+	changes_are(approved, "[{\"name\":\"b\"},{\"name\":\"c\"}]", "[{\"tool\":\"c\",\"change\":\"new\"}]");
+	json_decref(approved);
+}
+
+/* ---- in the store */
+
+struct bench {
+	char dir[64], path[96];
+	uv_loop_t loop;
+	struct store *store;
+	int rc;
+	json_t *result;
+	bool told;
+};
+
+static int bench_begin(void **state)
+{
+	struct bench *b = calloc(1, sizeof(*b));
+	struct err e = {0};
+
+	strcpy(b->dir, "/tmp/muxd-test-servers-XXXXXX");
+	assert_non_null(mkdtemp(b->dir));
+	snprintf(b->path, sizeof(b->path), "%s/control.db", b->dir);
+	uv_loop_init(&b->loop);
+	assert_int_equal(store_open(&b->loop, b->path, &b->store, &e), 0);
+	*state = b;
+	return 0;
+}
+
+static int bench_end(void **state)
+{
+	struct bench *b = *state;
+	char command[128];
+
+	store_close(b->store);
+	uv_run(&b->loop, UV_RUN_DEFAULT);
+	uv_loop_close(&b->loop);
+	json_decref(b->result);
+	snprintf(command, sizeof(command), "rm -rf %s", b->dir);
+	(void)!system(command);
+	free(b);
+	return 0;
+}
+
+static void bench_told(void *arg, int rc, const struct err *e, json_t *result)
+{
+	struct bench *b = arg;
+
+	(void)e;
+	json_decref(b->result);
+	b->rc = rc;
+	b->result = json_incref(result);
+	b->told = true;
+}
+
+static void bench_wait(struct bench *b)
+{
+	while (!b->told)
+		uv_run(&b->loop, UV_RUN_ONCE);
+	b->told = false;
+}
+
+static int put(struct bench *b, const char *list, int64_t if_version)
+{
+	json_t *checked = parse(list), *call = json_object();
+
+	servers_put(
+	    b->store,
+	    &(struct servers_put){
+		.agent = "a", .list = checked, .if_version = if_version, .principal = "p", .call = call, .now_ns = 1},
+	    bench_told, b);
+	json_decref(call);
+	json_decref(checked);
+	bench_wait(b);
+	return b->rc;
+}
+
+static int64_t version(struct bench *b)
+{
+	return json_integer_value(json_object_get(b->result, "version"));
+}
+
+static void test_versions(void **state)
+{
+	struct bench *b = *state;
+	json_t *old = NULL;
+	struct err e = {0};
+	char list[64];
+
+	assert_int_equal(put(b, "[1]", 0), 0);
+	assert_int_equal(version(b), 1);
+	assert_int_equal(put(b, "[2]", 0), ERR_LIST_CHANGED);
+	assert_int_equal(put(b, "[1]", 1), 0); /* the same again */
+	assert_int_equal(version(b), 1);
+	for (int i = 2; i <= SERVERS_VERSIONS + 2; i++) {
+		snprintf(list, sizeof(list), "[%d]", i);
+		assert_int_equal(put(b, list, -1), 0);
+	}
+	assert_int_equal(version(b), SERVERS_VERSIONS + 2);
+	assert_int_equal(servers_get(b->store, "a", 2, &old, &e), ERR_NOT_FOUND);
+	assert_int_equal(servers_get(b->store, "a", 3, &old, &e), 0);
+	assert_int_equal(json_integer_value(json_array_get(json_object_get(old, "servers"), 0)), 3);
+	json_decref(old);
+}
+
+static void see(struct bench *b, const struct catalogue_key *k, const char *tools)
+{
+	json_t *catalogue = json_pack("{s:o}", "tools", parse(tools)), *seen = seen_of(tools);
+
+	catalogue_put(b->store, k, catalogue, seen, 1, bench_told, b);
+	json_decref(catalogue);
+	json_decref(seen);
+	bench_wait(b);
+	assert_int_equal(b->rc, 0);
+}
+
+static size_t changes(const json_t *stored)
+{
+	return json_array_size(json_object_get(stored, "changes"));
+}
+
+static int approve(struct bench *b, const struct catalogue_key *k, const char *fingerprint)
+{
+	json_t *call = json_object();
+
+	catalogue_approve(b->store, k, fingerprint, "p", call, 2, bench_told, b);
+	json_decref(call);
+	bench_wait(b);
+	return b->rc;
+}
+
+/* First seen is approved; what changes is not, until somebody says so; another definition begins anew. */
+static void test_approval(void **state)
+{
+	struct bench *b = *state;
+	const struct catalogue_key k = {"a", "s", "one"}, other = {"a", "s", "two"};
+	char fingerprint[65];
+	json_t *stored = NULL;
+	struct err e = {0};
+
+	assert_int_equal(approve(b, &k, "x"), ERR_NOT_FOUND);
+	see(b, &k, "[{\"name\":\"t\"}]");
+	assert_int_equal(changes(b->result), 0);
+	assert_string_equal(json_get_text(b->result, "approved_by"), "first seen");
+	see(b, &k, "[{\"name\":\"t\",\"description\":\"other\"}]");
+	assert_int_equal(changes(b->result), 1);
+	snprintf(fingerprint, sizeof(fingerprint), "%s", json_get_text(b->result, "fingerprint"));
+	see(b, &k, "[{\"name\":\"t\",\"description\":\"another\"}]");
+	assert_int_equal(approve(b, &k, fingerprint), ERR_LIST_CHANGED);
+	snprintf(fingerprint, sizeof(fingerprint), "%s", json_get_text(b->result, "fingerprint"));
+	assert_int_equal(catalogue_get(b->store, &k, &stored, &e), 0);
+	snprintf(fingerprint, sizeof(fingerprint), "%s", json_get_text(stored, "fingerprint"));
+	assert_int_equal(approve(b, &k, fingerprint), 0);
+	assert_int_equal(changes(b->result), 0);
+	assert_string_equal(json_get_text(b->result, "approved_by"), "p");
+	json_decref(stored);
+	assert_int_equal(catalogue_get(b->store, &other, &stored, &e), ERR_NOT_FOUND);
+	see(b, &other, "[{\"name\":\"u\"}]");
+	assert_int_equal(changes(b->result), 0);
+	assert_int_equal(catalogue_get(b->store, &k, &stored, &e), ERR_NOT_FOUND);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(test_lists),
+	    cmocka_unit_test(test_definitions),
+	    cmocka_unit_test(test_changes),
+	    cmocka_unit_test_setup_teardown(test_versions, bench_begin, bench_end),
+	    cmocka_unit_test_setup_teardown(test_approval, bench_begin, bench_end),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
