@@ -144,31 +144,44 @@ static int open_path(struct record *r, const char *path, struct err *e)
 	return r->ours ? record_tell(r, e) : 0;
 }
 
+/* A recording that is sealed at this moment moves: it is looked for once more. */
+static int open_found(struct record *r, const char *dir, struct err *e)
+{
+	char path[4400];
+	int rc = ERR_NOT_FOUND;
+
+	for (int i = 0; i < 2 && rc == ERR_NOT_FOUND; i++) {
+		rc = recording_find(dir, &r->id, path, sizeof(path), e);
+		if (rc)
+			return rc;
+		rc = record_open_file(r, path, e);
+	}
+	return rc;
+}
+
 /* Sealed on disk, else the recorder's word, else the unsealed file. */
 static int open_session(struct record *r, struct err *e)
 {
-	char dir[4096], path[4400] = "";
-	struct err ignored;
-	int rc = ctl_path(r->c, "record", dir, sizeof(dir), e);
+	char dir[4096];
+	int rc = ctl_path(r->c, "record", dir, sizeof(dir), e), found;
+	struct err why;
 
 	if (rc < 0)
 		return rc;
-	if (recording_find(dir, &r->id, path, sizeof(path), &ignored) == 0) {
-		rc = record_open_file(r, path, e);
-		if (rc == 0 && r->facts.sealed)
-			return record_tell(r, e);
-		recording_close(r->file);
-		r->file = NULL;
-		/* Damage is to be heard of, not walked around. */
-		if (rc < 0 && rc != ERR_PERMISSION && rc != ERR_NOT_FOUND)
-			return rc;
-	}
+	found = open_found(r, dir, &why);
+	if (found == 0 && r->facts.sealed)
+		return record_tell(r, e);
+	recording_close(r->file);
+	r->file = NULL;
+	/* Damage is to be heard of, not walked around. */
+	if (found < 0 && found != ERR_PERMISSION && found != ERR_NOT_FOUND)
+		return err_set(e, found, "%s", why.message);
 	rc = ask_events(r, 0, e);
-	if (rc != ERR_UNAVAILABLE || !path[0])
+	if (rc != ERR_UNAVAILABLE || found == ERR_NOT_FOUND)
 		return rc;
 	r->c->hint[0] = '\0';
 	r->facts.partial = true;
-	return record_open_file(r, path, e);
+	return open_found(r, dir, e);
 }
 
 struct check {

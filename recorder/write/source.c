@@ -49,8 +49,16 @@ static int info_fill(struct source *s, const char *open, struct err *e)
 static int open_recording(struct source *s, struct err *e)
 {
 	char path[4096];
-	int rc = recording_find(s->p.dir, &s->info.session, path, sizeof(path), e);
-	if (rc || (rc = recording_open(path, &s->recording, e)) != 0)
+	int rc = ERR_NOT_FOUND;
+
+	/* The cutter may seal it at this moment, and move it: it is looked for once more. */
+	for (int i = 0; i < 2 && rc == ERR_NOT_FOUND; i++) {
+		rc = recording_find(s->p.dir, &s->info.session, path, sizeof(path), e);
+		if (rc)
+			return rc;
+		rc = recording_open(path, &s->recording, e);
+	}
+	if (rc)
 		return rc;
 	const struct recording_info *info = recording_info(s->recording);
 	s->info.sealed = info->sealed;
