@@ -106,6 +106,25 @@ servers_judged() {
 	told "the verdict is in the log" "narrow/mcp.call" mcp.answer 'map(select(.detail.task == "narrow")) | .[0].policy.rule'
 }
 
+# The program of a server is nobody's own: whoever began it has its requests, and neither its input, its output nor its end.
+servers_kept_apart() {
+	local round driver looker
+	round=$(program good)
+	driver=$(new_token "$agent" staff rounds,drive,observe)
+	looker=$(new_token "$agent" staff observe)
+	for call in stdin:'{"data":"x"}' signal:'{"signal":"KILL"}' keys:'{"keys":["Enter"]}'; do
+		equal "${call%%:*} of whoever began it" not_found "$(asked "$token" POST "/v1/rounds/$round/${call%%:*}" "${call#*:}" | code)"
+		equal "${call%%:*} of a driver" bad_state "$(asked "$driver" POST "/v1/rounds/$round/${call%%:*}" "${call#*:}" | code)"
+	done
+	equal "nor is its output read" "not_found not_found" "$(asked "$token" GET "/v1/rounds/$round" "" | code) $(asked "$token" GET "/v1/rounds/$round/output" "" | code)"
+	equal "but by who may observe" "server good" "$(asked "$looker" GET "/v1/rounds/$round" "" | jq -r '"\(.mcp.role) \(.mcp.server)"')"
+	equal "nobody drives it" bad_state "$(muxctl attach "$round" 2>&1 </dev/null | grep -o bad_state | head -1)"
+	equal "whoever began it does not end it" not_found "$(asked "$token" POST "/v1/sessions/$round/terminate" '{"reason":"x"}' | code)"
+	equal "who sets the list does" ending "$(asked "$manager" POST "/v1/sessions/$round/terminate" '{"reason":"x"}' | jq -r '.state // .error.code')"
+	equal "and the next request begins it anew" "anew" "$(use good echo '{"text":"anew"}' | said)"
+	equal "nor is its record read" not_found "$(asked "$token" GET "/v1/rounds/$round" "" | code)"
+}
+
 # Killed in the middle of a request, it fails that one by name, and is back within seconds.
 servers_come_back() {
 	local was job
@@ -113,7 +132,7 @@ servers_come_back() {
 	use good slow '{"ms":5000}' >"$tmp/slow" &
 	job=$!
 	wait_for 20 is_so good '.requests == 1' || fail "in vain"
-	asked "$token" POST "/v1/rounds/$was/signal" '{"signal":"KILL"}' >/dev/null
+	use good echo '{"kill":true}' >/dev/null
 	wait "$job"
 	equal "the request in flight is told" "mcp_server_failed killed by signal KILL" "$(jq -r '"\(.error.code) \(.error.message | capture("(?<m>killed by signal KILL)").m)"' "$tmp/slow")"
 	equal "the next one is served" "again" "$(use good echo '{"text":"again"}' | said)"
