@@ -82,8 +82,10 @@ int broker_terminate(struct hub *h, const struct request *rq, const struct id *s
 		broker_hide(h, rq, s, "terminate");
 		return ERR_NOT_FOUND;
 	}
-	need = s->launch.server[0] ? rq->grant.scopes & SCOPE_ADMIN ? SCOPE_ADMIN : SCOPE_LIFECYCLE
-	       : broker_owns(rq, s) ? scope_of(s->kind) : rq->grant.scopes & SCOPE_ADMIN ? SCOPE_ADMIN : SCOPE_DRIVE;
+	need = s->launch.server[0]              ? rq->grant.scopes & SCOPE_ADMIN ? SCOPE_ADMIN : SCOPE_LIFECYCLE
+	       : broker_owns(rq, s)             ? scope_of(s->kind)
+	       : rq->grant.scopes & SCOPE_ADMIN ? SCOPE_ADMIN
+						: SCOPE_DRIVE;
 	q.agent = s->agent->name;
 	q.task = s->launch.task;
 	rc = broker_check(h, rq, &q, need, "terminate", &own.policy, e);

@@ -206,7 +206,8 @@ void broker_hide(struct hub *h, const struct request *rq, const struct session *
 /* The program of an MCP server serves many: it is nobody's own, not even of whoever needed it first. */
 bool broker_owns(const struct request *rq, const struct session *s)
 {
-	return !s->launch.server[0] && grant_owns(&rq->grant, s->grant.principal, s->launch.work.run[0], s->launch.task);
+	return !s->launch.server[0] &&
+	       grant_owns(&rq->grant, s->grant.principal, s->launch.work.run[0], s->launch.task);
 }
 
 bool broker_may_see(const struct request *rq, const struct session *s)
@@ -244,10 +245,11 @@ int broker_check_server(struct hub *h, const struct request *rq, const struct se
 {
 	if (!s->launch.server[0])
 		return 0;
-	err_set(e, ERR_BAD_STATE,
-		"this is the program of MCP server %.64s, which nobody but muxd speaks with: send it requests, read its "
-		"tools anew by refresh, or end it with scope lifecycle or by the list",
-		s->launch.server);
+	err_set(
+	    e, ERR_BAD_STATE,
+	    "this is the program of MCP server %.64s, which nobody but muxd speaks with: send it requests, read its "
+	    "tools anew by refresh, or end it with scope lifecycle or by the list",
+	    s->launch.server);
 	return broker_refused(h, rq, s->agent->name, what, e);
 }
 

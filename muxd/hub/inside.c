@@ -11,6 +11,7 @@
 #include "muxd/hub/attachment_state.h"
 #include "muxd/hub/audit.h"
 #include "muxd/hub/hub_state.h"
+#include "muxd/hub/inside_answer.h"
 #include "muxd/hub/inside_state.h"
 #include "muxd/hub/session_end.h"
 #include "muxd/hub/session_state.h"
@@ -417,6 +418,42 @@ static int on_page(struct inside *x, const struct inside_line *l)
 	return inside_tools_store(x, inside_on_tools);
 }
 
+/* The first ones of each start are told; all are counted. */
+static void inside_refused(struct inside *x, const char *what)
+{
+	struct session *s = program_of(x);
+
+	x->refused++;
+	if (x->refusals++ >= REFUSALS_TOLD)
+		return;
+	if (s)
+		session_event(s, "mcp_refused", json_pack("{s:s}", "method", what));
+	(void)audit_event(x->hub, "mcp.refused", NULL, x->agent, err_name(ERR_FORBIDDEN),
+			  json_pack("{s:s,s:s}", "server", x->name, "method", what));
+}
+
+/* An answer that asks back in place of answering fails its request alone. */
+static void inside_answered(struct inside *x, struct inside_call *c, const struct inside_line *l)
+{
+	bool error = l->kind == INSIDE_ERROR;
+	char what[100], text[ERR_MESSAGE_MAX];
+
+	if (!error && !json_is_object(l->result)) {
+		inside_call_end(c, ERR_MCP_SERVER, "the server's result is no object", NULL);
+	} else if (!inside_answer_clean((json_t *)(uintptr_t)l->result, (json_t *)(uintptr_t)l->error, what,
+					sizeof(what))) {
+		text_format(text, sizeof(text),
+			    "MCP server %s asks back in place of an answer, by %s: sampling and elicitation are off",
+			    x->name, what);
+		inside_refused(x, what);
+		inside_call_end(c, ERR_MCP_SERVER, text, NULL);
+	} else {
+		inside_call_end(c, 0, NULL,
+				error ? json_pack("{s:O}", "error", l->error)
+				      : json_pack("{s:O}", "result", l->result));
+	}
+}
+
 static int inside_on_answer(struct inside *x, const struct inside_line *l)
 {
 	struct inside_call *c;
@@ -429,11 +466,7 @@ static int inside_on_answer(struct inside *x, const struct inside_line *l)
 	}
 	c = l->number ? inside_call_by_number(x, l->number) : NULL;
 	if (c) {
-		bool object = l->kind == INSIDE_ERROR || json_is_object(l->result);
-
-		inside_call_end(c, object ? 0 : ERR_MCP_SERVER, "the server's result is no object",
-				l->kind == INSIDE_ERROR ? json_pack("{s:O}", "error", l->error)
-							: json_pack("{s:O}", "result", l->result));
+		inside_answered(x, c, l);
 		inside_pump(x);
 		return 0;
 	}
@@ -447,20 +480,13 @@ static int inside_on_answer(struct inside *x, const struct inside_line *l)
 /* Requests of a server to its client are refused, but for the question whether it is there. */
 static int inside_on_request(struct inside *x, const struct inside_line *l)
 {
-	char text[160];
+	char text[160], word[64];
 
 	if (strcmp(l->method, "ping") == 0)
 		return inside_send(x, json_pack("{s:s,s:O,s:{}}", "jsonrpc", "2.0", "id", l->id, "result"));
-	if (x->refused++ < REFUSALS_TOLD) {
-		struct session *s = program_of(x);
-
-		if (s)
-			session_event(s, "mcp_refused", json_pack("{s:s}", "method", l->method));
-		(void)audit_event(x->hub, "mcp.refused", NULL, x->agent, err_name(ERR_FORBIDDEN),
-				  json_pack("{s:s,s:s}", "server", x->name, "method", l->method));
-	}
-	text_format(text, sizeof(text), "%.60s is off: a server inside a sandbox may not ask its client for it",
-		    l->method);
+	inside_word(word, sizeof(word), l->method);
+	inside_refused(x, word);
+	text_format(text, sizeof(text), "%s is off: a server inside a sandbox may not ask its client for it", word);
 	return inside_send(x, json_pack("{s:s,s:O,s:{s:i,s:s}}", "jsonrpc", "2.0", "id", l->id, "error", "code", -32601,
 					"message", text));
 }
@@ -654,6 +680,7 @@ static void inside_begin(struct inside *x)
 	buf_clear(&x->tail);
 	inside_lines_init(&x->lines);
 	x->garbage_bytes = 0;
+	x->refusals = 0;
 	x->under_way++;
 	broker_open(x->hub, &rq, &spec, &inside_client, x, inside_on_begun, x);
 	for (char **p = env; p && *p; p++)

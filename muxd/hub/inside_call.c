@@ -6,6 +6,7 @@
 #include "control/servers/digest.h"
 #include "muxd/hub/agent.h"
 #include "muxd/hub/hub_state.h"
+#include "muxd/hub/inside_answer.h"
 #include "muxd/hub/inside_state.h"
 
 #include <stdlib.h>
@@ -192,6 +193,7 @@ static json_t *params_of(const struct inside_call *c)
 		return NULL;
 	if (!o && !(o = json_object()))
 		return NULL;
+	inside_params_clean(o);
 	meta = json_object_get(o, "_meta");
 	json_object_del(meta, "progressToken");
 	json_object_foreach_safe(meta, next, key, v) if (strncmp(key, NEW_ERA_META, sizeof(NEW_ERA_META) - 1) == 0)

@@ -82,6 +82,7 @@ struct inside {
 	json_t *hello;         /* the answer to initialize */
 	json_t *tools;         /* while they are read */
 	unsigned pages, again; /* again: how often they were read anew while they changed */
+	unsigned refusals;     /* of this start */
 	bool start_due;        /* in the next turn of the loop */
 	bool stale;            /* its tools are said to be others */
 	uint64_t garbage_lines, garbage_bytes, refused, late;

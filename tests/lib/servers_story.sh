@@ -59,6 +59,11 @@ servers_used() {
 	equal "requests go side by side" "slow is done slow is done slow is done" "$(for i in 1 2 3; do use good slow '{"ms":300}' | said & done | paste -sd' '; wait)"
 	equal "sampling is off, and it hears that" "asked" "$(use good ask | said)"
 	wait_for 20 is_so good '.stderr | contains("refused: -32601 sampling/createMessage is off")' || fail "in vain"
+	equal "nor does it ask by an answer" "mcp_server_failed true" "$(use good echo '{"result":{"resultType":"input_required","inputRequests":{"a":{"method":"elicitation/create"}}}}' | jq -r '"\(.error.code) \(.error.message | contains("by resultType input_required"))"')"
+	equal "nor by an error" "mcp_server_failed true" "$(use good echo '{"error":{"code":-32042,"message":"go there","data":{"elicitations":[{"url":"https://mcp.example/"}]}}}' | jq -r '"\(.error.code) \(.error.message | contains("by error -32042"))"')"
+	equal "what it asks is taken out" "content resultType" "$(use good echo '{"result":{"resultType":"complete","content":[],"inputRequests":{},"requestState":"x"}}' | jq -r '.result | keys | join(" ")')"
+	equal "and so is what would be its answer" "_meta arguments name" "$(request "$(of good tools/call '{"name":"echo","arguments":{"keys":true},"_meta":{"a":1},"inputResponses":{"a":{}},"requestState":"x"}')" | said)"
+	told "which is told of" "error -32042 resultType input_required sampling/createMessage" mcp.refused 'map(.detail.method) | unique | join(" ")'
 	equal "time is short" timeout "$(use good slow '{"ms":3000}' '{"timeout_ms":500}' | code)"
 	equal "and the server is told" "ready" "$(state good)"
 	equal "the same call once" "true" "$(a=$(use good echo '{"text":"once"}' '{"exec_id":"e1"}' | jq -r .round_id); b=$(use good echo '{"text":"once"}' '{"exec_id":"e1"}' | jq -r .round_id); [ "$a" = "$b" ] && [ -n "$a" ] && echo true)"
