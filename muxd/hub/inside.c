@@ -10,8 +10,10 @@
 #include "muxd/hub/agent.h"
 #include "muxd/hub/attachment_state.h"
 #include "muxd/hub/audit.h"
+#include "muxd/hub/broker_check.h"
 #include "muxd/hub/hub_state.h"
 #include "muxd/hub/inside_answer.h"
+#include "muxd/hub/inside_may.h"
 #include "muxd/hub/inside_state.h"
 #include "muxd/hub/session_end.h"
 #include "muxd/hub/session_state.h"
@@ -104,6 +106,7 @@ static void inside_free(struct inside *x)
 	json_decref(x->def);
 	json_decref(x->hello);
 	json_decref(x->tools);
+	json_decref(x->approved);
 	free(x);
 }
 
@@ -296,17 +299,60 @@ static void inside_on_cut(void *arg, enum cut_cause cause, const char *text)
 
 /* ---- ready */
 
+static bool is_tool_call(const struct inside_call *c)
+{
+	return strcmp(c->method, "tools/call") == 0;
+}
+
+/* What was allowed when it came may be so no more, and the names of tools are known by now. */
+static int inside_call_may(struct inside *x, struct inside_call *c, struct err *e)
+{
+	const char *tool = is_tool_call(c) ? c->tool : NULL;
+
+	if (broker_grant_check(x->hub, &c->grant, e))
+		return broker_refused(x->hub, &c->rq, x->agent, "mcp.request", e);
+	if (!inside_may_see(x->hub, &c->rq, x->agent, c->task, x->name, tool))
+		return inside_may(x->hub, &c->rq, x->agent, c->task, x->name, tool, "mcp.request", e);
+	if (tool && x->approved && !json_object_get(x->approved, tool))
+		return err_set(e, ERR_NOT_FOUND, "MCP server %s has no tool of that name that is approved: %.60s",
+			       x->name, tool);
+	return 0;
+}
+
+/* Whoever is told of an end may ask again: it is looked for anew after each. */
+static void inside_calls_judge(struct inside *x)
+{
+	struct inside_call *c;
+	struct err e = {0};
+
+	do {
+		TAILQ_FOREACH(c, &x->calls, entry)
+		if (!c->number && !c->judged) {
+			if (inside_call_may(x, c, &e))
+				break;
+			c->judged = true;
+		}
+		if (c)
+			inside_call_end(c, e.code, e.message, NULL);
+	} while (c && x->state == INSIDE_READY);
+}
+
 static void inside_pump(struct inside *x)
 {
 	struct inside_call *c;
 
 	if (x->state != INSIDE_READY)
 		return;
+	TAILQ_FOREACH(c, &x->calls, entry) c->judged = false;
+	if (x->flight < INSIDE_FLIGHT_MAX)
+		inside_calls_judge(x);
+	if (x->state != INSIDE_READY)
+		return;
 	TAILQ_FOREACH(c, &x->calls, entry)
 	{
 		int rc;
 
-		if (c->number)
+		if (c->number || !c->judged)
 			continue;
 		if (x->flight >= INSIDE_FLIGHT_MAX)
 			return;
@@ -361,6 +407,8 @@ static void inside_on_tools(struct inside *x, int rc, const char *message, json_
 	}
 	json_decref(x->tools);
 	x->tools = NULL;
+	json_decref(x->approved);
+	x->approved = json_incref(json_object_get(stored, "seen"));
 	if (json_array_size(changes))
 		inside_hold(x, changes);
 	else
@@ -882,6 +930,22 @@ static void calls_time_out(struct inside *x, uint64_t now)
 	}
 }
 
+static void calls_without_grant(struct inside *x)
+{
+	struct inside_call *c;
+	unsigned left = x->ncalls;
+
+	while (left--) {
+		TAILQ_FOREACH(c, &x->calls, entry)
+		if (broker_grant_check(x->hub, &c->grant, NULL))
+			break;
+		if (!c)
+			return;
+		inside_give_up(x, c, ERR_CANCELLED, "the grant that it was made under has ended",
+			       "its caller may do nothing any more");
+	}
+}
+
 static void inside_is_late(struct inside *x)
 {
 	(void)inside_fault(x, "%s",
@@ -915,6 +979,8 @@ static void inside_tick(struct inside *x, uint64_t now)
 {
 	if (x->ncalls)
 		calls_time_out(x, now);
+	if (x->ncalls)
+		calls_without_grant(x);
 	if (x->stale && x->state == INSIDE_READY)
 		inside_settle(x, inside_list(x));
 	if (x->until_ns && now >= x->until_ns) {

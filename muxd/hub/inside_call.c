@@ -76,6 +76,7 @@ static int copy_ask(struct inside_call *c, const struct inside_ask *ask)
 	const char *tool = tool_of(ask);
 
 	c->rq = *ask->rq;
+	c->grant = grant_line(&ask->rq->grant);
 	text_put(c->task, sizeof(c->task), ask->task);
 	text_put(c->agent, sizeof(c->agent), c->server->agent);
 	text_put(c->name, sizeof(c->name), c->server->name);
@@ -371,6 +372,7 @@ struct inside_call *inside_call_by_exec_id(struct inside *x, const struct inside
 
 int inside_call_join(struct inside_call *c, const struct inside_ask *ask)
 {
+	c->grant = grant_line(&ask->rq->grant);
 	return add_caller(c, ask);
 }
 

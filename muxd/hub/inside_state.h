@@ -29,6 +29,8 @@ struct inside_call {
 	struct inside *server;          /* NULL: kept */
 	TAILQ_HEAD(, inside_caller) callers;
 	struct request rq;
+	struct grant_line grant; /* whose end is its own: of the caller who came last */
+	bool judged;             /* inside_pump(): it may be sent */
 	char task[GRANT_NAME_MAX + 1], agent[AGENT_NAME_MAX + 1], name[SERVER_NAME_MAX + 1];
 	char *method, *params, *tool, *exec_id;
 	char digest[65];
@@ -80,6 +82,7 @@ struct inside {
 	unsigned ncalls, flight;
 	TAILQ_HEAD(, inside_looker) lookers;
 	json_t *hello;         /* the answer to initialize */
+	json_t *approved;      /* names of its tools, READY: as somebody approved them; NULL: not read yet */
 	json_t *tools;         /* while they are read */
 	unsigned pages, again; /* again: how often they were read anew while they changed */
 	unsigned refusals;     /* of this start */

@@ -53,7 +53,10 @@ servers_used() {
 	equal "it stays" ready "$(state good)"
 	equal "what it says of itself" "test-good" "$(request "$(of good initialize)" | jq -r .result.serverInfo.name)"
 	equal "its tools" "echo slow ask env" "$(request "$(of good tools/list)" | jq -r '[.result.tools[].name] | join(" ")')"
-	equal "an error of its own is its answer" "-32602 Unknown tool: none" "$(use good none | said)"
+	equal "an error of its own is its answer" "-32000 out of paper" "$(use good echo '{"error":{"code":-32000,"message":"out of paper"}}' | said)"
+	equal "a tool that it does not list" not_found "$(use good none | code)"
+	for name in 7 '""' '"echo\u0000"' null; do equal "no name of a tool: $name" invalid_request "$(request "$(of good tools/call "{\"name\":$name}")" | code)"; done
+	equal "no name of a server" "invalid_request invalid_request" "$(servers GET "/a%20b" | code) $(servers POST "/a%20b/refresh" | code)"
 	equal "a method that is none of its own" unsupported "$(request "$(of good logging/setLevel)" | code)"
 	equal "a server that is not in the list" not_found "$(request "$(of none tools/list)" | code)"
 	equal "requests go side by side" "slow is done slow is done slow is done" "$(for i in 1 2 3; do use good slow '{"ms":300}' | said & done | paste -sd' '; wait)"
@@ -128,6 +131,24 @@ servers_kept_apart() {
 	equal "who sets the list does" ending "$(asked "$manager" POST "/v1/sessions/$round/terminate" '{"reason":"x"}' | jq -r '.state // .error.code')"
 	equal "and the next request begins it anew" "anew" "$(use good echo '{"text":"anew"}' | said)"
 	equal "nor is its record read" not_found "$(asked "$token" GET "/v1/rounds/$round" "" | code)"
+}
+
+# A grant that ends takes its requests with it: those that wait are not sent, and what is in flight is cancelled.
+servers_grant_ends() {
+	local grant jobs=() i others=$token
+	grant=$(muxctl grant create --agent "$agent" --principal agent.8 --kind agent --scopes rounds --task story --ttl 15m --reason story -o json)
+	token=$(jq -r .token <<<"$grant")
+	for i in $(seq 33); do
+		use good slow "{\"ms\":15000,\"n\":$i}" >"$tmp/revoked-$i" &
+		jobs+=($!)
+	done
+	wait_for 20 is_so good '.requests == 33' || fail "in vain"
+	muxctl grant revoke "$(jq -r .id <<<"$grant")" >/dev/null || fail "not revoked"
+	wait "${jobs[@]}"
+	equal "requests of a grant that was revoked" "33 cancelled" "$(cat "$tmp"/revoked-* | code | sort | uniq -c | awk '{print $1, $2}')"
+	told "which the record has as cancelled" 33 mcp.answer 'map(select(.principal == "agent.8" and .outcome == "cancelled")) | length'
+	token=$others
+	equal "the server is told, and serves others" "32 still" "$(wait_for 20 is_so good '.stderr | [scan("cancelled")] | length == 32' && echo 32) $(use good echo '{"text":"still"}' | said)"
 }
 
 # Killed in the middle of a request, it fails that one by name, and is back within seconds.
