@@ -209,6 +209,15 @@ static bool has_name(const json_t *list, const char *name)
 	return false;
 }
 
+static bool is_long(const json_t *list)
+{
+	char *text = json_text(list);
+	bool longer = text && strlen(text) > SERVER_LIST_MAX;
+
+	free(text);
+	return longer;
+}
+
 int server_list_check(const json_t *list, json_t **out, struct err *e)
 {
 	const struct schema s = {.e = e};
@@ -233,6 +242,8 @@ int server_list_check(const json_t *list, json_t **out, struct err *e)
 		else if (json_array_append_new(copy, def_json(&d)))
 			rc = err_set(e, ERR_NOMEM, "no memory for a list of servers");
 	}
+	if (!rc && is_long(copy))
+		rc = schema_fault(&s, &root, ERR_TOO_LARGE, "is longer than %d KiB", SERVER_LIST_MAX >> 10);
 	if (rc) {
 		json_decref(copy);
 		return rc;

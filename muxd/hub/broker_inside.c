@@ -213,11 +213,15 @@ static void server_on_refreshed(void *arg, int rc, const struct err *e, json_t *
 {
 	struct servers_call *j = arg;
 
-	(void)stored;
-	if (rc)
+	if (rc) {
 		servers_refuse(j, rc, e);
-	else
-		server_answer(j);
+		return;
+	}
+	(void)audit_event(j->hub, j->op->event, &j->rq, j->agent, "ok",
+			  json_pack("{s:s,s:s,s:I}", "server", j->server, "fingerprint",
+				    json_get_text(stored, "fingerprint"), "changes",
+				    (json_int_t)json_array_size(json_object_get(stored, "changes"))));
+	server_answer(j);
 }
 
 /* Its tools are read: where it is awake, or without waking it. */

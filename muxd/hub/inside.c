@@ -29,6 +29,7 @@
 #define IDLE_FORGET_NS   (600 * NS_PER_SEC)
 #define LIST_NS          (30 * NS_PER_SEC)
 #define REFUSALS_TOLD    10
+#define CHANGES_TOLD     20
 #define LIST_AGAIN       3
 
 static const char *const state_names[] = {"absent", "starting", "initializing", "listing",
@@ -377,6 +378,16 @@ static void inside_ready(struct inside *x)
 	inside_pump(x);
 }
 
+/* As an event has them: the first ones, and how many there are. */
+static json_t *changes_told(const json_t *changes)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; list && i < json_array_size(changes) && i < CHANGES_TOLD; i++)
+		json_array_append(list, json_array_get(changes, i));
+	return list;
+}
+
 /* Callers hear that somebody has to look first. */
 static void inside_hold(struct inside *x, const json_t *changes)
 {
@@ -389,7 +400,8 @@ static void inside_hold(struct inside *x, const json_t *changes)
 	x->why_rc = ERR_MCP_HELD;
 	inside_set_state(x, INSIDE_HELD);
 	(void)audit_event(x->hub, "mcp.held", NULL, x->agent, err_name(ERR_MCP_HELD),
-			  json_pack("{s:s,s:O}", "server", x->name, "changes", changes));
+			  json_pack("{s:s,s:I,s:o}", "server", x->name, "count", (json_int_t)json_array_size(changes),
+				    "changes", changes_told(changes)));
 	text_format(text, sizeof(text), "MCP server %s is held: %s", x->name, x->why);
 	inside_calls_end(x, false, ERR_MCP_HELD, text);
 }

@@ -73,6 +73,27 @@ static void test_lists(void **state)
 	}
 }
 
+/* A list is in an event of the audit log as it is. */
+static void test_list_length(void **state)
+{
+	json_t *list = json_array(), *command = json_array(), *taken = NULL;
+	char word[4001];
+	struct err e = {0};
+
+	(void)state;
+	memset(word, ' ', sizeof(word) - 1);
+	word[sizeof(word) - 1] = '\0';
+	for (int i = 0; i < 17; i++)
+		json_array_append_new(command, json_string(word));
+	json_array_append_new(list, json_pack("{s:s,s:o}", "name", "a", "command", command));
+	assert_int_equal(server_list_check(list, &taken, &e), ERR_TOO_LARGE);
+	assert_string_equal(e.message, "/servers: is longer than 64 KiB");
+	json_array_remove(command, 16);
+	assert_int_equal(server_list_check(list, &taken, &e), 0);
+	json_decref(taken);
+	json_decref(list);
+}
+
 /* Another definition has another fingerprint, whatever the order of its members. */
 static void test_definitions(void **state)
 {
@@ -293,6 +314,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_lists),
+	    cmocka_unit_test(test_list_length),
 	    cmocka_unit_test(test_definitions),
 	    cmocka_unit_test(test_changes),
 	    cmocka_unit_test_setup_teardown(test_versions, bench_begin, bench_end),
