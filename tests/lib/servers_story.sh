@@ -195,7 +195,7 @@ servers_change() {
 	told "that is told of" "1 1 1" mcp.held '"\(length) \(.[0].detail.count) \(.[0].detail.changes | length)"'
 	told "so is who approved it, at first sight and later" "first seen 4 64" mcp.approve 'map(select(.detail.server == "grows")) | "\(.[0].detail.by) \(.[-1].detail.tools) \(.[-1].detail.fingerprint | length)"'
 	told "and who had it looked at" "agent.7" mcp.refresh 'map(select(.detail.server == "grows" and .outcome == "ok")) | .[0].principal'
-	told "and who approved" 1 mcp.approve 'map(select(.outcome == "ok")) | length'
+	told "and who approved" 1 mcp.approve 'map(select(.outcome == "ok" and .detail.by != "first seen")) | length'
 	servers PUT "" "$(list "$(one good good)")" >/dev/null
 	equal "another definition is another server" "absent null" "$(servers GET /good | jq -r '"\(.state) \(.tools)"')"
 }
