@@ -140,6 +140,7 @@ static void inside_let_go(struct inside *x)
 	struct attachment *a = x->at;
 
 	x->at = NULL;
+	x->program = (struct id){0};
 	attachment_detach(a);
 	inside_lines_finish(&x->lines);
 	buf_finish(&x->out);

@@ -58,6 +58,7 @@ static const char *tool_of(const struct inside_ask *ask)
 static struct inside_facts facts_of(const struct inside_call *c)
 {
 	struct inside *x = c->server;
+	const struct id *program = c->sent_digest[0] ? &c->program : &x->program;
 
 	return (struct inside_facts){.rq = &c->rq,
 				     .agent = agent_find(x->hub, c->agent),
@@ -67,7 +68,9 @@ static struct inside_facts facts_of(const struct inside_call *c)
 				     .tool = c->tool,
 				     .exec_id = c->exec_id,
 				     .digest = c->digest,
-				     .program = id_is_nil(&x->program) ? NULL : &x->program,
+				     .program = id_is_nil(program) ? NULL : program,
+				     .sandbox = c->sent_digest[0] ? &c->sandbox : NULL,
+				     .sent_digest = c->sent_digest,
 				     .params = c->params};
 }
 
@@ -209,20 +212,46 @@ static json_t *params_of(const struct inside_call *c)
 	return o;
 }
 
+/* What the record has of where it went. */
+static void note_sent(struct inside *x, struct inside_call *c, const char *digest)
+{
+	const struct agent *a = agent_find(x->hub, x->agent);
+
+	c->program = x->program;
+	c->sandbox = a ? a->info.sandbox_id : (struct id){0};
+	memcpy(c->sent_digest, digest, sizeof(c->sent_digest));
+}
+
+static int line_digest(const json_t *message, char out[DIGEST_SZ])
+{
+	char *text = message ? json_text(message) : NULL;
+	int rc = text ? digest_bytes(text, strlen(text), out) : ERR_NOMEM;
+
+	free(text);
+	return rc;
+}
+
 int inside_call_send(struct inside *x, struct inside_call *c)
 {
-	json_t *params;
+	json_t *params, *message = NULL;
+	char digest[DIGEST_SZ] = "";
 	int rc;
 
 	c->number = x->next_number;
 	params = params_of(c);
-	rc = params ? inside_send(x, json_pack("{s:s,s:I,s:s,s:o}", "jsonrpc", "2.0", "id", (json_int_t)c->number,
-					       "method", c->method, "params", params))
-		    : ERR_NOMEM;
+	if (params)
+		message = json_pack("{s:s,s:I,s:s,s:o}", "jsonrpc", "2.0", "id", (json_int_t)c->number, "method",
+				    c->method, "params", params);
+	rc = line_digest(message, digest);
+	if (rc)
+		json_decref(message);
+	else
+		rc = inside_send(x, message);
 	if (rc) {
 		c->number = 0;
 		return rc;
 	}
+	note_sent(x, c, digest);
 	x->next_number++;
 	x->flight++;
 	return 0;

@@ -35,9 +35,11 @@ struct inside_call {
 	char *method, *params, *tool, *exec_id;
 	char digest[65];
 	struct inside_record record;
-	int64_t number;    /* its id for the server; 0: not sent */
-	uint64_t until_ns; /* boot */
-	json_t *answer;    /* kept: {round_id, result or error} */
+	int64_t number;             /* its id for the server; 0: not sent */
+	struct id program, sandbox; /* that it was sent to */
+	char sent_digest[65];       /* of the line that was sent */
+	uint64_t until_ns;          /* boot */
+	json_t *answer;             /* kept: {round_id, result or error} */
 	char round[ID_STR_LEN];
 	size_t bytes; /* kept */
 };

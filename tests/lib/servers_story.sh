@@ -82,6 +82,7 @@ servers_recorded() {
 	wait_for 20 round_ended "$round" || fail "in vain"
 	equal "as a round" "exit 0 good tools/call echo true" "$(asked "$token" GET "/v1/rounds/$round" "" | jq -r '"\(.exit.cause) \(.exit.code) \(.mcp.server) \(.mcp.method) \(.mcp.tool) \(.stdout.data | contains("in the record"))"')"
 	equal "with its program" "$(program good)" "$(asked "$token" GET "/v1/rounds/$round" "" | jq -r .mcp.program)"
+	equal "its end has where it went" "$(program good) 64" "$(muxctl session show "$round" -o json 2>/dev/null | jq -r '.. | objects | select(has("sent_sha256")) | "\(.program) \(.sent_sha256 | length)"' | head -1)"
 	equal "on the timeline" mcp "$(muxctl session list --all -o json | jq -r ".. | objects | select((.session? // .id?) == \"$round\") | .kind" | head -1)"
 	told "the audit log has the digest of its parameters" "1 ok echo 64" mcp.answer "map(select(.detail.session == \"$round\")) | \"\(length) \(.[0].outcome) \(.[0].detail.tool) \(.[0].detail.params_sha256 | length)\""
 	equal "and none of the text" 0 "$(muxctl audit --since 0 -n 1000 --agent "$agent" -o json | grep -c 'in the record')"
