@@ -58,7 +58,7 @@ int broker_sessions(struct hub *h, const struct request *rq, const struct sessio
 	return 0;
 }
 
-/* Who may set the list of servers may end the program of one, too. */
+/* A right to set the list of servers is one to end the program of each. */
 static bool may_end(const struct request *rq, const struct session *s)
 {
 	return broker_may_see(rq, s) || (s->launch.server[0] && rq->grant.scopes & SCOPE_LIFECYCLE &&

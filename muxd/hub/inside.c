@@ -306,7 +306,7 @@ static bool is_tool_call(const struct inside_call *c)
 	return strcmp(c->method, "tools/call") == 0;
 }
 
-/* What was allowed when it came may be so no more, and the names of tools are known by now. */
+/* A request that was allowed when it came may be so no more, and the names of tools are known by now. */
 static int inside_call_may(struct inside *x, struct inside_call *c, struct err *e)
 {
 	const char *tool = is_tool_call(c) ? c->tool : NULL;
@@ -321,7 +321,7 @@ static int inside_call_may(struct inside *x, struct inside_call *c, struct err *
 	return 0;
 }
 
-/* Whoever is told of an end may ask again: it is looked for anew after each. */
+/* A caller that is told of an end may ask again: the list is walked anew after each. */
 static void inside_calls_judge(struct inside *x)
 {
 	struct inside_call *c;

@@ -212,7 +212,7 @@ static json_t *params_of(const struct inside_call *c)
 	return o;
 }
 
-/* What the record has of where it went. */
+/* The record has where a request went. */
 static void note_sent(struct inside *x, struct inside_call *c, const char *digest)
 {
 	const struct agent *a = agent_find(x->hub, x->agent);
