@@ -17,6 +17,8 @@
 
 #define NAME_CHARS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
 
+#define TOKEN_CHARS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+"
+
 /* ---- secrets */
 
 /* Words of names behind which people keep secrets. */
@@ -34,23 +36,21 @@ static bool names_secret(const char *name, size_t n)
 	return false;
 }
 
-/* A word of letters of both cases and digits, as long as keys are: no path, no sentence, no number. */
-static bool is_random_word(const char *s)
+/* A run of letters of both cases and digits, as long as keys are: no path, no sentence, no number. Or of hex digits. */
+static bool is_random(const char *s, size_t n)
 {
-	size_t n = strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+="), digits = 0,
-	       upper = 0, lower = 0;
+	size_t digits = 0, upper = 0, lower = 0, hex = 0;
 
-	if (n < TOKEN_LEN || s[n])
-		return false;
 	for (size_t i = 0; i < n; i++) {
 		digits += isdigit((unsigned char)s[i]) != 0;
 		upper += isupper((unsigned char)s[i]) != 0;
 		lower += islower((unsigned char)s[i]) != 0;
+		hex += isxdigit((unsigned char)s[i]) != 0;
 	}
-	return digits >= 4 && upper >= 4 && lower >= 4;
+	return n >= TOKEN_LEN && (hex == n || (digits >= 4 && upper >= 4 && lower >= 4));
 }
 
-static bool is_secret(const char *s)
+static bool begins_as_secret(const char *s)
 {
 	static const char *const heads[] = {"sk-",   "ghp_",  "gho_",    "ghs_",   "github_pat_", "glpat-",
 					    "xoxb-", "xoxp-", "AKIA",    "ASIA",   "AIza",        "eyJ",
@@ -59,7 +59,32 @@ static bool is_secret(const char *s)
 	for (size_t i = 0; i < sizeof(heads) / sizeof(heads[0]); i++)
 		if (strncmp(s, heads[i], strlen(heads[i])) == 0 && strlen(s) >= 16)
 			return true;
-	return is_random_word(s);
+	return false;
+}
+
+/* "scheme://somebody@host": who says who he is mostly says his password, too. */
+static bool has_userinfo(const char *s)
+{
+	for (const char *p = strstr(s, "://"); p; p = strstr(p + 3, "://"))
+		if (p[3 + strcspn(p + 3, "/?#@ \"'")] == '@')
+			return true;
+	return false;
+}
+
+/* Anywhere in a word, as a word may be a line for a shell or a field of HTTP. */
+static bool holds_secret(const char *s)
+{
+	for (const char *p = s; *p;) {
+		size_t n = strspn(p, TOKEN_CHARS);
+		const char *behind = p + n + (p[n] == '"' || p[n] == '\'');
+
+		if ((p == s || !isalnum((unsigned char)p[-1])) && begins_as_secret(p))
+			return true;
+		if (is_random(p, n) || ((*behind == '=' || (*behind == ':' && behind[1])) && names_secret(p, n)))
+			return true;
+		p += n ? n : 1;
+	}
+	return has_userinfo(s);
 }
 
 static int secret_fault(const struct schema *s, const struct schema_at *at)
@@ -89,22 +114,18 @@ static int check_env(const struct schema *s, const struct schema_at *at, const j
 		    json_string_length(v) > ARGUMENT_MAX)
 			return schema_fault(s, &here, ERR_INVAL, "is no text of up to %d bytes without NUL",
 					    ARGUMENT_MAX);
-		if (is_secret(json_string_value(v)))
+		if (holds_secret(json_string_value(v)))
 			return secret_fault(s, &here);
 	}
 	return 0;
 }
 
-/* "--token=x", "--api-key" with the value behind it, and words that look like a key by themselves. */
+/* "--token=x", "TOKEN=x", "--api-key" with the value behind it, and words that look like a key by themselves. */
 static int check_argument(const struct schema *s, const struct schema_at *at, const char *arg, const char *before)
 {
-	size_t name = strcspn(arg, "=");
-
-	if (arg[0] == '-' && arg[name] == '=' && (names_secret(arg, name) || is_secret(arg + name + 1)))
-		return secret_fault(s, at);
 	if (before && before[0] == '-' && !strchr(before, '=') && arg[0] != '-' && names_secret(before, strlen(before)))
 		return secret_fault(s, at);
-	return is_secret(arg) ? secret_fault(s, at) : 0;
+	return holds_secret(arg) ? secret_fault(s, at) : 0;
 }
 
 static int check_command(const struct schema *s, const struct schema_at *at, const json_t *list)
@@ -126,7 +147,7 @@ static int check_command(const struct schema *s, const struct schema_at *at, con
 			break;
 		if (strlen(json_string_value(v)) != json_string_length(v))
 			rc = schema_fault(s, &here, ERR_INVAL, "has a NUL in it");
-		else if (i)
+		else
 			rc = check_argument(s, &here, json_string_value(v), before);
 		before = json_string_value(v);
 	}
@@ -209,6 +230,15 @@ static bool has_name(const json_t *list, const char *name)
 	return false;
 }
 
+static bool is_long(const json_t *list)
+{
+	char *text = json_text(list);
+	bool longer = text && strlen(text) > SERVER_LIST_MAX;
+
+	free(text);
+	return longer;
+}
+
 int server_list_check(const json_t *list, json_t **out, struct err *e)
 {
 	const struct schema s = {.e = e};
@@ -233,6 +263,8 @@ int server_list_check(const json_t *list, json_t **out, struct err *e)
 		else if (json_array_append_new(copy, def_json(&d)))
 			rc = err_set(e, ERR_NOMEM, "no memory for a list of servers");
 	}
+	if (!rc && is_long(copy))
+		rc = schema_fault(&s, &root, ERR_TOO_LARGE, "is longer than %d KiB", SERVER_LIST_MAX >> 10);
 	if (rc) {
 		json_decref(copy);
 		return rc;

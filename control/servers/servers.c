@@ -229,18 +229,24 @@ static int catalogue_in_db(sqlite3 *db, void *job, struct err *e)
 {
 	struct servers_job *j = job;
 	struct catalogue_key k = key_of(j);
+	json_t *seen = parsed(j->seen);
 	int changed = 0;
-	int rc = store_run(db, &changed, e,
-			   "UPDATE mcp_catalogues SET catalogue = ?4, seen = ?5, seen_ns = ?6"
-			   " WHERE agent = ?1 AND server = ?2 AND definition = ?3",
-			   "ttttti", j->agent, j->server, j->fingerprint, j->catalogue, j->seen, j->now_ns);
+	int rc = seen && digest_json(seen, j->seen_digest) == 0 ? 0 : err_set(e, ERR_NOMEM, "no memory for a digest");
+
+	json_decref(seen);
+	if (!rc)
+		rc = store_run(db, &changed, e,
+			       "UPDATE mcp_catalogues SET catalogue = ?4, seen = ?5, seen_ns = ?6"
+			       " WHERE agent = ?1 AND server = ?2 AND definition = ?3",
+			       "ttttti", j->agent, j->server, j->fingerprint, j->catalogue, j->seen, j->now_ns);
 
 	if (!rc && !changed)
 		rc = store_run(db, NULL, e,
 			       "INSERT OR REPLACE INTO mcp_catalogues(agent, server, definition, catalogue, seen,"
-			       " seen_ns, approved, approved_ns, approved_by, call)"
-			       " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?5, ?6, '" FIRST_SEEN "', NULL)",
-			       "ttttti", j->agent, j->server, j->fingerprint, j->catalogue, j->seen, j->now_ns);
+			       " seen_ns, approved, approved_ns, approved_by, call, approved_sha256)"
+			       " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?5, ?6, '" FIRST_SEEN "', NULL, ?7)",
+			       "tttttit", j->agent, j->server, j->fingerprint, j->catalogue, j->seen, j->now_ns,
+			       j->seen_digest);
 	return rc ? rc : read_catalogue(db, &k, &j->result, e);
 }
 
@@ -276,11 +282,11 @@ static int approve_in_db(sqlite3 *db, void *job, struct err *e)
 		rc = err_set(e, ERR_LIST_CHANGED, "the tools of %.64s are others than those of that fingerprint",
 			     j->server);
 	if (!rc)
-		rc =
-		    store_run(db, NULL, e,
-			      "UPDATE mcp_catalogues SET approved = seen, approved_ns = ?4, approved_by = ?5, call = ?6"
-			      " WHERE agent = ?1 AND server = ?2 AND definition = ?3",
-			      "tttitt", j->agent, j->server, j->fingerprint, j->now_ns, j->principal, j->call);
+		rc = store_run(
+		    db, NULL, e,
+		    "UPDATE mcp_catalogues SET approved = seen, approved_ns = ?4, approved_by = ?5, call = ?6,"
+		    " approved_sha256 = ?7 WHERE agent = ?1 AND server = ?2 AND definition = ?3",
+		    "tttittt", j->agent, j->server, j->fingerprint, j->now_ns, j->principal, j->call, j->seen_digest);
 	json_decref(now);
 	return rc ? rc : read_catalogue(db, &k, &j->result, e);
 }

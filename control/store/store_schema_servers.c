@@ -20,4 +20,14 @@ const char store_schema_servers_1[] =
     TELL "'mcp.approve', new.agent, 'ok', json_object('server', new.server, 'tools', json(new.approved)" CALL ")); END;"
     "CREATE TRIGGER mcp_gone AFTER DELETE ON agents BEGIN "
     "DELETE FROM mcp_lists WHERE agent = old.agent; DELETE FROM mcp_catalogues WHERE agent = old.agent; END;";
+/* A map of tools may be longer than an event: its count and its SHA-256 (catalogue_get(), fingerprint) stand for it. */
+#define APPROVED "'mcp.approve', new.agent, 'ok', json_object('server', new.server, 'by', new.approved_by, 'fingerprint'," \
+		 " new.approved_sha256, 'tools', (SELECT count(*) FROM json_each(new.approved))"
+const char store_schema_servers_2[] =
+    "ALTER TABLE mcp_catalogues ADD COLUMN approved_sha256 TEXT NOT NULL DEFAULT '';"
+    "DROP TRIGGER mcp_approved;"
+    "CREATE TRIGGER mcp_approved AFTER UPDATE OF approved_ns ON mcp_catalogues BEGIN "
+    TELL APPROVED CALL ")); END;"
+    "CREATE TRIGGER mcp_seen_first AFTER INSERT ON mcp_catalogues BEGIN "
+    TELL APPROVED ")); END;";
 /* clang-format on */

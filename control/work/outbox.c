@@ -18,6 +18,7 @@
 #include <string.h>
 
 #define PAGE     100
+#define DETAIL   (96 * 1024) /* a list of MCP servers is the longest, of 64 KiB */
 #define AGAIN_NS (5 * NS_PER_SEC)
 
 struct page {
@@ -46,7 +47,7 @@ static json_t *record_of(sqlite3_stmt *st)
 	const char *key;
 	void *next;
 
-	if (json_parse(detail, strlen(detail), 64 * 1024, &d, NULL))
+	if (json_parse(detail, strlen(detail), DETAIL, &d, NULL))
 		d = json_object();
 	json_object_set_new(d, "event_id", json_string(store_text(st, 1)));
 	call = json_incref(json_object_get(d, OUTBOX_CALL));

@@ -58,6 +58,13 @@ int broker_sessions(struct hub *h, const struct request *rq, const struct sessio
 	return 0;
 }
 
+/* A right to set the list of servers is one to end the program of each. */
+static bool may_end(const struct request *rq, const struct session *s)
+{
+	return broker_may_see(rq, s) || (s->launch.server[0] && rq->grant.scopes & SCOPE_LIFECYCLE &&
+					 grant_allows(&rq->grant, s->agent->name, 0, NULL) == 0);
+}
+
 int broker_terminate(struct hub *h, const struct request *rq, const struct id *session, const char *reason,
 		     struct err *e)
 {
@@ -71,11 +78,14 @@ int broker_terminate(struct hub *h, const struct request *rq, const struct id *s
 	err_set(e, ERR_NOT_FOUND, NO_SESSION);
 	if (!s)
 		return ERR_NOT_FOUND;
-	if (!broker_may_see(rq, s)) {
+	if (!may_end(rq, s)) {
 		broker_hide(h, rq, s, "terminate");
 		return ERR_NOT_FOUND;
 	}
-	need = broker_owns(rq, s) ? scope_of(s->kind) : rq->grant.scopes & SCOPE_ADMIN ? SCOPE_ADMIN : SCOPE_DRIVE;
+	need = s->launch.server[0]              ? rq->grant.scopes & SCOPE_ADMIN ? SCOPE_ADMIN : SCOPE_LIFECYCLE
+	       : broker_owns(rq, s)             ? scope_of(s->kind)
+	       : rq->grant.scopes & SCOPE_ADMIN ? SCOPE_ADMIN
+						: SCOPE_DRIVE;
 	q.agent = s->agent->name;
 	q.task = s->launch.task;
 	rc = broker_check(h, rq, &q, need, "terminate", &own.policy, e);
@@ -129,6 +139,8 @@ int broker_attach(struct hub *h, const struct request *rq, const char *agent, co
 	q.task = s->launch.task;
 	rc = broker_check_any(h, rq, &q, attach_scope(s->kind, role, broker_owns(rq, s), s->launch.pty), "attach",
 			      &mark, e);
+	if (!rc && role == ROLE_DRIVER)
+		rc = broker_check_server(h, rq, s, "attach", e);
 	if (rc)
 		return rc;
 	if (s->kind == SESSION_FILE || s->kind == SESSION_PORT)

@@ -39,7 +39,8 @@ enum attachment_role broker_attach_role(struct hub *h, const struct request *rq,
 {
 	const struct session *s = hub_session_find(h, session);
 
-	return s ? attach_role(&rq->grant, s->kind, broker_owns(rq, s), s->launch.pty) : ROLE_OBSERVER;
+	return s && !s->launch.server[0] ? attach_role(&rq->grant, s->kind, broker_owns(rq, s), s->launch.pty)
+					 : ROLE_OBSERVER;
 }
 
 void broker_audit_refused(struct hub *h, const struct origin *from, const char *what, const struct grant *who,
@@ -202,9 +203,11 @@ void broker_hide(struct hub *h, const struct request *rq, const struct session *
 				"a session that this grant may not know of"));
 }
 
+/* The program of an MCP server serves many: it is nobody's own, not even of whoever needed it first. */
 bool broker_owns(const struct request *rq, const struct session *s)
 {
-	return grant_owns(&rq->grant, s->grant.principal, s->launch.work.run[0], s->launch.task);
+	return !s->launch.server[0] &&
+	       grant_owns(&rq->grant, s->grant.principal, s->launch.work.run[0], s->launch.task);
 }
 
 bool broker_may_see(const struct request *rq, const struct session *s)
@@ -237,13 +240,30 @@ static int check_look(struct hub *h, const struct request *rq, const struct sess
 	return broker_refused(h, rq, s->agent->name, what, e);
 }
 
+int broker_check_server(struct hub *h, const struct request *rq, const struct session *s, const char *what,
+			struct err *e)
+{
+	if (!s->launch.server[0])
+		return 0;
+	err_set(
+	    e, ERR_BAD_STATE,
+	    "this is the program of MCP server %.64s, which nobody but muxd speaks with: send it requests, read its "
+	    "tools anew by refresh, or end it with scope lifecycle or by the list",
+	    s->launch.server);
+	return broker_refused(h, rq, s->agent->name, what, e);
+}
+
 static int check_act(struct hub *h, const struct request *rq, const struct session *s, uint32_t scope, bool owner,
 		     const char *what, struct err *e)
 {
 	const struct policy_question q = {
 	    .op = owner ? POLICY_ROUND_INPUT : POLICY_SESSION_DRIVE, .agent = s->agent->name, .task = s->launch.task};
+	struct err own = {0};
+	int rc;
 
-	return broker_check(h, rq, &q, owner ? scope : SCOPE_DRIVE, what, NULL, e);
+	e = e ? e : &own;
+	rc = broker_check(h, rq, &q, owner ? scope : SCOPE_DRIVE, what, NULL, e);
+	return rc ? rc : broker_check_server(h, rq, s, what, e);
 }
 
 /* scope: what its own principal needs to act on it, 0: to look at it. Another's is acted on with drive. */

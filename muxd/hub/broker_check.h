@@ -43,6 +43,9 @@ int broker_find_round(struct hub *h, const struct request *rq, const struct id *
 /* The same for input. A round's terminal is typed on with scope terminal as well: with it the round was opened. */
 int broker_find_typed(struct hub *h, const struct request *rq, const struct id *round, const char *what,
 		      struct session **out, struct err *e);
+/* The program of an MCP server inside takes nothing but requests: ERR_BAD_STATE for whoever would act on it. */
+int broker_check_server(struct hub *h, const struct request *rq, const struct session *s, const char *what,
+			struct err *e);
 bool broker_may_see(const struct request *rq, const struct session *s);
 /* A session that this grant may not know of is answered as absent, ERR_NOT_FOUND; the audit log has whose it was. */
 void broker_hide(struct hub *h, const struct request *rq, const struct session *s, const char *what);

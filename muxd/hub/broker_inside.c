@@ -213,11 +213,15 @@ static void server_on_refreshed(void *arg, int rc, const struct err *e, json_t *
 {
 	struct servers_call *j = arg;
 
-	(void)stored;
-	if (rc)
+	if (rc) {
 		servers_refuse(j, rc, e);
-	else
-		server_answer(j);
+		return;
+	}
+	(void)audit_event(j->hub, j->op->event, &j->rq, j->agent, "ok",
+			  json_pack("{s:s,s:s,s:I}", "server", j->server, "fingerprint",
+				    json_get_text(stored, "fingerprint"), "changes",
+				    (json_int_t)json_array_size(json_object_get(stored, "changes"))));
+	server_answer(j);
 }
 
 /* Its tools are read: where it is awake, or without waking it. */
@@ -316,7 +320,10 @@ static int servers_prepare(struct servers_call *j, const struct inside_wish *w, 
 {
 	const char *task = "";
 	const struct policy_question q = {.op = j->op->op, .agent = w->agent, .task = w->task, .server = w->server};
-	int rc = broker_check_any(j->hub, &j->rq, &q, j->op->any, j->op->event, &j->rq.policy, e);
+	int rc = w->server ? server_name_check(w->server, e) : 0;
+
+	if (!rc)
+		rc = broker_check_any(j->hub, &j->rq, &q, j->op->any, j->op->event, &j->rq.policy, e);
 
 	/* A list is programs that run in there: that of a leased sandbox is its lease's principal's. */
 	if (!rc && j->op->any == SCOPES_SET)
@@ -433,6 +440,17 @@ static void inside_job_on_progress(void *arg, const json_t *params)
 static const char *tool_of(const struct inside_job *j)
 {
 	return strcmp(j->method, "tools/call") == 0 ? json_get_text(j->params, "name") : NULL;
+}
+
+/* A policy judges by the name that the server gets. */
+static int check_tool(const struct inside_job *j, struct err *e)
+{
+	const json_t *name = json_object_get(j->params, "name");
+
+	if (strcmp(j->method, "tools/call") != 0 || (json_is_string(name) && json_string_length(name) &&
+						     strlen(json_string_value(name)) == json_string_length(name)))
+		return 0;
+	return err_set(e, ERR_INVAL, "/params/name is no name of a tool");
 }
 
 enum answered_by { BY_SERVER, BY_CATALOGUE };
@@ -573,6 +591,10 @@ static void inside_job_on_writable(void *arg, int rc, const struct err *e)
 		return;
 	}
 	if (method_find(j->method, &by, &here)) {
+		inside_job_refuse(j, here.code, &here);
+		return;
+	}
+	if (check_tool(j, &here)) {
 		inside_job_refuse(j, here.code, &here);
 		return;
 	}

@@ -10,7 +10,10 @@
 #include "muxd/hub/agent.h"
 #include "muxd/hub/attachment_state.h"
 #include "muxd/hub/audit.h"
+#include "muxd/hub/broker_check.h"
 #include "muxd/hub/hub_state.h"
+#include "muxd/hub/inside_answer.h"
+#include "muxd/hub/inside_may.h"
 #include "muxd/hub/inside_state.h"
 #include "muxd/hub/session_end.h"
 #include "muxd/hub/session_state.h"
@@ -26,6 +29,7 @@
 #define IDLE_FORGET_NS   (600 * NS_PER_SEC)
 #define LIST_NS          (30 * NS_PER_SEC)
 #define REFUSALS_TOLD    10
+#define CHANGES_TOLD     20
 #define LIST_AGAIN       3
 
 static const char *const state_names[] = {"absent", "starting", "initializing", "listing",
@@ -103,6 +107,7 @@ static void inside_free(struct inside *x)
 	json_decref(x->def);
 	json_decref(x->hello);
 	json_decref(x->tools);
+	json_decref(x->approved);
 	free(x);
 }
 
@@ -135,6 +140,7 @@ static void inside_let_go(struct inside *x)
 	struct attachment *a = x->at;
 
 	x->at = NULL;
+	x->program = (struct id){0};
 	attachment_detach(a);
 	inside_lines_finish(&x->lines);
 	buf_finish(&x->out);
@@ -295,17 +301,60 @@ static void inside_on_cut(void *arg, enum cut_cause cause, const char *text)
 
 /* ---- ready */
 
+static bool is_tool_call(const struct inside_call *c)
+{
+	return strcmp(c->method, "tools/call") == 0;
+}
+
+/* A request that was allowed when it came may be so no more, and the names of tools are known by now. */
+static int inside_call_may(struct inside *x, struct inside_call *c, struct err *e)
+{
+	const char *tool = is_tool_call(c) ? c->tool : NULL;
+
+	if (broker_grant_check(x->hub, &c->grant, e))
+		return broker_refused(x->hub, &c->rq, x->agent, "mcp.request", e);
+	if (!inside_may_see(x->hub, &c->rq, x->agent, c->task, x->name, tool))
+		return inside_may(x->hub, &c->rq, x->agent, c->task, x->name, tool, "mcp.request", e);
+	if (tool && x->approved && !json_object_get(x->approved, tool))
+		return err_set(e, ERR_NOT_FOUND, "MCP server %s has no tool of that name that is approved: %.60s",
+			       x->name, tool);
+	return 0;
+}
+
+/* A caller that is told of an end may ask again: the list is walked anew after each. */
+static void inside_calls_judge(struct inside *x)
+{
+	struct inside_call *c;
+	struct err e = {0};
+
+	do {
+		TAILQ_FOREACH(c, &x->calls, entry)
+		if (!c->number && !c->judged) {
+			if (inside_call_may(x, c, &e))
+				break;
+			c->judged = true;
+		}
+		if (c)
+			inside_call_end(c, e.code, e.message, NULL);
+	} while (c && x->state == INSIDE_READY);
+}
+
 static void inside_pump(struct inside *x)
 {
 	struct inside_call *c;
 
 	if (x->state != INSIDE_READY)
 		return;
+	TAILQ_FOREACH(c, &x->calls, entry) c->judged = false;
+	if (x->flight < INSIDE_FLIGHT_MAX)
+		inside_calls_judge(x);
+	if (x->state != INSIDE_READY)
+		return;
 	TAILQ_FOREACH(c, &x->calls, entry)
 	{
 		int rc;
 
-		if (c->number)
+		if (c->number || !c->judged)
 			continue;
 		if (x->flight >= INSIDE_FLIGHT_MAX)
 			return;
@@ -330,6 +379,16 @@ static void inside_ready(struct inside *x)
 	inside_pump(x);
 }
 
+/* As an event has them: the first ones, and how many there are. */
+static json_t *changes_told(const json_t *changes)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; list && i < json_array_size(changes) && i < CHANGES_TOLD; i++)
+		json_array_append(list, json_array_get(changes, i));
+	return list;
+}
+
 /* Callers hear that somebody has to look first. */
 static void inside_hold(struct inside *x, const json_t *changes)
 {
@@ -342,7 +401,8 @@ static void inside_hold(struct inside *x, const json_t *changes)
 	x->why_rc = ERR_MCP_HELD;
 	inside_set_state(x, INSIDE_HELD);
 	(void)audit_event(x->hub, "mcp.held", NULL, x->agent, err_name(ERR_MCP_HELD),
-			  json_pack("{s:s,s:O}", "server", x->name, "changes", changes));
+			  json_pack("{s:s,s:I,s:o}", "server", x->name, "count", (json_int_t)json_array_size(changes),
+				    "changes", changes_told(changes)));
 	text_format(text, sizeof(text), "MCP server %s is held: %s", x->name, x->why);
 	inside_calls_end(x, false, ERR_MCP_HELD, text);
 }
@@ -360,6 +420,8 @@ static void inside_on_tools(struct inside *x, int rc, const char *message, json_
 	}
 	json_decref(x->tools);
 	x->tools = NULL;
+	json_decref(x->approved);
+	x->approved = json_incref(json_object_get(stored, "seen"));
 	if (json_array_size(changes))
 		inside_hold(x, changes);
 	else
@@ -417,6 +479,42 @@ static int on_page(struct inside *x, const struct inside_line *l)
 	return inside_tools_store(x, inside_on_tools);
 }
 
+/* The first ones of each start are told; all are counted. */
+static void inside_refused(struct inside *x, const char *what)
+{
+	struct session *s = program_of(x);
+
+	x->refused++;
+	if (x->refusals++ >= REFUSALS_TOLD)
+		return;
+	if (s)
+		session_event(s, "mcp_refused", json_pack("{s:s}", "method", what));
+	(void)audit_event(x->hub, "mcp.refused", NULL, x->agent, err_name(ERR_FORBIDDEN),
+			  json_pack("{s:s,s:s}", "server", x->name, "method", what));
+}
+
+/* An answer that asks back in place of answering fails its request alone. */
+static void inside_answered(struct inside *x, struct inside_call *c, const struct inside_line *l)
+{
+	bool error = l->kind == INSIDE_ERROR;
+	char what[100], text[ERR_MESSAGE_MAX];
+
+	if (!error && !json_is_object(l->result)) {
+		inside_call_end(c, ERR_MCP_SERVER, "the server's result is no object", NULL);
+	} else if (!inside_answer_clean((json_t *)(uintptr_t)l->result, (json_t *)(uintptr_t)l->error, what,
+					sizeof(what))) {
+		text_format(text, sizeof(text),
+			    "MCP server %s asks back in place of an answer, by %s: sampling and elicitation are off",
+			    x->name, what);
+		inside_refused(x, what);
+		inside_call_end(c, ERR_MCP_SERVER, text, NULL);
+	} else {
+		inside_call_end(c, 0, NULL,
+				error ? json_pack("{s:O}", "error", l->error)
+				      : json_pack("{s:O}", "result", l->result));
+	}
+}
+
 static int inside_on_answer(struct inside *x, const struct inside_line *l)
 {
 	struct inside_call *c;
@@ -429,11 +527,7 @@ static int inside_on_answer(struct inside *x, const struct inside_line *l)
 	}
 	c = l->number ? inside_call_by_number(x, l->number) : NULL;
 	if (c) {
-		bool object = l->kind == INSIDE_ERROR || json_is_object(l->result);
-
-		inside_call_end(c, object ? 0 : ERR_MCP_SERVER, "the server's result is no object",
-				l->kind == INSIDE_ERROR ? json_pack("{s:O}", "error", l->error)
-							: json_pack("{s:O}", "result", l->result));
+		inside_answered(x, c, l);
 		inside_pump(x);
 		return 0;
 	}
@@ -447,20 +541,13 @@ static int inside_on_answer(struct inside *x, const struct inside_line *l)
 /* Requests of a server to its client are refused, but for the question whether it is there. */
 static int inside_on_request(struct inside *x, const struct inside_line *l)
 {
-	char text[160];
+	char text[160], word[64];
 
 	if (strcmp(l->method, "ping") == 0)
 		return inside_send(x, json_pack("{s:s,s:O,s:{}}", "jsonrpc", "2.0", "id", l->id, "result"));
-	if (x->refused++ < REFUSALS_TOLD) {
-		struct session *s = program_of(x);
-
-		if (s)
-			session_event(s, "mcp_refused", json_pack("{s:s}", "method", l->method));
-		(void)audit_event(x->hub, "mcp.refused", NULL, x->agent, err_name(ERR_FORBIDDEN),
-				  json_pack("{s:s,s:s}", "server", x->name, "method", l->method));
-	}
-	text_format(text, sizeof(text), "%.60s is off: a server inside a sandbox may not ask its client for it",
-		    l->method);
+	inside_word(word, sizeof(word), l->method);
+	inside_refused(x, word);
+	text_format(text, sizeof(text), "%s is off: a server inside a sandbox may not ask its client for it", word);
 	return inside_send(x, json_pack("{s:s,s:O,s:{s:i,s:s}}", "jsonrpc", "2.0", "id", l->id, "error", "code", -32601,
 					"message", text));
 }
@@ -654,6 +741,7 @@ static void inside_begin(struct inside *x)
 	buf_clear(&x->tail);
 	inside_lines_init(&x->lines);
 	x->garbage_bytes = 0;
+	x->refusals = 0;
 	x->under_way++;
 	broker_open(x->hub, &rq, &spec, &inside_client, x, inside_on_begun, x);
 	for (char **p = env; p && *p; p++)
@@ -855,6 +943,22 @@ static void calls_time_out(struct inside *x, uint64_t now)
 	}
 }
 
+static void calls_without_grant(struct inside *x)
+{
+	struct inside_call *c;
+	unsigned left = x->ncalls;
+
+	while (left--) {
+		TAILQ_FOREACH(c, &x->calls, entry)
+		if (broker_grant_check(x->hub, &c->grant, NULL))
+			break;
+		if (!c)
+			return;
+		inside_give_up(x, c, ERR_CANCELLED, "the grant that it was made under has ended",
+			       "its caller may do nothing any more");
+	}
+}
+
 static void inside_is_late(struct inside *x)
 {
 	(void)inside_fault(x, "%s",
@@ -888,6 +992,8 @@ static void inside_tick(struct inside *x, uint64_t now)
 {
 	if (x->ncalls)
 		calls_time_out(x, now);
+	if (x->ncalls)
+		calls_without_grant(x);
 	if (x->stale && x->state == INSIDE_READY)
 		inside_settle(x, inside_list(x));
 	if (x->until_ns && now >= x->until_ns) {

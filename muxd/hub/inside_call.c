@@ -6,6 +6,7 @@
 #include "control/servers/digest.h"
 #include "muxd/hub/agent.h"
 #include "muxd/hub/hub_state.h"
+#include "muxd/hub/inside_answer.h"
 #include "muxd/hub/inside_state.h"
 
 #include <stdlib.h>
@@ -57,6 +58,7 @@ static const char *tool_of(const struct inside_ask *ask)
 static struct inside_facts facts_of(const struct inside_call *c)
 {
 	struct inside *x = c->server;
+	const struct id *program = c->sent_digest[0] ? &c->program : &x->program;
 
 	return (struct inside_facts){.rq = &c->rq,
 				     .agent = agent_find(x->hub, c->agent),
@@ -66,7 +68,9 @@ static struct inside_facts facts_of(const struct inside_call *c)
 				     .tool = c->tool,
 				     .exec_id = c->exec_id,
 				     .digest = c->digest,
-				     .program = id_is_nil(&x->program) ? NULL : &x->program,
+				     .program = id_is_nil(program) ? NULL : program,
+				     .sandbox = c->sent_digest[0] ? &c->sandbox : NULL,
+				     .sent_digest = c->sent_digest,
 				     .params = c->params};
 }
 
@@ -75,6 +79,7 @@ static int copy_ask(struct inside_call *c, const struct inside_ask *ask)
 	const char *tool = tool_of(ask);
 
 	c->rq = *ask->rq;
+	c->grant = grant_line(&ask->rq->grant);
 	text_put(c->task, sizeof(c->task), ask->task);
 	text_put(c->agent, sizeof(c->agent), c->server->agent);
 	text_put(c->name, sizeof(c->name), c->server->name);
@@ -192,6 +197,7 @@ static json_t *params_of(const struct inside_call *c)
 		return NULL;
 	if (!o && !(o = json_object()))
 		return NULL;
+	inside_params_clean(o);
 	meta = json_object_get(o, "_meta");
 	json_object_del(meta, "progressToken");
 	json_object_foreach_safe(meta, next, key, v) if (strncmp(key, NEW_ERA_META, sizeof(NEW_ERA_META) - 1) == 0)
@@ -206,20 +212,46 @@ static json_t *params_of(const struct inside_call *c)
 	return o;
 }
 
+/* The record has where a request went. */
+static void note_sent(struct inside *x, struct inside_call *c, const char *digest)
+{
+	const struct agent *a = agent_find(x->hub, x->agent);
+
+	c->program = x->program;
+	c->sandbox = a ? a->info.sandbox_id : (struct id){0};
+	memcpy(c->sent_digest, digest, sizeof(c->sent_digest));
+}
+
+static int line_digest(const json_t *message, char out[DIGEST_SZ])
+{
+	char *text = message ? json_text(message) : NULL;
+	int rc = text ? digest_bytes(text, strlen(text), out) : ERR_NOMEM;
+
+	free(text);
+	return rc;
+}
+
 int inside_call_send(struct inside *x, struct inside_call *c)
 {
-	json_t *params;
+	json_t *params, *message = NULL;
+	char digest[DIGEST_SZ] = "";
 	int rc;
 
 	c->number = x->next_number;
 	params = params_of(c);
-	rc = params ? inside_send(x, json_pack("{s:s,s:I,s:s,s:o}", "jsonrpc", "2.0", "id", (json_int_t)c->number,
-					       "method", c->method, "params", params))
-		    : ERR_NOMEM;
+	if (params)
+		message = json_pack("{s:s,s:I,s:s,s:o}", "jsonrpc", "2.0", "id", (json_int_t)c->number, "method",
+				    c->method, "params", params);
+	rc = line_digest(message, digest);
+	if (rc)
+		json_decref(message);
+	else
+		rc = inside_send(x, message);
 	if (rc) {
 		c->number = 0;
 		return rc;
 	}
+	note_sent(x, c, digest);
 	x->next_number++;
 	x->flight++;
 	return 0;
@@ -369,6 +401,7 @@ struct inside_call *inside_call_by_exec_id(struct inside *x, const struct inside
 
 int inside_call_join(struct inside_call *c, const struct inside_ask *ask)
 {
+	c->grant = grant_line(&ask->rq->grant);
 	return add_caller(c, ask);
 }
 

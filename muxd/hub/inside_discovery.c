@@ -124,13 +124,15 @@ bool inside_sleeps(struct hub *h, const char *agent)
 	return sleeps;
 }
 
-static int check_alone(const struct hub *h, const char *agent, const struct server_def *def, struct err *e)
+/* Each is a fork of its sandbox: one of an agent at a time. */
+static int check_alone(const struct hub *h, const char *agent, struct err *e)
 {
 	const struct inside_discovery *d;
 
 	TAILQ_FOREACH(d, &h->insides->discoveries, entry)
-	if (strcmp(d->agent, agent) == 0 && strcmp(d->def.name, def->name) == 0)
-		return err_set(e, ERR_AGAIN, "the tools of %.64s are being read already", def->name);
+	if (strcmp(d->agent, agent) == 0)
+		return err_set(e, ERR_AGAIN, "the tools of %.64s are being read in a fork already: one at a time",
+			       d->def.name);
 	return 0;
 }
 
@@ -161,7 +163,7 @@ int inside_discover(struct hub *h, const struct request *rq, const char *agent, 
 			      .passing = true,
 			      .options = {.idle_ttl_ns = UINT64_MAX, .ttl_ns = FORK_TTL_NS}};
 	struct inside_discovery *d;
-	int rc = check_alone(h, agent, def, e);
+	int rc = check_alone(h, agent, e);
 
 	if (rc)
 		return rc;

@@ -47,11 +47,13 @@ static json_t *facts_json(const struct inside_facts *f, const struct inside_reco
 static json_t *inside_open_json(struct hub *h, const struct inside_facts *f, const struct inside_record *r)
 {
 	const struct grant *g = &f->rq->grant;
+	const struct id none = {0};
 	char grant_id[ID_STR_LEN], sandbox_id[ID_STR_LEN];
 	json_t *argv = json_pack("[s,s]", f->server, f->method), *o;
 
 	id_format(&g->id, grant_id);
-	id_format(&f->agent->info.sandbox_id, sandbox_id);
+	/* Of an agent that is not up it is that of a sandbox that was. */
+	id_format(f->agent->state == AGENT_UP ? &f->agent->info.sandbox_id : &none, sandbox_id);
 	if (argv && f->tool)
 		json_array_append_new(argv, json_string(f->tool));
 	o = json_pack("{s:i,s:s,s:s,s:s,s:s,s:s,s:s,s:I,s:s,s:s,s:s,s:s*,s:s*,s:s*,s:b,s:o,s:o,s:I,s:s}", "v", 1,
@@ -120,18 +122,26 @@ static const char *outcome_of(const struct inside_end *end)
 	return end->rc ? err_name(end->rc) : end->is_error ? "error" : "ok";
 }
 
-static json_t *inside_exit_json(const struct inside_record *r, const struct inside_end *end, uint64_t duration_ns)
+static json_t *inside_exit_json(const struct inside_facts *f, const struct inside_record *r,
+				const struct inside_end *end, uint64_t duration_ns)
 {
-	char sum[65] = "";
+	char sum[65] = "", program[ID_STR_LEN] = "", sandbox[ID_STR_LEN] = "";
+	bool sent = f->sandbox && f->program;
+
+	if (sent) {
+		id_format(f->program, program);
+		id_format(f->sandbox, sandbox);
+	}
 
 	if (end->answer)
 		digest_text(end->answer, sum);
-	return json_pack("{s:s,s:i,s:i,s:s,s:[I,I,I],s:I,s:b,s:{s:s,s:I,s:s*}}", "cause",
+	return json_pack("{s:s,s:i,s:i,s:s,s:[I,I,I],s:I,s:b,s:{s:s,s:I,s:s*,s:s*,s:s*,s:s*}}", "cause",
 			 exit_cause_name(cause_of(end)), "code", end->rc ? -1 : end->is_error, "signal", 0, "message",
 			 end->rc && end->message ? end->message : "", "totals", (json_int_t)r->in, (json_int_t)r->out,
 			 (json_int_t)0, "duration_ns", (json_int_t)duration_ns, "reported", !end->rc, "mcp", "outcome",
 			 outcome_of(end), "answer_bytes", (json_int_t)(end->answer ? strlen(end->answer) : 0),
-			 "answer_sha256", *sum ? sum : NULL);
+			 "answer_sha256", *sum ? sum : NULL, "program", sent ? program : NULL, "sandbox_id",
+			 sent ? sandbox : NULL, "sent_sha256", sent ? f->sent_digest : NULL);
 }
 
 /* exit: stolen. Without memory for it the next start of the daemon ends the round. */
@@ -163,7 +173,7 @@ void inside_record_end(struct hub *h, const struct inside_facts *f, struct insid
 	metric_times_add(&h->mcp_times, duration);
 	if (end->answer)
 		put_body(h, r, STREAM_OUTPUT, end->answer, &r->out);
-	put_exit(h, &r->id, inside_exit_json(r, end, duration));
+	put_exit(h, &r->id, inside_exit_json(f, r, end, duration));
 	d = facts_json(f, r);
 	if (d) {
 		json_object_set_new(d, "session", json_string(r->text));

@@ -1,10 +1,11 @@
 /*
  * inside_record.h - the record of one request to an MCP server inside: a round of kind `mcp` on its sandbox's timeline.
  *
- * OPEN names the caller, the server, its program (a round of its own, whose streams have every byte), the method and
- * the tool, and digests of the parameters; input and output are the first INSIDE_BODY_MAX bytes of both bodies; EXIT
- * has the outcome and the digest of the whole answer. The audit log has `mcp.request` ahead of it and `mcp.answer`
- * behind it. Neither has the parameters themselves. A restart ends what was open as lost (recover.c).
+ * OPEN names the caller, the server, its program where it runs (a round of its own, whose streams have every byte), the
+ * method and the tool, and digests of the parameters; input and output are the first INSIDE_BODY_MAX bytes of both
+ * bodies; EXIT has the outcome, the digest of the whole answer, and where it was sent: program, sandbox, digest of the
+ * line. The audit log has `mcp.request` ahead of it and `mcp.answer` behind it. Neither has the parameters themselves.
+ * A restart ends what was open as lost (recover.c).
  *
  * A value of its call's. States: not begun -> begun -> ended; an end that the journal has no room for is kept and
  * written later.
@@ -40,6 +41,8 @@ struct inside_facts {
 	const char *exec_id;      /* NULL */
 	const char *digest;       /* of the call; NULL */
 	const struct id *program; /* the round that the server is; NULL: not begun */
+	const struct id *sandbox; /* that it was sent into; NULL: not sent */
+	const char *sent_digest;  /* of the line that was sent; "": none was */
 	const char *params;       /* JSON; "": none */
 };
 int inside_record_begin(struct hub *h, const struct inside_facts *f, struct inside_record *out, struct err *e);

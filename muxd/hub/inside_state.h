@@ -29,13 +29,17 @@ struct inside_call {
 	struct inside *server;          /* NULL: kept */
 	TAILQ_HEAD(, inside_caller) callers;
 	struct request rq;
+	struct grant_line grant; /* whose end is its own: of the caller who came last */
+	bool judged;             /* inside_pump(): it may be sent */
 	char task[GRANT_NAME_MAX + 1], agent[AGENT_NAME_MAX + 1], name[SERVER_NAME_MAX + 1];
 	char *method, *params, *tool, *exec_id;
 	char digest[65];
 	struct inside_record record;
-	int64_t number;    /* its id for the server; 0: not sent */
-	uint64_t until_ns; /* boot */
-	json_t *answer;    /* kept: {round_id, result or error} */
+	int64_t number;             /* its id for the server; 0: not sent */
+	struct id program, sandbox; /* that it was sent to */
+	char sent_digest[65];       /* of the line that was sent */
+	uint64_t until_ns;          /* boot */
+	json_t *answer;             /* kept: {round_id, result or error} */
 	char round[ID_STR_LEN];
 	size_t bytes; /* kept */
 };
@@ -80,8 +84,10 @@ struct inside {
 	unsigned ncalls, flight;
 	TAILQ_HEAD(, inside_looker) lookers;
 	json_t *hello;         /* the answer to initialize */
+	json_t *approved;      /* names of its tools, READY: as somebody approved them; NULL: not read yet */
 	json_t *tools;         /* while they are read */
 	unsigned pages, again; /* again: how often they were read anew while they changed */
+	unsigned refusals;     /* of this start */
 	bool start_due;        /* in the next turn of the loop */
 	bool stale;            /* its tools are said to be others */
 	uint64_t garbage_lines, garbage_bytes, refused, late;

@@ -67,6 +67,16 @@ static struct recall *recall_create(struct hub *h, const struct request *rq, con
 	return r;
 }
 
+/* As broker_owns(): the program of an MCP server is nobody's own. */
+static bool recall_owns(const struct recall *r, const json_t *facts)
+{
+	const json_t *open = json_object_get(facts, "open");
+
+	return strcmp(recall_text(json_object_get(open, "mcp"), "role"), "server") != 0 &&
+	       grant_owns(&r->rq.grant, recall_text(facts, "principal"), *recall_text(open, "run_id"),
+			  recall_text(open, "task"));
+}
+
 /* ---- a round */
 
 /* The beginning of a stream as the record has it, with the whole's length and digest. */
@@ -137,8 +147,7 @@ static json_t *recalled_json(struct recall *r, const json_t *facts)
 static int recall_policy(struct recall *r, const json_t *facts, struct err *e)
 {
 	const json_t *open = json_object_get(facts, "open");
-	bool own = grant_owns(&r->rq.grant, recall_text(facts, "principal"), *recall_text(open, "run_id"),
-			      recall_text(open, "task"));
+	bool own = recall_owns(r, facts);
 
 	return broker_policy(r->hub, &r->rq,
 			     &(struct policy_question){.op = own ? POLICY_ROUND_READ : POLICY_RECORD_READ,
@@ -192,8 +201,7 @@ static int may_attach(const struct recall *r, const json_t *facts, struct err *e
 {
 	const char *kind = recall_text(facts, "kind");
 	const json_t *open = json_object_get(facts, "open");
-	bool own = grant_owns(&r->rq.grant, recall_text(facts, "principal"), *recall_text(open, "run_id"),
-			      recall_text(open, "task"));
+	bool own = recall_owns(r, facts);
 	enum session_kind k = strcmp(kind, session_kind_name(SESSION_ROUND)) == 0 ? SESSION_ROUND : SESSION_EXEC;
 	bool typed = json_is_true(json_object_get(open, "pty"));
 	enum attachment_role role =

@@ -40,9 +40,9 @@ ok "clients of the SDK use them, by both eras"
 equal "one program serves all of them" "ready 0" "$(asked GET servers/everything | jq -r '"\(.state) \(.restarts)"')"
 
 program=$(asked GET servers/everything | jq -r .program)
-curl -sS --unix-socket "$MUXD_STATE/api.sock" -H "Authorization: Bearer $token" -H 'Content-Type: application/json' -d '{"signal":"KILL"}' "http://localhost/v1/rounds/$program/signal" >/dev/null
+curl -sS --unix-socket "$MUXD_STATE/api.sock" -H "Authorization: Bearer $token" -H 'Content-Type: application/json' -d '{"reason":"it has to come back"}' "http://localhost/v1/sessions/$program/terminate" >/dev/null
 client 1 legacy everything everything || said 1 legacy everything everything
-equal "killed, it comes back" "ready 1" "$(asked GET servers/everything | jq -r '"\(.state) \(.restarts)"')"
+equal "ended, it comes back" "ready 1" "$(asked GET servers/everything | jq -r '"\(.state) \(.restarts)"')"
 
 muxctl sandbox stop real --reason sleep >/dev/null || fail "it does not sleep"
 client 2 legacy everything asleep || said 2 legacy everything asleep

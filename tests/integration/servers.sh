@@ -18,6 +18,8 @@ servers_used
 servers_recorded
 servers_judged
 servers_come_back
+servers_kept_apart
+servers_grant_ends
 servers_sleep
 servers_change
 servers_daemon_dies

@@ -11,6 +11,7 @@ late      answers after its caller gave up             crash    exits in the mid
 """
 import json
 import os
+import signal
 import sys
 import threading
 import time
@@ -67,6 +68,12 @@ def call(ident, params):
         with OUT:
             sys.stdout.write('{"jsonrpc": "2.0", "id": %s, "result": %s1%s}\n' % (json.dumps(ident), '{"a":' * 100, "}" * 100))
             sys.stdout.flush()
+    elif args.get("kill"):
+        os.kill(os.getpid(), signal.SIGKILL)
+    elif "result" in args or "error" in args:
+        send({"id": ident, **args})
+    elif name == "echo" and args.get("keys"):
+        send({"id": ident, "result": text(" ".join(sorted(params)))})
     elif name == "echo":
         send({"id": ident, "result": text(args.get("text", ""), structuredContent={"args": args, "meta": meta})})
     elif name == "slow":

@@ -53,12 +53,20 @@ servers_used() {
 	equal "it stays" ready "$(state good)"
 	equal "what it says of itself" "test-good" "$(request "$(of good initialize)" | jq -r .result.serverInfo.name)"
 	equal "its tools" "echo slow ask env" "$(request "$(of good tools/list)" | jq -r '[.result.tools[].name] | join(" ")')"
-	equal "an error of its own is its answer" "-32602 Unknown tool: none" "$(use good none | said)"
+	equal "an error of its own is its answer" "-32000 out of paper" "$(use good echo '{"error":{"code":-32000,"message":"out of paper"}}' | said)"
+	equal "a tool that it does not list" not_found "$(use good none | code)"
+	for name in 7 '""' '"echo\u0000"' null; do equal "no name of a tool: $name" invalid_request "$(request "$(of good tools/call "{\"name\":$name}")" | code)"; done
+	equal "no name of a server" "invalid_request invalid_request" "$(servers GET "/a%20b" | code) $(servers POST "/a%20b/refresh" | code)"
 	equal "a method that is none of its own" unsupported "$(request "$(of good logging/setLevel)" | code)"
 	equal "a server that is not in the list" not_found "$(request "$(of none tools/list)" | code)"
 	equal "requests go side by side" "slow is done slow is done slow is done" "$(for i in 1 2 3; do use good slow '{"ms":300}' | said & done | paste -sd' '; wait)"
 	equal "sampling is off, and it hears that" "asked" "$(use good ask | said)"
 	wait_for 20 is_so good '.stderr | contains("refused: -32601 sampling/createMessage is off")' || fail "in vain"
+	equal "nor does it ask by an answer" "mcp_server_failed true" "$(use good echo '{"result":{"resultType":"input_required","inputRequests":{"a":{"method":"elicitation/create"}}}}' | jq -r '"\(.error.code) \(.error.message | contains("by resultType input_required"))"')"
+	equal "nor by an error" "mcp_server_failed true" "$(use good echo '{"error":{"code":-32042,"message":"go there","data":{"elicitations":[{"url":"https://mcp.example/"}]}}}' | jq -r '"\(.error.code) \(.error.message | contains("by error -32042"))"')"
+	equal "what it asks is taken out" "content resultType" "$(use good echo '{"result":{"resultType":"complete","content":[],"inputRequests":{},"requestState":"x"}}' | jq -r '.result | keys | join(" ")')"
+	equal "and so is what would be its answer" "_meta arguments name" "$(request "$(of good tools/call '{"name":"echo","arguments":{"keys":true},"_meta":{"a":1},"inputResponses":{"a":{}},"requestState":"x"}')" | said)"
+	told "which is told of" "error -32042 resultType input_required sampling/createMessage" mcp.refused 'map(.detail.method) | unique | join(" ")'
 	equal "time is short" timeout "$(use good slow '{"ms":3000}' '{"timeout_ms":500}' | code)"
 	equal "and the server is told" "ready" "$(state good)"
 	equal "the same call once" "true" "$(a=$(use good echo '{"text":"once"}' '{"exec_id":"e1"}' | jq -r .round_id); b=$(use good echo '{"text":"once"}' '{"exec_id":"e1"}' | jq -r .round_id); [ "$a" = "$b" ] && [ -n "$a" ] && echo true)"
@@ -74,6 +82,7 @@ servers_recorded() {
 	wait_for 20 round_ended "$round" || fail "in vain"
 	equal "as a round" "exit 0 good tools/call echo true" "$(asked "$token" GET "/v1/rounds/$round" "" | jq -r '"\(.exit.cause) \(.exit.code) \(.mcp.server) \(.mcp.method) \(.mcp.tool) \(.stdout.data | contains("in the record"))"')"
 	equal "with its program" "$(program good)" "$(asked "$token" GET "/v1/rounds/$round" "" | jq -r .mcp.program)"
+	equal "its end has where it went" "$(program good) 64" "$(muxctl session show "$round" -o json 2>/dev/null | jq -r '.. | objects | select(has("sent_sha256")) | "\(.program) \(.sent_sha256 | length)"' | head -1)"
 	equal "on the timeline" mcp "$(muxctl session list --all -o json | jq -r ".. | objects | select((.session? // .id?) == \"$round\") | .kind" | head -1)"
 	told "the audit log has the digest of its parameters" "1 ok echo 64" mcp.answer "map(select(.detail.session == \"$round\")) | \"\(length) \(.[0].outcome) \(.[0].detail.tool) \(.[0].detail.params_sha256 | length)\""
 	equal "and none of the text" 0 "$(muxctl audit --since 0 -n 1000 --agent "$agent" -o json | grep -c 'in the record')"
@@ -106,6 +115,43 @@ servers_judged() {
 	told "the verdict is in the log" "narrow/mcp.call" mcp.answer 'map(select(.detail.task == "narrow")) | .[0].policy.rule'
 }
 
+# The program of a server is nobody's own: whoever began it has its requests, and neither its input, its output nor its end.
+servers_kept_apart() {
+	local round driver looker
+	round=$(program good)
+	driver=$(new_token "$agent" staff rounds,drive,observe)
+	looker=$(new_token "$agent" staff observe)
+	for call in stdin:'{"data":"x"}' signal:'{"signal":"KILL"}' keys:'{"keys":["Enter"]}'; do
+		equal "${call%%:*} of whoever began it" not_found "$(asked "$token" POST "/v1/rounds/$round/${call%%:*}" "${call#*:}" | code)"
+		equal "${call%%:*} of a driver" bad_state "$(asked "$driver" POST "/v1/rounds/$round/${call%%:*}" "${call#*:}" | code)"
+	done
+	equal "nor is its output read" "not_found not_found" "$(asked "$token" GET "/v1/rounds/$round" "" | code) $(asked "$token" GET "/v1/rounds/$round/output" "" | code)"
+	equal "but by who may observe" "server good" "$(asked "$looker" GET "/v1/rounds/$round" "" | jq -r '"\(.mcp.role) \(.mcp.server)"')"
+	equal "nobody drives it" bad_state "$(muxctl attach "$round" 2>&1 </dev/null | grep -o bad_state | head -1)"
+	equal "whoever began it does not end it" not_found "$(asked "$token" POST "/v1/sessions/$round/terminate" '{"reason":"x"}' | code)"
+	equal "who sets the list does" ending "$(asked "$manager" POST "/v1/sessions/$round/terminate" '{"reason":"x"}' | jq -r '.state // .error.code')"
+	equal "and the next request begins it anew" "anew" "$(use good echo '{"text":"anew"}' | said)"
+	equal "nor is its record read" not_found "$(asked "$token" GET "/v1/rounds/$round" "" | code)"
+}
+
+# A grant that ends takes its requests with it: those that wait are not sent, and what is in flight is cancelled.
+servers_grant_ends() {
+	local grant jobs=() i others=$token
+	grant=$(muxctl grant create --agent "$agent" --principal agent.8 --kind agent --scopes rounds --task story --ttl 15m --reason story -o json)
+	token=$(jq -r .token <<<"$grant")
+	for i in $(seq 33); do
+		use good slow "{\"ms\":15000,\"n\":$i}" >"$tmp/revoked-$i" &
+		jobs+=($!)
+	done
+	wait_for 20 is_so good '.requests == 33' || fail "in vain"
+	muxctl grant revoke "$(jq -r .id <<<"$grant")" >/dev/null || fail "not revoked"
+	wait "${jobs[@]}"
+	equal "requests of a grant that was revoked" "33 cancelled" "$(cat "$tmp"/revoked-* | code | sort | uniq -c | awk '{print $1, $2}')"
+	told "which the record has as cancelled" 33 mcp.answer 'map(select(.principal == "agent.8" and .outcome == "cancelled")) | length'
+	token=$others
+	equal "the server is told, and serves others" "32 still" "$(wait_for 20 is_so good '.stderr | [scan("cancelled")] | length == 32' && echo 32) $(use good echo '{"text":"still"}' | said)"
+}
+
 # Killed in the middle of a request, it fails that one by name, and is back within seconds.
 servers_come_back() {
 	local was job
@@ -113,7 +159,7 @@ servers_come_back() {
 	use good slow '{"ms":5000}' >"$tmp/slow" &
 	job=$!
 	wait_for 20 is_so good '.requests == 1' || fail "in vain"
-	asked "$token" POST "/v1/rounds/$was/signal" '{"signal":"KILL"}' >/dev/null
+	use good echo '{"kill":true}' >/dev/null
 	wait "$job"
 	equal "the request in flight is told" "mcp_server_failed killed by signal KILL" "$(jq -r '"\(.error.code) \(.error.message | capture("(?<m>killed by signal KILL)").m)"' "$tmp/slow")"
 	equal "the next one is served" "again" "$(use good echo '{"text":"again"}' | said)"
@@ -147,8 +193,10 @@ servers_change() {
 	equal "nor is something approved that nobody saw" list_changed "$(servers POST /grows/approve "{\"fingerprint\":\"$(printf '0%.0s' {1..64})\"}" | code)"
 	muxctl mcp approve "$agent" grows >"$tmp/approved" || fail "it is not approved"
 	equal "approved, it serves" "y" "$(use grows echo '{"text":"y"}' | said)"
-	told "that is told of" 1 mcp.held length
-	told "and who approved" 1 mcp.approve 'map(select(.outcome == "ok")) | length'
+	told "that is told of" "1 1 1" mcp.held '"\(length) \(.[0].detail.count) \(.[0].detail.changes | length)"'
+	told "so is who approved it, at first sight and later" "first seen 4 64" mcp.approve 'map(select(.detail.server == "grows")) | "\(.[0].detail.by) \(.[-1].detail.tools) \(.[-1].detail.fingerprint | length)"'
+	told "and who had it looked at" "agent.7" mcp.refresh 'map(select(.detail.server == "grows" and .outcome == "ok")) | .[0].principal'
+	told "and who approved" 1 mcp.approve 'map(select(.outcome == "ok" and .detail.by != "first seen")) | length'
 	servers PUT "" "$(list "$(one good good)")" >/dev/null
 	equal "another definition is another server" "absent null" "$(servers GET /good | jq -r '"\(.state) \(.tools)"')"
 }

@@ -73,6 +73,60 @@ static void test_lists(void **state)
 	}
 }
 
+/* Wherever in a word a secret stands, the first one included. */
+static void test_secrets(void **state)
+{
+	static const struct {
+		const char *command;
+		int rc;
+	} rows[] = {
+	    {"[\"x\",\"--header\",\"Authorization: Bearer X\"]", ERR_SECRET_REFUSED},
+	    {"[\"env\",\"TOKEN=x\",\"x\"]", ERR_SECRET_REFUSED},
+	    {"[\"TOKEN=x\"]", ERR_SECRET_REFUSED},
+	    {"[\"sh\",\"-c\",\"K=ghp_0123456789abcdef x\"]", ERR_SECRET_REFUSED},
+	    {"[\"sh\",\"-c\",\"export DB_PASSWORD=p; x\"]", ERR_SECRET_REFUSED},
+	    {"[\"x\",\"0123456789abcdef0123456789abcdef\"]", ERR_SECRET_REFUSED},
+	    {"[\"x\",\"key/0123456789ABCDEF0123456789ABCDEF/1\"]", ERR_SECRET_REFUSED},
+	    {"[\"x\",\"postgres://u:p@h/db\"]", ERR_SECRET_REFUSED},
+	    {"[\"x\",\"--db=https://u@h\"]", ERR_SECRET_REFUSED},
+	    {"[\"x\",\"{\\\"api_key\\\":\\\"v\\\",\\\"K\\\":\\\"x7Kq92LmPz04RtYw81NbVc53HgJd66Fs\\\"}\"]",
+	     ERR_SECRET_REFUSED},
+	    {"[\"ghp_0123456789abcdef\"]", ERR_SECRET_REFUSED},
+	    {"[\"npx\",\"-y\",\"@scope/server-filesystem@1.2.3\",\"/workspace\",\"--max-tokens=100\"]", 0},
+	    {"[\"x\",\"postgres://h:5432/db?user=me\",\"http://127.0.0.1/@me\",\"a:b\",\"risk-based\"]", 0},
+	};
+	char list[400];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct err e = {0};
+
+		snprintf(list, sizeof(list), "[{\"name\":\"a\",\"command\":%s}]", rows[i].command);
+		assert_int_equal(check(list, &e), rows[i].rc);
+	}
+}
+
+/* A list is in an event of the audit log as it is. */
+static void test_list_length(void **state)
+{
+	json_t *list = json_array(), *command = json_array(), *taken = NULL;
+	char word[4001];
+	struct err e = {0};
+
+	(void)state;
+	memset(word, ' ', sizeof(word) - 1);
+	word[sizeof(word) - 1] = '\0';
+	for (int i = 0; i < 17; i++)
+		json_array_append_new(command, json_string(word));
+	json_array_append_new(list, json_pack("{s:s,s:o}", "name", "a", "command", command));
+	assert_int_equal(server_list_check(list, &taken, &e), ERR_TOO_LARGE);
+	assert_string_equal(e.message, "/servers: is longer than 64 KiB");
+	json_array_remove(command, 16);
+	assert_int_equal(server_list_check(list, &taken, &e), 0);
+	json_decref(taken);
+	json_decref(list);
+}
+
 /* Another definition has another fingerprint, whatever the order of its members. */
 static void test_definitions(void **state)
 {
@@ -293,6 +347,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_lists),
+	    cmocka_unit_test(test_secrets),
+	    cmocka_unit_test(test_list_length),
 	    cmocka_unit_test(test_definitions),
 	    cmocka_unit_test(test_changes),
 	    cmocka_unit_test_setup_teardown(test_versions, bench_begin, bench_end),
