@@ -11,6 +11,7 @@
 #include "muxd/hub/agent.h"
 #include "muxd/hub/audit.h"
 #include "muxd/hub/broker_check.h"
+#include "muxd/hub/broker_policy.h"
 #include "muxd/hub/context_call.h"
 #include "muxd/hub/hub_state.h"
 #include "muxd/hub/session_end.h"
@@ -125,6 +126,11 @@ static int context_error(struct context_job *j, int rc, const struct err *e, str
 
 /* ---- a round of it begins */
 
+static bool context_runs_code(enum context_role role)
+{
+	return role == CONTEXT_EXECUTION || role == CONTEXT_ONCE;
+}
+
 static uint64_t hard_timeout(const struct context_job *j)
 {
 	uint64_t max = j->hub->conf->round_timeout_max_ns, ns = j->wish.timeout_ns;
@@ -134,6 +140,15 @@ static uint64_t hard_timeout(const struct context_job *j)
 	if (j->use.role != CONTEXT_EXECUTION || j->use.language == CONTEXT_BASH)
 		return ns;
 	return ns + HARD_TIMEOUT_NS < max ? ns + HARD_TIMEOUT_NS : max;
+}
+
+/* Of an execution that asks for no time: `usual`, or the longest that its profile allows. */
+static void context_default_time(struct context_job *j, uint64_t usual)
+{
+	uint64_t most = broker_policy_round_time(j->hub, &j->rq, j->agent, j->wish.task);
+
+	if (!j->wish.timeout_ns)
+		j->wish.timeout_ns = most && most < usual ? most : usual;
 }
 
 static void context_open(struct context_job *j, const char *const *env, const char *cwd, broker_open_done *then)
@@ -146,6 +161,7 @@ static void context_open(struct context_job *j, const char *const *env, const ch
 				 .cwd = cwd,
 				 .context = &j->use,
 				 .timeout_ns = hard_timeout(j),
+				 .judged_ns = context_runs_code(j->use.role) ? j->wish.timeout_ns : 0,
 				 .head = UINT64_MAX,
 				 .tail = UINT64_MAX};
 	bool begins = j->use.role == CONTEXT_INTERPRETER;
@@ -250,8 +266,7 @@ static void context_execute(struct context_job *j, const struct context_view *v)
 	j->use = v->use;
 	j->use.role = CONTEXT_EXECUTION;
 	use_code(j);
-	if (!j->wish.timeout_ns)
-		j->wish.timeout_ns = j->hub->conf->round_timeout_ns;
+	context_default_time(j, j->hub->conf->round_timeout_ns);
 	/* The same exec_id again may be of one that it had before it ended. Nobody is woken for one that has. */
 	rc = j->wish.exec_id ? 0 : contexts_enter(j->hub->contexts, &o, &j->use, &e);
 	if (rc)
@@ -265,8 +280,7 @@ static void context_python(struct context_job *j, const struct context_view *v)
 	(void)v;
 	j->use = (struct context_use){.role = CONTEXT_ONCE, .language = CONTEXT_PYTHON};
 	use_code(j);
-	if (!j->wish.timeout_ns)
-		j->wish.timeout_ns = PYTHON_TIMEOUT_NS;
+	context_default_time(j, PYTHON_TIMEOUT_NS);
 	context_open(j, j->wish.env, j->wish.cwd, context_on_execution);
 }
 

@@ -233,8 +233,8 @@ int broker_policy_launch(struct hub *h, const struct request *rq, const char *ag
 				    .agent = agent,
 				    .task = l->task,
 				    .port = l->port,
-				    /* A context's call was asked with what it wants; here is its grace, too. */
-				    .timeout_ns = l->context.role ? 0 : l->timeout_ns};
+				    /* A context's round has a grace besides, which is nobody's to use. */
+				    .timeout_ns = l->context.role ? l->judged_ns : l->timeout_ns};
 	int rc;
 
 	if (kind == SESSION_FILE)

@@ -73,7 +73,12 @@ equal "an artifact" "policy_denied fix/artifact.write" "$(try "$fix" POST /v1/ta
 equal "a port" "policy_denied -" "$(curl -sS -o "$tmp/o" --cacert "$MUXD_STATE/keys/tls.crt" -H "Authorization: Bearer $fix" -H 'X-Sandbox-ID: demo' -H 'X-Sandbox-Port: 9' "https://$(ready https)/" && said)"
 sshc "$fix" demo true >"$tmp/ssh" 2>&1
 grep -q 'profile "fix" does not allow exec.open.*policy_denied' "$tmp/ssh" && ok "SSH says so in words" || fail "$(cat "$tmp/ssh")"
-equal "a context" python "$(api "$fix" POST /v1/agents/demo/contexts '{"language":"python"}' | jq -r .language)"
+api "$fix" POST /v1/agents/demo/contexts '{"language":"python"}' >"$tmp/o"
+equal "a context" python "$(jq -r .language "$tmp/o")"
+context=/v1/agents/demo/contexts/$(jq -r .context_id "$tmp/o")
+api "$fix" POST "$context/executions" '{"code":"1+1","yield_ms":20000}' >"$tmp/o"
+equal "code runs in it" finished "$(jq -r .state "$tmp/o")"
+execution=$(jq -r .execution_id "$tmp/o")
 equal "and no second one of the task" "policy_denied fix/limits.contexts" "$(try "$fix" POST /v1/agents/demo/contexts '{"language":"python"}')"
 listed() {
 	curl -sS --cacert "$MUXD_STATE/keys/tls.crt" -H "Authorization: Bearer $1" -H 'Content-Type: application/json' -H 'Accept: application/json, text/event-stream' \
@@ -109,6 +114,8 @@ equal "with who loaded it" "start admin" "$(jq -rs '[.[] | select(.record.event 
 equal "a refused one is told" "1 $v1" "$(jq -rs '[.[] | select(.record.event == "policy.refused").record.detail] | "\(length) \(.[0].in_force)"' "$tmp/events")"
 equal "an allowance is in the event of what it allowed" "fix/round.start $v1" \
 	"$(jq -rs --arg r "$round" '.[] | select(.record.event == "round.start" and .record.detail.session == $r).record.policy | "\(.rule) \(.version)"' "$tmp/events")"
+equal "code that asks for no time has the profile's, and its interpreter 20 s to end it" 25000 \
+	"$(jq -rs --arg r "$execution" '.[] | select(.record.event == "round.start" and .record.detail.session == $r).record.detail.timeout_ms' "$tmp/events")"
 equal "a denial is an event of its own" "fix/terminal.open fixer" \
 	"$(jq -rs --arg r "$denied" '.[] | select(.record.event == "policy.deny" and .record.request_id == $r).record | "\(.detail.rule) \(.principal)"' "$tmp/events")"
 muxctl policy show "$v1" >"$tmp/shown" || fail "no text of $v1"
