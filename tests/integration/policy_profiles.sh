@@ -79,6 +79,8 @@ context=/v1/agents/demo/contexts/$(jq -r .context_id "$tmp/o")
 api "$fix" POST "$context/executions" '{"code":"1+1","yield_ms":20000}' >"$tmp/o"
 equal "code runs in it" finished "$(jq -r .state "$tmp/o")"
 execution=$(jq -r .execution_id "$tmp/o")
+equal "another task in the call is none of the grant's" "task_mismatch -" "$(try "$fix" DELETE "$context?task_id=free")"
+equal "nor of its shells" "task_mismatch -" "$(try "$fix" DELETE "/v1/agents/demo/shells/none?task_id=free")"
 equal "and no second one of the task" "policy_denied fix/limits.contexts" "$(try "$fix" POST /v1/agents/demo/contexts '{"language":"python"}')"
 listed() {
 	curl -sS --cacert "$MUXD_STATE/keys/tls.crt" -H "Authorization: Bearer $1" -H 'Content-Type: application/json' -H 'Accept: application/json, text/event-stream' \
