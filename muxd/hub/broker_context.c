@@ -41,7 +41,7 @@ struct context_job {
 struct context_op {
 	const char *event; /* NULL: it changes nothing */
 	enum policy_op op;
-	bool of_one;
+	bool of_one, runs; /* runs: what is asked for begins something */
 	void (*run)(struct context_job *j, const struct context_view *v);
 };
 
@@ -510,7 +510,7 @@ static void context_ask(struct hub *h, const struct request *rq, const struct co
 	struct context_job *j = calloc(1, sizeof(*j));
 	struct err e = {0};
 	const struct policy_question q = {
-	    .op = op->op, .agent = w->agent, .task = w->task, .timeout_ns = w->timeout_ns};
+	    .op = op->op, .agent = w->agent, .task = w->task, .opens_nothing = !op->runs, .timeout_ns = w->timeout_ns};
 	struct policy_mark mark = {0};
 	int rc = j ? broker_check_call(h, rq, &q, SCOPE_ROUNDS, op->event ? op->event : "contexts", &mark, &e)
 		   : err_set(&e, ERR_NOMEM, "no memory");
@@ -535,27 +535,27 @@ static void context_ask(struct hub *h, const struct request *rq, const struct co
 	hub_resolve(h, j->agent, context_on_named, j);
 }
 
-#define CONTEXT_CALL(name, event, op_of, one, fn)                                                                      \
+#define CONTEXT_CALL(name, event, op_of, one, begins, fn)                                                              \
 	void name(struct hub *h, const struct request *rq, const struct context_wish *w, broker_json_done *done,       \
 		  void *arg)                                                                                           \
 	{                                                                                                              \
-		static const struct context_op op = {event, op_of, one, fn};                                           \
+		static const struct context_op op = {event, op_of, one, begins, fn};                                   \
                                                                                                                        \
 		context_ask(h, rq, w, &op, done, arg);                                                                 \
 	}
 
-CONTEXT_CALL(broker_context_create, "context.create", POLICY_CONTEXT_CREATE, false, context_create)
-CONTEXT_CALL(broker_context_reset, "context.reset", POLICY_CONTEXT_EXECUTE, true, context_end)
-CONTEXT_CALL(broker_context_delete, "context.delete", POLICY_CONTEXT_DELETE, true, context_end)
-CONTEXT_CALL(broker_context_interrupt, "context.interrupt", POLICY_CONTEXT_EXECUTE, true, context_interrupt)
-CONTEXT_CALL(broker_context_execute, "context.execute", POLICY_CONTEXT_EXECUTE, true, context_execute)
-CONTEXT_CALL(broker_python, "python.execute", POLICY_PYTHON_EXECUTE, false, context_python)
+CONTEXT_CALL(broker_context_create, "context.create", POLICY_CONTEXT_CREATE, false, true, context_create)
+CONTEXT_CALL(broker_context_reset, "context.reset", POLICY_CONTEXT_EXECUTE, true, false, context_end)
+CONTEXT_CALL(broker_context_delete, "context.delete", POLICY_CONTEXT_DELETE, true, false, context_end)
+CONTEXT_CALL(broker_context_interrupt, "context.interrupt", POLICY_CONTEXT_EXECUTE, true, false, context_interrupt)
+CONTEXT_CALL(broker_context_execute, "context.execute", POLICY_CONTEXT_EXECUTE, true, true, context_execute)
+CONTEXT_CALL(broker_python, "python.execute", POLICY_PYTHON_EXECUTE, false, true, context_python)
 
 void broker_context_show(struct hub *h, const struct request *rq, const struct context_wish *w, broker_json_done *done,
 			 void *arg)
 {
-	static const struct context_op one = {NULL, POLICY_CONTEXT_READ, true, context_look},
-				       all = {NULL, POLICY_CONTEXT_READ, false, context_look};
+	static const struct context_op one = {NULL, POLICY_CONTEXT_READ, true, false, context_look},
+				       all = {NULL, POLICY_CONTEXT_READ, false, false, context_look};
 
 	context_ask(h, rq, w, id_is_nil(&w->id) ? &all : &one, done, arg);
 }

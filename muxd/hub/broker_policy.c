@@ -37,7 +37,7 @@ static bool is_live(const struct session *s, const char *task)
 	return s->state != SESSION_ENDED && strcmp(s->launch.task, task) == 0;
 }
 
-/* Of the task: an interpreter is a context, what runs in it a round. */
+/* Of the task: an interpreter is a context, what runs in it a round; a round's terminal is a session besides. */
 static void count_live(const struct hub *h, struct policy_question *q)
 {
 	const struct session *s;
@@ -50,7 +50,8 @@ static void count_live(const struct hub *h, struct policy_question *q)
 			continue;
 		q->rounds += s->kind == SESSION_ROUND && !interprets;
 		q->contexts += s->kind == SESSION_ROUND && interprets;
-		q->sessions += s->kind == SESSION_TERMINAL || s->kind == SESSION_EXEC || s->kind == SESSION_PORT;
+		q->sessions += s->kind == SESSION_TERMINAL || s->kind == SESSION_EXEC || s->kind == SESSION_PORT ||
+			       (s->kind == SESSION_ROUND && s->launch.pty);
 	}
 }
 
@@ -58,7 +59,7 @@ static void count_for(const struct hub *h, struct policy_question *q)
 {
 	const struct policy_profile *p = policy_profile_for(h->policy, q);
 
-	if (p && (p->limits.rounds || p->limits.sessions || p->limits.contexts))
+	if (p && !q->opens_nothing && (p->limits.rounds || p->limits.sessions || p->limits.contexts))
 		count_live(h, q);
 }
 
@@ -233,6 +234,7 @@ int broker_policy_launch(struct hub *h, const struct request *rq, const char *ag
 				    .agent = agent,
 				    .task = l->task,
 				    .port = l->port,
+				    .interpreter = l->context.role == CONTEXT_INTERPRETER,
 				    /* A context's round has a grace besides, which is nobody's to use. */
 				    .timeout_ns = l->context.role ? l->judged_ns : l->timeout_ns};
 	int rc;
@@ -248,6 +250,8 @@ int broker_policy_launch(struct hub *h, const struct request *rq, const char *ag
 		q.op = POLICY_ARTIFACT_WRITE;
 		rc = broker_policy(h, rq, &q, "artifacts", NULL, e);
 	}
+	if (rc && out_mark) /* what is denied in part was allowed by nothing */
+		*out_mark = (struct policy_mark){0};
 	return rc;
 }
 

@@ -205,7 +205,8 @@ static int may_attach(const struct recall *r, const json_t *facts, struct err *e
 	return broker_check_any(r->hub, &r->rq,
 				&(struct policy_question){.op = attach_op(k, role, own),
 							  .agent = recall_text(facts, "agent"),
-							  .task = recall_text(open, "task")},
+							  .task = recall_text(open, "task"),
+							  .opens_nothing = true},
 				attach_scope(k, role, own, typed), "attach", NULL, e);
 }
 

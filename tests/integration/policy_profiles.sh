@@ -23,8 +23,13 @@ profiles:
   - artifact.read
   - context.create
   - context.execute
+  - context.read
   - port.open: {ports: [8080]}
   limits: {round_time: 5s, rounds: 1, file_size: 1KiB, contexts: 1}
+- name: typed
+  match: {task: "typed-*", kind: agent}
+  allow: [sandbox.wake, round.start, terminal.open]
+  limits: {sessions: 1}
 - name: staff
   match: {kind: staff, principal: alice}
   allow: [session.list, session.watch, policy.read]
@@ -34,6 +39,7 @@ trap 'stop_daemon; tidy' EXIT
 version() { sha256sum "$policy" | cut -c1-16; }
 v1=$(version)
 fix=$(PRINCIPAL=fixer GRANT_TASK=fix-1 new_token demo agent terminal,rounds,files,ports)
+typed=$(PRINCIPAL=typist GRANT_TASK=typed-1 new_token demo agent terminal,rounds)
 free=$(PRINCIPAL=free GRANT_TASK=free new_token demo agent terminal,rounds,files)
 alice=$(PRINCIPAL=alice new_token '*' staff terminal,rounds,files,observe,drive,replay,admin)
 
@@ -53,6 +59,10 @@ denied=$(jq -r .error.request_id "$tmp/o")
 equal "a longer time than the profile's" "policy_denied fix/limits.round_time" \
 	"$(try "$fix" POST /v1/agents/demo/rounds '{"argv":["true"],"timeout_ms":6000}')"
 equal "nobody's profile: as granted" "fine -" "$(try "$free" POST /v1/agents/demo/rounds '{"argv":["true"],"wait_ms":20000}')"
+
+terminal='{"argv":["sleep","600"],"pty":{"cols":80,"rows":24},"wait_ms":0}'
+equal "a terminal of a round" "fine -" "$(try "$typed" POST /v1/agents/demo/rounds "$terminal")"
+equal "is a session, which its profile counts" "policy_denied typed/limits.sessions" "$(try "$typed" POST /v1/agents/demo/rounds "$terminal")"
 
 # Files by path, patches too, whose paths muxlet alone knows.
 equal "a file where it may" "fine -" "$(try "$fix" POST /v1/agents/demo/fs/write '{"path":"src/a","data":"x","parents":true}')"
@@ -81,6 +91,11 @@ equal "code runs in it" finished "$(jq -r .state "$tmp/o")"
 execution=$(jq -r .execution_id "$tmp/o")
 equal "another task in the call is none of the grant's" "task_mismatch -" "$(try "$fix" DELETE "$context?task_id=free")"
 equal "nor of its shells" "task_mismatch -" "$(try "$fix" DELETE "/v1/agents/demo/shells/none?task_id=free")"
+api "$fix" POST "$context/executions" '{"code":"import os; os._exit(1)","yield_ms":20000}' >"$tmp/o"
+ended() { [ "$(api "$fix" GET "$context" | jq -r .state)" = ended ]; }
+wait_for 20 ended || fail "its interpreter goes on: $(api "$fix" GET "$context")"
+equal "another one once it has ended" "fine -" "$(try "$fix" POST /v1/agents/demo/contexts '{"language":"python"}')"
+equal "and then no reset of the first" "policy_denied fix/limits.contexts" "$(try "$fix" POST "$context/reset" '{}')"
 equal "and no second one of the task" "policy_denied fix/limits.contexts" "$(try "$fix" POST /v1/agents/demo/contexts '{"language":"python"}')"
 listed() {
 	curl -sS --cacert "$MUXD_STATE/keys/tls.crt" -H "Authorization: Bearer $1" -H 'Content-Type: application/json' -H 'Accept: application/json, text/event-stream' \
