@@ -205,9 +205,9 @@ enum policy_op broker_policy_op(enum session_kind kind)
 	return ops[kind];
 }
 
-enum policy_op broker_recalled_op(const struct grant *g)
+bool broker_policy_is(const struct hub *h)
 {
-	return g->scopes & (SCOPE_REPLAY | SCOPE_OBSERVE) ? POLICY_RECORD_READ : POLICY_ROUND_READ;
+	return h->policy || h->policy_waits;
 }
 
 /* A round of a context is a part of the call that was made of it. */

@@ -33,8 +33,8 @@ int broker_policy_file(struct hub *h, const struct request *rq, const char *agen
 		       const struct file_spec *f, const char *what, struct policy_mark *out_mark, struct err *e);
 /* The call that a session comes from, for its own principal who comes back to it. */
 enum policy_op broker_policy_op(enum session_kind kind);
-/* A round that has left memory: whose it was the recorder knows. A grant that reads others' reads the record. */
-enum policy_op broker_recalled_op(const struct grant *g);
+/* Is a policy in force, or waits one for the journal? */
+bool broker_policy_is(const struct hub *h);
 /*
  * What the profile of a call narrows besides: the paths and sizes of files within the grant's, and the longest a round
  * may take (0: no limit).

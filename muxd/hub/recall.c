@@ -185,6 +185,27 @@ void round_recall(struct hub *h, const struct request *rq, const struct id *roun
 	reader_ask_session(h, &r->rq, &r->session, recall_on_round, r);
 }
 
+static void recall_on_checked(void *arg, int rc, const struct err *e, json_t *facts)
+{
+	struct recall *r = arg;
+	struct err here = {0};
+
+	if (rc == ERR_NOT_FOUND)
+		rc = err_set(&here, ERR_NOT_FOUND, NO_ROUND), e = &here;
+	if (!rc)
+		rc = recall_policy(r, facts, &here), e = &here;
+	recall_end(r, rc, e);
+}
+
+void round_recall_check(struct hub *h, const struct request *rq, const struct id *round, broker_json_done *done,
+			void *arg)
+{
+	struct recall *r = recall_create(h, rq, round, done, arg);
+
+	if (r)
+		reader_ask_session(h, &r->rq, &r->session, recall_on_checked, r);
+}
+
 /* ---- who comes back to a session */
 
 /* As broker_attach() judges of one that runs. */

@@ -60,6 +60,7 @@ equal "a longer time than the profile's" "policy_denied fix/limits.round_time" \
 	"$(try "$fix" POST /v1/agents/demo/rounds '{"argv":["true"],"timeout_ms":6000}')"
 equal "nobody's profile: as granted" "fine -" "$(try "$free" POST /v1/agents/demo/rounds '{"argv":["true"],"wait_ms":20000}')"
 
+kept=$(api "$typed" POST /v1/agents/demo/rounds '{"argv":["echo","kept"],"wait_ms":20000}' | jq -r .round_id)
 terminal='{"argv":["sleep","600"],"pty":{"cols":80,"rows":24},"wait_ms":0}'
 equal "a terminal of a round" "fine -" "$(try "$typed" POST /v1/agents/demo/rounds "$terminal")"
 equal "is a session, which its profile counts" "policy_denied typed/limits.sessions" "$(try "$typed" POST /v1/agents/demo/rounds "$terminal")"
@@ -145,6 +146,9 @@ muxctl policy explain "$round" | grep -q "fix/round.start" && ok "and a round's 
 kill -9 "$(jq .pids.net "$MUXD_STATE/ready.json")"
 wait_for 30 in_force || fail "not in force after a restart"
 equal "after a restart of net it counts as before" "policy_denied fix/round.start" "$(try "$fix" POST /v1/agents/demo/rounds "$run")"
+loose=$(PRINCIPAL=typist new_token demo agent rounds)
+equal "the output of a round that has left memory is asked for under the round's task" "policy_denied typed/round.read" "$(try "$loose" GET "/v1/rounds/$kept/output")"
+equal "as a search in it is" "policy_denied typed/round.read" "$(try "$loose" GET "/v1/rounds/$kept/output?grep=kept")"
 three() { muxctl audit --event policy.load -n 100 -o json >"$tmp/loads" && [ "$(wc -l <"$tmp/loads")" = 3 ]; }
 wait_for 20 three && ok "and is in the log again" || fail "$(cat "$tmp/loads")"
 # Without the key there is no policy.
