@@ -10,7 +10,6 @@
 #include "muxd/hub/broker_policy.h"
 #include "muxd/hub/launch.h"
 #include "muxd/hub/reader.h"
-#include "muxd/hub/recall.h"
 #include "muxd/hub/session_state.h"
 
 #include <stdlib.h>
@@ -157,7 +156,7 @@ static int grep_begin(struct grep_job *g, struct err *e)
 	if (rc)
 		return rc;
 	if (!at_hand && broker_policy_is(g->hub)) { /* by the facts of the round, which the recorder has */
-		round_recall_check(g->hub, &g->rq, &g->round, grep_on_checked, g);
+		broker_policy_round(g->hub, &g->rq, &g->round, grep_on_checked, g);
 		return 0;
 	}
 	g->live = at_hand && s->state != SESSION_ENDED;

@@ -8,7 +8,6 @@
 #include "muxd/hub/hub_state.h"
 #include "muxd/hub/launch.h"
 #include "muxd/hub/reader.h"
-#include "muxd/hub/recall.h"
 #include "muxd/hub/session_state.h"
 #include "muxd/hub/trail.h"
 
@@ -170,7 +169,7 @@ static int check_first(struct hub *h, const struct request *rq, const struct id 
 	if (!c)
 		return err_set(e, ERR_NOMEM, "no memory");
 	*c = (struct output_check){.hub = h, .rq = *rq, .round = *round, .job = *j};
-	round_recall_check(h, &c->rq, &c->round, output_on_checked, c);
+	broker_policy_round(h, &c->rq, &c->round, output_on_checked, c);
 	return 0;
 }
 

@@ -31,6 +31,13 @@ int broker_policy_launch(struct hub *h, const struct request *rq, const char *ag
 			 const struct launch *l, struct policy_mark *out_mark, struct err *e);
 int broker_policy_file(struct hub *h, const struct request *rq, const char *agent, const char *task,
 		       const struct file_spec *f, const char *what, struct policy_mark *out_mark, struct err *e);
+/*
+ * A round that has left memory, by its facts (recorder's `session`), and by its id: those are asked for first. One's
+ * own is a round, another's a recording. done: without a result; ERR_POLICY_DENIED, ERR_NOT_FOUND.
+ */
+int broker_policy_recalled(struct hub *h, const struct request *rq, const json_t *facts, struct err *e);
+void broker_policy_round(struct hub *h, const struct request *rq, const struct id *round, broker_json_done *done,
+			 void *arg);
 /* The call that a session comes from, for its own principal who comes back to it. */
 enum policy_op broker_policy_op(enum session_kind kind);
 /* Is a policy in force, or waits one for the journal? */

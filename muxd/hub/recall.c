@@ -133,20 +133,6 @@ static json_t *recalled_json(struct recall *r, const json_t *facts)
 				 .duration_ns = r->result.duration_ns});
 }
 
-/* Of a round that has left memory: one's own is a round, another's a recording. */
-static int recall_policy(struct recall *r, const json_t *facts, struct err *e)
-{
-	const json_t *open = json_object_get(facts, "open");
-	bool own = grant_owns(&r->rq.grant, recall_text(facts, "principal"), *recall_text(open, "run_id"),
-			      recall_text(open, "task"));
-
-	return broker_policy(r->hub, &r->rq,
-			     &(struct policy_question){.op = own ? POLICY_ROUND_READ : POLICY_RECORD_READ,
-						       .agent = recall_text(facts, "agent"),
-						       .task = recall_text(open, "task")},
-			     "round", NULL, e);
-}
-
 static bool is_round(const json_t *facts)
 {
 	const char *kind = recall_text(facts, "kind");
@@ -161,7 +147,7 @@ static void recall_on_round(void *arg, int rc, const struct err *e, json_t *fact
 
 	if (rc == ERR_NOT_FOUND || (!rc && !is_round(facts))) /* or kept from this grant */
 		rc = err_set(&here, ERR_NOT_FOUND, NO_ROUND), e = &here;
-	if (!rc && (rc = recall_policy(r, facts, &here)))
+	if (!rc && (rc = broker_policy_recalled(r->hub, &r->rq, facts, &here)))
 		e = &here;
 	if (!rc) {
 		session_result_read(json_object_get(facts, "exit"), &r->result);
@@ -183,27 +169,6 @@ void round_recall(struct hub *h, const struct request *rq, const struct id *roun
 		return;
 	r->stream = STREAM_OUTPUT;
 	reader_ask_session(h, &r->rq, &r->session, recall_on_round, r);
-}
-
-static void recall_on_checked(void *arg, int rc, const struct err *e, json_t *facts)
-{
-	struct recall *r = arg;
-	struct err here = {0};
-
-	if (rc == ERR_NOT_FOUND)
-		rc = err_set(&here, ERR_NOT_FOUND, NO_ROUND), e = &here;
-	if (!rc)
-		rc = recall_policy(r, facts, &here), e = &here;
-	recall_end(r, rc, e);
-}
-
-void round_recall_check(struct hub *h, const struct request *rq, const struct id *round, broker_json_done *done,
-			void *arg)
-{
-	struct recall *r = recall_create(h, rq, round, done, arg);
-
-	if (r)
-		reader_ask_session(h, &r->rq, &r->session, recall_on_checked, r);
 }
 
 /* ---- who comes back to a session */

@@ -8,9 +8,5 @@
 
 json_t *recall_stream(const struct session_result *r, int stream, const json_t *page); /* one stream of it */
 void round_recall(struct hub *h, const struct request *rq, const struct id *round, broker_json_done *done, void *arg);
-/* May that grant read of such a round, by the policy? Asked by the agent and task of the round. done: without a result;
- * ERR_POLICY_DENIED, ERR_NOT_FOUND. */
-void round_recall_check(struct hub *h, const struct request *rq, const struct id *round, broker_json_done *done,
-			void *arg);
 
 #endif
