@@ -100,13 +100,16 @@ static bool runs_code(enum policy_op op)
 
 static enum verdict_why judge_limits(const struct policy_limits *l, const struct policy_question *q)
 {
-	if (runs_code(q->op) && l->round_time_ns && q->timeout_ns > l->round_time_ns)
+	bool runs = runs_code(q->op) && !q->interpreter && !q->opens_nothing;
+	bool opens = is_session(q->op) && !q->opens_nothing;
+
+	if (runs && l->round_time_ns && q->timeout_ns > l->round_time_ns)
 		return VERDICT_ROUND_TIME;
-	if (runs_code(q->op) && l->rounds && q->rounds >= l->rounds)
+	if (runs && l->rounds && q->rounds >= l->rounds)
 		return VERDICT_ROUNDS;
-	if (is_session(q->op) && l->sessions && q->sessions >= l->sessions)
+	if (opens && l->sessions && q->sessions >= l->sessions)
 		return VERDICT_SESSIONS;
-	if (q->op == POLICY_CONTEXT_CREATE && l->contexts && q->contexts >= l->contexts)
+	if ((q->op == POLICY_CONTEXT_CREATE || q->interpreter) && l->contexts && q->contexts >= l->contexts)
 		return VERDICT_CONTEXTS;
 	if ((q->op == POLICY_FILE_WRITE || q->op == POLICY_FILE_READ) && l->file_size && q->bytes > l->file_size)
 		return VERDICT_FILE_SIZE;

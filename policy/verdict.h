@@ -32,6 +32,8 @@ struct policy_question {
 	bool tree;         /* and all that is or may come below path */
 	unsigned port;
 	const char *server, *tool;           /* of MCP. tool NULL: the server as a whole (may it be started, shown) */
+	bool interpreter;                    /* of a context, that begins: it is no round, whatever the operation */
+	bool opens_nothing;                  /* what runs is counted already: no number is a limit to it */
 	uint64_t timeout_ns;                 /* of a round; 0: none was asked for */
 	uint64_t bytes;                      /* of a file's content, when known; 0 */
 	unsigned rounds, sessions, contexts; /* of the task, that live already */

@@ -222,9 +222,15 @@ static void audit_refusal(struct hub *h, struct failures *of, const char *event,
 			     .message = detail_text(detail, "message"),
 			     .agent = agent,
 			     .who = &rq->grant};
+	bool denial = of == h->denials;
 	uint64_t boot = clock_boot_ns();
 	int64_t wall = hub_now_wall(h);
 
+	if (denial) {
+		it.operation = detail_text(detail, "operation");
+		it.rule = detail_text(detail, "rule");
+		it.version = detail_text(detail, "version");
+	}
 	if (id_is_nil(&rq->grant.id) || failures_note(of, &it, boot, wall)) {
 		if (audit_event(h, event, rq, agent, outcome, json_incref(detail)) && !id_is_nil(&rq->grant.id))
 			(void)failures_note(of, &it, boot, wall); /* counted, and written later */

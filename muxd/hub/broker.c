@@ -88,6 +88,7 @@ int broker_terminate(struct hub *h, const struct request *rq, const struct id *s
 						: SCOPE_DRIVE;
 	q.agent = s->agent->name;
 	q.task = s->launch.task;
+	q.opens_nothing = true;
 	rc = broker_check(h, rq, &q, need, "terminate", &own.policy, e);
 	if (!rc && reason && *reason) /* it is shown on the terminals of all who look */
 		rc = reason_check(reason, e);

@@ -165,6 +165,7 @@ struct exec_spec {
 	    *port;           /* SESSION_PORT, and nothing to run then: input is what is sent, output what comes */
 	bool stdin_open;     /* more input may follow */
 	uint64_t timeout_ns; /* 0 = the configured default for rounds, none for terminals */
+	uint64_t judged_ns;  /* of a context's rounds: of timeout_ns, the part that its caller has; the rest is grace */
 	uint64_t idle_ns;    /* ended as by timeout_ns when nothing came of it for so long; 0 = never */
 	const char *shell;   /* rounds with a command: it runs in the shell of that name (shells.h); NULL */
 	bool shell_anew;     /* which begins anew */

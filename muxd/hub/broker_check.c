@@ -173,6 +173,26 @@ int broker_check(struct hub *h, const struct request *rq, const struct policy_qu
 	return rc ? rc : broker_policy(h, rq, q, what, out_mark, e);
 }
 
+int broker_check_task(struct hub *h, const struct request *rq, const char *agent, const char *task, const char *what,
+		      struct err *e)
+{
+	const char *its;
+
+	if (!task || !*task || !grant_task(&rq->grant, task, &its, e))
+		return 0;
+	return broker_refused(h, rq, agent, what, e);
+}
+
+int broker_check_call(struct hub *h, const struct request *rq, const struct policy_question *q, uint32_t scopes,
+		      const char *what, struct policy_mark *out_mark, struct err *e)
+{
+	int rc = broker_reach(h, rq, q->agent, scopes, what, e);
+
+	if (!rc)
+		rc = broker_check_task(h, rq, q->agent, q->task, what, e);
+	return rc ? rc : broker_policy(h, rq, q, what, out_mark, e);
+}
+
 int broker_reach_any(struct hub *h, const struct request *rq, const char *agent, uint32_t any, const char *what,
 		     struct err *e)
 {

@@ -28,6 +28,15 @@ int broker_check_any(struct hub *h, const struct request *rq, const struct polic
 		     const char *what, struct policy_mark *out_mark, struct err *e);
 int broker_reach_any(struct hub *h, const struct request *rq, const char *agent, uint32_t any, const char *what,
 		     struct err *e);
+/*
+ * The task that a call names, before the policy is asked under it: a grant of another task gets no answer. NULL or "":
+ * it names none, which is 0. ERR_TASK_MISMATCH, audited.
+ */
+int broker_check_task(struct hub *h, const struct request *rq, const char *agent, const char *task, const char *what,
+		      struct err *e);
+/* broker_check() of a call whose task is its caller's word. */
+int broker_check_call(struct hub *h, const struct request *rq, const struct policy_question *q, uint32_t scopes,
+		      const char *what, struct policy_mark *out_mark, struct err *e);
 /* The operation by which somebody comes back to a session: its own principal, or another. */
 enum policy_op attach_op(enum session_kind k, enum attachment_role role, bool own);
 /* After broker_check(): what the agent holds, too? A sandbox of the pool is entered by its lease's principal alone. */

@@ -11,6 +11,7 @@
 #include "muxd/hub/agent.h"
 #include "muxd/hub/audit.h"
 #include "muxd/hub/broker_check.h"
+#include "muxd/hub/broker_policy.h"
 #include "muxd/hub/context_call.h"
 #include "muxd/hub/hub_state.h"
 #include "muxd/hub/session_end.h"
@@ -40,7 +41,7 @@ struct context_job {
 struct context_op {
 	const char *event; /* NULL: it changes nothing */
 	enum policy_op op;
-	bool of_one;
+	bool of_one, runs; /* runs: what is asked for begins something */
 	void (*run)(struct context_job *j, const struct context_view *v);
 };
 
@@ -125,6 +126,11 @@ static int context_error(struct context_job *j, int rc, const struct err *e, str
 
 /* ---- a round of it begins */
 
+static bool context_runs_code(enum context_role role)
+{
+	return role == CONTEXT_EXECUTION || role == CONTEXT_ONCE;
+}
+
 static uint64_t hard_timeout(const struct context_job *j)
 {
 	uint64_t max = j->hub->conf->round_timeout_max_ns, ns = j->wish.timeout_ns;
@@ -134,6 +140,15 @@ static uint64_t hard_timeout(const struct context_job *j)
 	if (j->use.role != CONTEXT_EXECUTION || j->use.language == CONTEXT_BASH)
 		return ns;
 	return ns + HARD_TIMEOUT_NS < max ? ns + HARD_TIMEOUT_NS : max;
+}
+
+/* Of an execution that asks for no time: `usual`, or the longest that its profile allows. */
+static void context_default_time(struct context_job *j, uint64_t usual)
+{
+	uint64_t most = broker_policy_round_time(j->hub, &j->rq, j->agent, j->wish.task);
+
+	if (!j->wish.timeout_ns)
+		j->wish.timeout_ns = most && most < usual ? most : usual;
 }
 
 static void context_open(struct context_job *j, const char *const *env, const char *cwd, broker_open_done *then)
@@ -146,6 +161,7 @@ static void context_open(struct context_job *j, const char *const *env, const ch
 				 .cwd = cwd,
 				 .context = &j->use,
 				 .timeout_ns = hard_timeout(j),
+				 .judged_ns = context_runs_code(j->use.role) ? j->wish.timeout_ns : 0,
 				 .head = UINT64_MAX,
 				 .tail = UINT64_MAX};
 	bool begins = j->use.role == CONTEXT_INTERPRETER;
@@ -250,8 +266,7 @@ static void context_execute(struct context_job *j, const struct context_view *v)
 	j->use = v->use;
 	j->use.role = CONTEXT_EXECUTION;
 	use_code(j);
-	if (!j->wish.timeout_ns)
-		j->wish.timeout_ns = j->hub->conf->round_timeout_ns;
+	context_default_time(j, j->hub->conf->round_timeout_ns);
 	/* The same exec_id again may be of one that it had before it ended. Nobody is woken for one that has. */
 	rc = j->wish.exec_id ? 0 : contexts_enter(j->hub->contexts, &o, &j->use, &e);
 	if (rc)
@@ -265,8 +280,7 @@ static void context_python(struct context_job *j, const struct context_view *v)
 	(void)v;
 	j->use = (struct context_use){.role = CONTEXT_ONCE, .language = CONTEXT_PYTHON};
 	use_code(j);
-	if (!j->wish.timeout_ns)
-		j->wish.timeout_ns = PYTHON_TIMEOUT_NS;
+	context_default_time(j, PYTHON_TIMEOUT_NS);
 	context_open(j, j->wish.env, j->wish.cwd, context_on_execution);
 }
 
@@ -496,9 +510,9 @@ static void context_ask(struct hub *h, const struct request *rq, const struct co
 	struct context_job *j = calloc(1, sizeof(*j));
 	struct err e = {0};
 	const struct policy_question q = {
-	    .op = op->op, .agent = w->agent, .task = w->task, .timeout_ns = w->timeout_ns};
+	    .op = op->op, .agent = w->agent, .task = w->task, .opens_nothing = !op->runs, .timeout_ns = w->timeout_ns};
 	struct policy_mark mark = {0};
-	int rc = j ? broker_check(h, rq, &q, SCOPE_ROUNDS, op->event ? op->event : "contexts", &mark, &e)
+	int rc = j ? broker_check_call(h, rq, &q, SCOPE_ROUNDS, op->event ? op->event : "contexts", &mark, &e)
 		   : err_set(&e, ERR_NOMEM, "no memory");
 
 	if (!rc && copy_wish(j, w)) {
@@ -521,27 +535,27 @@ static void context_ask(struct hub *h, const struct request *rq, const struct co
 	hub_resolve(h, j->agent, context_on_named, j);
 }
 
-#define CONTEXT_CALL(name, event, op_of, one, fn)                                                                      \
+#define CONTEXT_CALL(name, event, op_of, one, begins, fn)                                                              \
 	void name(struct hub *h, const struct request *rq, const struct context_wish *w, broker_json_done *done,       \
 		  void *arg)                                                                                           \
 	{                                                                                                              \
-		static const struct context_op op = {event, op_of, one, fn};                                           \
+		static const struct context_op op = {event, op_of, one, begins, fn};                                   \
                                                                                                                        \
 		context_ask(h, rq, w, &op, done, arg);                                                                 \
 	}
 
-CONTEXT_CALL(broker_context_create, "context.create", POLICY_CONTEXT_CREATE, false, context_create)
-CONTEXT_CALL(broker_context_reset, "context.reset", POLICY_CONTEXT_EXECUTE, true, context_end)
-CONTEXT_CALL(broker_context_delete, "context.delete", POLICY_CONTEXT_DELETE, true, context_end)
-CONTEXT_CALL(broker_context_interrupt, "context.interrupt", POLICY_CONTEXT_EXECUTE, true, context_interrupt)
-CONTEXT_CALL(broker_context_execute, "context.execute", POLICY_CONTEXT_EXECUTE, true, context_execute)
-CONTEXT_CALL(broker_python, "python.execute", POLICY_PYTHON_EXECUTE, false, context_python)
+CONTEXT_CALL(broker_context_create, "context.create", POLICY_CONTEXT_CREATE, false, true, context_create)
+CONTEXT_CALL(broker_context_reset, "context.reset", POLICY_CONTEXT_EXECUTE, true, false, context_end)
+CONTEXT_CALL(broker_context_delete, "context.delete", POLICY_CONTEXT_DELETE, true, false, context_end)
+CONTEXT_CALL(broker_context_interrupt, "context.interrupt", POLICY_CONTEXT_EXECUTE, true, false, context_interrupt)
+CONTEXT_CALL(broker_context_execute, "context.execute", POLICY_CONTEXT_EXECUTE, true, true, context_execute)
+CONTEXT_CALL(broker_python, "python.execute", POLICY_PYTHON_EXECUTE, false, true, context_python)
 
 void broker_context_show(struct hub *h, const struct request *rq, const struct context_wish *w, broker_json_done *done,
 			 void *arg)
 {
-	static const struct context_op one = {NULL, POLICY_CONTEXT_READ, true, context_look},
-				       all = {NULL, POLICY_CONTEXT_READ, false, context_look};
+	static const struct context_op one = {NULL, POLICY_CONTEXT_READ, true, false, context_look},
+				       all = {NULL, POLICY_CONTEXT_READ, false, false, context_look};
 
 	context_ask(h, rq, w, id_is_nil(&w->id) ? &all : &one, done, arg);
 }

@@ -135,16 +135,31 @@ static int grep_ask(struct grep_job *g)
 	return reader_ask(g->hub, &g->rq, q, broker_grep_on_answer, g);
 }
 
+static void grep_on_checked(void *arg, int rc, const struct err *e, json_t *none)
+{
+	struct grep_job *g = arg;
+	struct err here = {0};
+
+	(void)none;
+	if (!rc && grep_ask(g))
+		rc = err_set(&here, ERR_UNAVAILABLE, "the recorder could not be asked"), e = &here;
+	if (rc)
+		grep_end(g, rc, e);
+}
+
 static int grep_begin(struct grep_job *g, struct err *e)
 {
 	struct session *s = hub_session_find(g->hub, &g->round);
-	const struct policy_question q = {.op = broker_recalled_op(&g->rq.grant)};
-	int rc = s && s->kind == SESSION_ROUND ? broker_find_round(g->hub, &g->rq, &g->round, 0, "output", &s, e)
-					       : broker_policy(g->hub, &g->rq, &q, "output", NULL, e);
+	bool at_hand = s && s->kind == SESSION_ROUND;
+	int rc = at_hand ? broker_find_round(g->hub, &g->rq, &g->round, 0, "output", &s, e) : 0;
 
 	if (rc)
 		return rc;
-	g->live = s && s->kind == SESSION_ROUND && s->state != SESSION_ENDED;
+	if (!at_hand && broker_policy_is(g->hub)) { /* by the facts of the round, which the recorder has */
+		broker_policy_round(g->hub, &g->rq, &g->round, grep_on_checked, g);
+		return 0;
+	}
+	g->live = at_hand && s->state != SESSION_ENDED;
 	return grep_ask(g) ? err_set(e, ERR_UNAVAILABLE, "the recorder could not be asked") : 0;
 }
 

@@ -11,6 +11,7 @@
 #include "muxd/hub/agent.h"
 #include "muxd/hub/audit.h"
 #include "muxd/hub/broker_check.h"
+#include "muxd/hub/broker_policy.h"
 #include "muxd/hub/gate.h"
 #include "muxd/hub/hub_state.h"
 #include "muxd/hub/inside_discovery.h"
@@ -323,8 +324,11 @@ static int servers_prepare(struct servers_call *j, const struct inside_wish *w, 
 	int rc = w->server ? server_name_check(w->server, e) : 0;
 
 	if (!rc)
-		rc = broker_check_any(j->hub, &j->rq, &q, j->op->any, j->op->event, &j->rq.policy, e);
-
+		rc = broker_reach_any(j->hub, &j->rq, w->agent, j->op->any, j->op->event, e);
+	if (!rc)
+		rc = broker_check_task(j->hub, &j->rq, w->agent, w->task, j->op->event, e);
+	if (!rc)
+		rc = broker_policy(j->hub, &j->rq, &q, j->op->event, &j->rq.policy, e);
 	/* A list is programs that run in there: that of a leased sandbox is its lease's principal's. */
 	if (!rc && j->op->any == SCOPES_SET)
 		rc = broker_check_enter(j->hub, &j->rq, w->agent, j->op->event, e);

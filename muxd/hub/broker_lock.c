@@ -92,7 +92,7 @@ static int check_held(struct held_job *j, const struct lock_call *c, struct err 
 {
 	const char *task = NULL;
 	const struct policy_question q = {.op = POLICY_FILE_LOCK, .agent = c->agent, .task = c->task};
-	int rc = broker_check(j->hub, &j->rq, &q, SCOPE_FILES, j->what, &j->rq.policy, e);
+	int rc = broker_check_call(j->hub, &j->rq, &q, SCOPE_FILES, j->what, &j->rq.policy, e);
 
 	if (!rc)
 		rc = grant_task(&j->rq.grant, c->task, &task, e);

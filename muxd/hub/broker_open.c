@@ -13,6 +13,7 @@
 #include "muxd/hub/gate.h"
 #include "muxd/hub/hub_state.h"
 #include "muxd/hub/launch.h"
+#include "muxd/hub/policy.h"
 #include "muxd/hub/quota.h"
 #include "muxd/hub/round_wishes.h"
 #include "muxd/hub/session_end.h"
@@ -20,6 +21,7 @@
 #include "muxd/hub/session_run.h"
 #include "muxd/hub/session_state.h"
 #include "muxd/hub/wake.h"
+#include "policy/profile.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -31,8 +33,9 @@ struct open_job {
 	struct request rq;
 	enum session_kind kind;
 	struct launch launch;
-	bool judged;      /* the policy was asked about what it is a part of */
-	bool never_wakes; /* it runs in only_in or nowhere */
+	char policy[POLICY_VERSION_LEN]; /* whose limits the launch has; "": there was none */
+	bool judged;                     /* the policy was asked about what it is a part of */
+	bool never_wakes;                /* it runs in only_in or nowhere */
 	struct id only_in;
 	const struct attachment_ops *ops;
 	void *ops_arg;
@@ -251,10 +254,24 @@ static int check_sandbox(const struct open_job *j, struct err *e)
 		       "the sandbox of %s that it ran in has ended, is being stopped, or cannot be reached", a->name);
 }
 
-/* The policy may have changed while a sandbox woke, and what runs is counted now. */
+static const char *policy_version(const struct hub *h)
+{
+	return h->policy ? h->policy->version : "";
+}
+
 static int ask_policy(struct open_job *j, const char *agent, struct err *e)
 {
 	return j->judged ? 0 : broker_policy_launch(j->hub, &j->rq, agent, j->kind, &j->launch, &j->rq.policy, e);
+}
+
+/* While a sandbox woke the policy may have changed, and with it the paths and times that the launch has. */
+static int ask_policy_again(struct open_job *j, struct err *e)
+{
+	int rc = ask_policy(j, j->agent->name, e);
+
+	if (rc || j->judged || strcmp(j->policy, policy_version(j->hub)) == 0)
+		return rc;
+	return err_set(e, ERR_AGAIN, "the policy has changed meanwhile: nothing was started");
 }
 
 /* The sandbox is awake, and the record can be written. From here on the session carries the job. */
@@ -283,7 +300,7 @@ static void broker_open_begin(void *arg, int rc, const struct err *e)
 	if (!rc && seen_before(j)) /* the same call came meanwhile, and waited too */
 		return;
 	if (!rc)
-		rc = ask_policy(j, j->agent->name, &here);
+		rc = ask_policy_again(j, &here);
 	if (!rc)
 		rc = check_muxlet(j->agent, j->kind, &j->launch, &here);
 	if (!rc)
@@ -371,6 +388,10 @@ static int broker_open_prepare(struct open_job *j, const struct exec_spec *spec,
 		return rc;
 	if (h->stopping)
 		return err_set(e, ERR_UNAVAILABLE, "the daemon is stopping");
+	rc = hub_policy_settle(h, e); /* limits and verdict are of one version */
+	if (rc)
+		return rc;
+	text_put(j->policy, sizeof(j->policy), policy_version(h));
 	text_put(j->name, sizeof(j->name), spec->agent);
 	rc = make_launch(j, spec, &files, e);
 	work = work_ids_of(h->p.work, spec->agent);

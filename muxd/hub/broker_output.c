@@ -137,16 +137,53 @@ static int ask_output(struct hub *h, const struct request *rq, const struct id *
 	return rc;
 }
 
+/* Of a round that has left memory the policy is asked by the facts of the record, before the recorder for bytes. */
+struct output_check {
+	struct hub *hub;
+	struct request rq; /* for its token */
+	struct id round;
+	struct output_job job;
+};
+
+static void output_on_checked(void *arg, int rc, const struct err *e, json_t *none)
+{
+	struct output_check *c = arg;
+	struct err here = {0};
+
+	(void)none;
+	if (!rc && ask_output(c->hub, &c->rq, &c->round, &c->job))
+		rc = err_set(&here, ERR_UNAVAILABLE, "the recorder could not be asked"), e = &here;
+	if (rc && c->job.page_done)
+		c->job.page_done(c->job.arg, rc, e, NULL);
+	else if (rc)
+		c->job.done(c->job.arg, rc, e, NULL);
+	request_finish(&c->rq);
+	free(c);
+}
+
+static int check_first(struct hub *h, const struct request *rq, const struct id *round, const struct output_job *j,
+		       struct err *e)
+{
+	struct output_check *c = malloc(sizeof(*c));
+
+	if (!c)
+		return err_set(e, ERR_NOMEM, "no memory");
+	*c = (struct output_check){.hub = h, .rq = *rq, .round = *round, .job = *j};
+	broker_policy_round(h, &c->rq, &c->round, output_on_checked, c);
+	return 0;
+}
+
 /* Of a round that is at hand the hub says who may look; else the recorder does. */
 static int ask_round(struct hub *h, const struct request *rq, const struct id *round, struct output_job *j,
 		     struct err *e)
 {
 	struct session *s = hub_session_find(h, round);
-	const struct policy_question q = {.op = broker_recalled_op(&rq->grant)};
-	int rc = s && s->kind == SESSION_ROUND ? broker_find_round(h, rq, round, 0, "output", &s, e)
-					       : broker_policy(h, rq, &q, "output", NULL, e);
+	bool at_hand = s && s->kind == SESSION_ROUND;
+	int rc = at_hand ? broker_find_round(h, rq, round, 0, "output", &s, e) : 0;
 
-	j->live = s && !rc && s->kind == SESSION_ROUND && s->state != SESSION_ENDED;
+	if (!at_hand && broker_policy_is(h))
+		return check_first(h, rq, round, j, e);
+	j->live = at_hand && !rc && s->state != SESSION_ENDED;
 	if (!rc && ask_output(h, rq, round, j))
 		rc = err_set(e, ERR_UNAVAILABLE, "the recorder could not be asked");
 	return rc;

@@ -37,7 +37,7 @@ static bool is_live(const struct session *s, const char *task)
 	return s->state != SESSION_ENDED && strcmp(s->launch.task, task) == 0;
 }
 
-/* Of the task: an interpreter is a context, what runs in it a round. */
+/* Of the task: an interpreter is a context, what runs in it a round; a round's terminal is a session besides. */
 static void count_live(const struct hub *h, struct policy_question *q)
 {
 	const struct session *s;
@@ -50,7 +50,8 @@ static void count_live(const struct hub *h, struct policy_question *q)
 			continue;
 		q->rounds += s->kind == SESSION_ROUND && !interprets;
 		q->contexts += s->kind == SESSION_ROUND && interprets;
-		q->sessions += s->kind == SESSION_TERMINAL || s->kind == SESSION_EXEC || s->kind == SESSION_PORT;
+		q->sessions += s->kind == SESSION_TERMINAL || s->kind == SESSION_EXEC || s->kind == SESSION_PORT ||
+			       (s->kind == SESSION_ROUND && s->launch.pty);
 	}
 }
 
@@ -58,7 +59,7 @@ static void count_for(const struct hub *h, struct policy_question *q)
 {
 	const struct policy_profile *p = policy_profile_for(h->policy, q);
 
-	if (p && (p->limits.rounds || p->limits.sessions || p->limits.contexts))
+	if (p && !q->opens_nothing && (p->limits.rounds || p->limits.sessions || p->limits.contexts))
 		count_live(h, q);
 }
 
@@ -204,9 +205,9 @@ enum policy_op broker_policy_op(enum session_kind kind)
 	return ops[kind];
 }
 
-enum policy_op broker_recalled_op(const struct grant *g)
+bool broker_policy_is(const struct hub *h)
 {
-	return g->scopes & (SCOPE_REPLAY | SCOPE_OBSERVE) ? POLICY_RECORD_READ : POLICY_ROUND_READ;
+	return h->policy || h->policy_waits;
 }
 
 /* A round of a context is a part of the call that was made of it. */
@@ -233,8 +234,9 @@ int broker_policy_launch(struct hub *h, const struct request *rq, const char *ag
 				    .agent = agent,
 				    .task = l->task,
 				    .port = l->port,
-				    /* A context's call was asked with what it wants; here is its grace, too. */
-				    .timeout_ns = l->context.role ? 0 : l->timeout_ns};
+				    .interpreter = l->context.role == CONTEXT_INTERPRETER,
+				    /* A context's round has a grace besides, which is nobody's to use. */
+				    .timeout_ns = l->context.role ? l->judged_ns : l->timeout_ns};
 	int rc;
 
 	if (kind == SESSION_FILE)
@@ -248,6 +250,8 @@ int broker_policy_launch(struct hub *h, const struct request *rq, const char *ag
 		q.op = POLICY_ARTIFACT_WRITE;
 		rc = broker_policy(h, rq, &q, "artifacts", NULL, e);
 	}
+	if (rc && out_mark) /* what is denied in part was allowed by nothing */
+		*out_mark = (struct policy_mark){0};
 	return rc;
 }
 

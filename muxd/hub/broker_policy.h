@@ -31,10 +31,17 @@ int broker_policy_launch(struct hub *h, const struct request *rq, const char *ag
 			 const struct launch *l, struct policy_mark *out_mark, struct err *e);
 int broker_policy_file(struct hub *h, const struct request *rq, const char *agent, const char *task,
 		       const struct file_spec *f, const char *what, struct policy_mark *out_mark, struct err *e);
+/*
+ * A round that has left memory, by its facts (recorder's `session`), and by its id: those are asked for first. One's
+ * own is a round, another's a recording. done: without a result; ERR_POLICY_DENIED, ERR_NOT_FOUND.
+ */
+int broker_policy_recalled(struct hub *h, const struct request *rq, const json_t *facts, struct err *e);
+void broker_policy_round(struct hub *h, const struct request *rq, const struct id *round, broker_json_done *done,
+			 void *arg);
 /* The call that a session comes from, for its own principal who comes back to it. */
 enum policy_op broker_policy_op(enum session_kind kind);
-/* A round that has left memory: whose it was the recorder knows. A grant that reads others' reads the record. */
-enum policy_op broker_recalled_op(const struct grant *g);
+/* Is a policy in force, or waits one for the journal? */
+bool broker_policy_is(const struct hub *h);
 /*
  * What the profile of a call narrows besides: the paths and sizes of files within the grant's, and the longest a round
  * may take (0: no limit).

@@ -7,7 +7,7 @@
 #include "base/log.h"
 #include "base/prefix.h"
 #include "base/text.h"
-#include "policy/grant.h"
+#include "policy/verdict.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -27,8 +27,9 @@ enum slot_state { FREE, COUNTING, OWED };
 struct sort {
 	enum width width;
 	char door[NAME_LEN + 1], what[NAME_LEN + 1], outcome[NAME_LEN + 1];
-	char endpoint[ENDPOINT_LEN + 1]; /* with a grant */
-	char local[64];                  /* whoever has no network address: "uid 1000" */
+	char endpoint[ENDPOINT_LEN + 1];                                                  /* with a grant */
+	char operation[NAME_LEN + 1], rule[POLICY_RULE_MAX], version[POLICY_VERSION_LEN]; /* of a denial */
+	char local[64]; /* whoever has no network address: "uid 1000" */
 	struct prefix from;
 	struct id grant;
 };
@@ -102,6 +103,9 @@ static void sort_verdict(const struct failure *it, enum width width, struct sort
 		return;
 	text_put(out->what, sizeof(out->what), it->what);
 	text_put(out->endpoint, sizeof(out->endpoint), it->endpoint);
+	text_put(out->operation, sizeof(out->operation), it->operation ? it->operation : "");
+	text_put(out->rule, sizeof(out->rule), it->rule ? it->rule : "");
+	text_put(out->version, sizeof(out->version), it->version ? it->version : "");
 }
 
 static void sort_login(const struct failure *it, enum width width, struct sort *out)
@@ -139,7 +143,9 @@ static bool sort_equal(const struct sort *a, const struct sort *b)
 {
 	return a->width == b->width && prefix_equal(&a->from, &b->from) && id_equal(&a->grant, &b->grant) &&
 	       strcmp(a->door, b->door) == 0 && strcmp(a->what, b->what) == 0 && strcmp(a->outcome, b->outcome) == 0 &&
-	       strcmp(a->endpoint, b->endpoint) == 0 && strcmp(a->local, b->local) == 0;
+	       strcmp(a->endpoint, b->endpoint) == 0 && strcmp(a->local, b->local) == 0 &&
+	       strcmp(a->operation, b->operation) == 0 && strcmp(a->rule, b->rule) == 0 &&
+	       strcmp(a->version, b->version) == 0;
 }
 
 static struct slot *failures_find(struct failures *f, const struct sort *s)
@@ -217,6 +223,11 @@ static json_t *detail_json(const struct failures *f, const struct slot *s, const
 		      tally_json(&s->endpoints), "event_id", id);
 	if (o && f->of != FAILURES_LOGINS)
 		json_object_set_new(o, "agents", tally_json(&s->agents));
+	if (o && f->of == FAILURES_DENIALS) {
+		json_object_set_new(o, "operation", json_string(or_any(s->sort.operation)));
+		json_object_set_new(o, "rule", json_string(or_any(s->sort.rule)));
+		json_object_set_new(o, "version", json_string(or_any(s->sort.version)));
+	}
 	return o;
 }
 

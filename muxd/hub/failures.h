@@ -11,8 +11,9 @@
  * Bounded: as many sorts as FAILURES_SLOTS. When the sorts of single addresses are used up, those of new ones are
  * counted together: by /24 or /48, then by /16 or /32, then all of a family (now without grant and endpoint), at last
  * everything together. A verdict is known by its grant, door, operation (endpoint and what was asked), and outcome,
- * wherever it comes from; further ones are counted by grant and outcome, then by grant, by outcome, at last together.
- * An event names the agents that were asked for. So 129 events are written a minute at most, and as many firsts.
+ * a denial by the policy's operation, rule and version as well, wherever it comes from; further ones are counted by
+ * grant and outcome, then by grant, by outcome, at last together. An event names the agents that were asked for. So 129
+ * events are written a minute at most, and as many firsts.
  *
  * A slot: FREE -> COUNTING -> FREE, or OWED (what was kept before a kill) -> FREE once it is written. What is counted
  * is kept before failures_note() returns. A kill between a write and the word that it was done writes that event once
@@ -37,8 +38,9 @@ enum failures_of { FAILURES_LOGINS, FAILURES_VERDICTS, FAILURES_DENIALS, FAILURE
 struct failure {
 	const char *door, *what, *outcome, *endpoint;
 	const char *peer, *message;
-	const char *agent;       /* of a verdict; NULL */
-	const struct grant *who; /* NULL, or without id: no good signature */
+	const char *operation, *rule, *version; /* of a denial, as policy/verdict.h has them; NULL */
+	const char *agent;                      /* of a verdict; NULL */
+	const struct grant *who;                /* NULL, or without id: no good signature */
 };
 
 struct failures_ops {

@@ -39,6 +39,8 @@ struct hub {
 	struct policy *policy, *policy_next; /* in force, waits for the journal (muxd/hub/policy.h); NULL: none */
 	json_t *policy_by;
 	bool policy_waits, policy_known;
+	size_t policy_told; /* bytes of policy_next's text that the journal has, in so many parts */
+	int policy_parts;
 	json_t *alarms;  /* of the record; NULL: none */
 	int failures_fd; /* muxd/hub/failures_file.h; -1: none */
 	struct time_floor floor;

@@ -360,6 +360,7 @@ static int copy_spec(const struct hub *h, const struct exec_spec *spec, struct l
 	out->stdin_open = spec->stdin_open;
 	out->cols = spec->cols, out->rows = spec->rows, out->xpixel = spec->xpixel, out->ypixel = spec->ypixel;
 	out->timeout_ns = spec->timeout_ns;
+	out->judged_ns = spec->judged_ns;
 	out->idle_ns = spec->idle_ns;
 	if (!out->timeout_ns && spec->kind == SESSION_ROUND)
 		out->timeout_ns = c->round_timeout_ns;

@@ -39,6 +39,7 @@ struct launch {
 	json_t *artifacts;                        /* rounds: NULL, or control/artifacts/artifact_wish.h */
 	struct work_ids work;                     /* of the sandbox, when it was opened */
 	uint64_t timeout_ns, idle_ns, head, tail; /* timeouts 0: none */
+	uint64_t judged_ns;                       /* of a context's round, what a profile limits of timeout_ns */
 };
 
 int launch_from_spec(struct hub *h, const struct grant *g, const struct exec_spec *spec, struct launch *out,

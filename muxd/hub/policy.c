@@ -29,29 +29,33 @@ static size_t part_length(const char *text, size_t left)
 	return n;
 }
 
-/* The whole text, in as many events as it takes; the log has it before the policy decides anything. */
-static int tell_text(struct hub *h, const struct policy *p, int *out_parts)
+/*
+ * The whole text, in as many events as it takes; the log has it before the policy decides anything. Where the journal
+ * has no room for the rest, that goes on with the part that it did not take.
+ */
+static int tell_text(struct hub *h, const struct policy *p)
 {
-	int rc = 0;
+	while (h->policy_told < p->text_len) {
+		size_t at = h->policy_told, n = part_length(p->text + at, p->text_len - at);
+		int rc = audit_event(h, "policy.text", NULL, NULL, "ok",
+				     json_pack("{s:s,s:i,s:I,s:s%}", "version", p->version, "part", h->policy_parts + 1,
+					       "offset", (json_int_t)at, "text", p->text + at, n));
 
-	for (size_t at = 0; !rc && at < p->text_len; (*out_parts)++) {
-		size_t n = part_length(p->text + at, p->text_len - at);
-
-		rc = audit_event(h, "policy.text", NULL, NULL, "ok",
-				 json_pack("{s:s,s:i,s:I,s:s%}", "version", p->version, "part", *out_parts + 1,
-					   "offset", (json_int_t)at, "text", p->text + at, n));
-		at += n;
+		if (rc)
+			return rc;
+		h->policy_told += n;
+		h->policy_parts++;
 	}
-	return rc;
+	return 0;
 }
 
 static int tell_load(struct hub *h, const struct policy *p, json_t *by)
 {
 	json_t *d = p ? policy_describe(p) : json_pack("{s:n}", "version");
-	int parts = 0, rc = p ? tell_text(h, p, &parts) : 0;
+	int rc = p ? tell_text(h, p) : 0;
 
 	if (d && p)
-		json_object_set_new(d, "parts", json_integer(parts));
+		json_object_set_new(d, "parts", json_integer(h->policy_parts));
 	if (d && by)
 		json_object_set(d, "by", by);
 	if (rc) {
@@ -91,6 +95,8 @@ void hub_set_policy(struct hub *h, struct policy *p, json_t *by)
 	policy_destroy(h->policy_next);
 	h->policy_next = NULL;
 	h->policy_waits = false;
+	h->policy_told = 0;
+	h->policy_parts = 0;
 	if ((h->policy_known || !p) && is_same(h->policy, p)) { /* a reload that changed something else */
 		policy_destroy(p);
 		return;

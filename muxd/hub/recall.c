@@ -143,19 +143,6 @@ static json_t *recalled_json(struct recall *r, const json_t *facts)
 				 .duration_ns = r->result.duration_ns});
 }
 
-/* Of a round that has left memory: one's own is a round, another's a recording. */
-static int recall_policy(struct recall *r, const json_t *facts, struct err *e)
-{
-	const json_t *open = json_object_get(facts, "open");
-	bool own = recall_owns(r, facts);
-
-	return broker_policy(r->hub, &r->rq,
-			     &(struct policy_question){.op = own ? POLICY_ROUND_READ : POLICY_RECORD_READ,
-						       .agent = recall_text(facts, "agent"),
-						       .task = recall_text(open, "task")},
-			     "round", NULL, e);
-}
-
 static bool is_round(const json_t *facts)
 {
 	const char *kind = recall_text(facts, "kind");
@@ -170,7 +157,7 @@ static void recall_on_round(void *arg, int rc, const struct err *e, json_t *fact
 
 	if (rc == ERR_NOT_FOUND || (!rc && !is_round(facts))) /* or kept from this grant */
 		rc = err_set(&here, ERR_NOT_FOUND, NO_ROUND), e = &here;
-	if (!rc && (rc = recall_policy(r, facts, &here)))
+	if (!rc && (rc = broker_policy_recalled(r->hub, &r->rq, facts, &here)))
 		e = &here;
 	if (!rc) {
 		session_result_read(json_object_get(facts, "exit"), &r->result);
@@ -213,7 +200,8 @@ static int may_attach(const struct recall *r, const json_t *facts, struct err *e
 	return broker_check_any(r->hub, &r->rq,
 				&(struct policy_question){.op = attach_op(k, role, own),
 							  .agent = recall_text(facts, "agent"),
-							  .task = recall_text(open, "task")},
+							  .task = recall_text(open, "task"),
+							  .opens_nothing = true},
 				attach_scope(k, role, own, typed), "attach", NULL, e);
 }
 

@@ -23,8 +23,13 @@ profiles:
   - artifact.read
   - context.create
   - context.execute
+  - context.read
   - port.open: {ports: [8080]}
   limits: {round_time: 5s, rounds: 1, file_size: 1KiB, contexts: 1}
+- name: typed
+  match: {task: "typed-*", kind: agent}
+  allow: [sandbox.wake, round.start, terminal.open]
+  limits: {sessions: 1}
 - name: staff
   match: {kind: staff, principal: alice}
   allow: [session.list, session.watch, policy.read]
@@ -34,6 +39,7 @@ trap 'stop_daemon; tidy' EXIT
 version() { sha256sum "$policy" | cut -c1-16; }
 v1=$(version)
 fix=$(PRINCIPAL=fixer GRANT_TASK=fix-1 new_token demo agent terminal,rounds,files,ports)
+typed=$(PRINCIPAL=typist GRANT_TASK=typed-1 new_token demo agent terminal,rounds)
 free=$(PRINCIPAL=free GRANT_TASK=free new_token demo agent terminal,rounds,files)
 alice=$(PRINCIPAL=alice new_token '*' staff terminal,rounds,files,observe,drive,replay,admin)
 
@@ -54,6 +60,11 @@ equal "a longer time than the profile's" "policy_denied fix/limits.round_time" \
 	"$(try "$fix" POST /v1/agents/demo/rounds '{"argv":["true"],"timeout_ms":6000}')"
 equal "nobody's profile: as granted" "fine -" "$(try "$free" POST /v1/agents/demo/rounds '{"argv":["true"],"wait_ms":20000}')"
 
+kept=$(api "$typed" POST /v1/agents/demo/rounds '{"argv":["echo","kept"],"wait_ms":20000}' | jq -r .round_id)
+terminal='{"argv":["sleep","600"],"pty":{"cols":80,"rows":24},"wait_ms":0}'
+equal "a terminal of a round" "fine -" "$(try "$typed" POST /v1/agents/demo/rounds "$terminal")"
+equal "is a session, which its profile counts" "policy_denied typed/limits.sessions" "$(try "$typed" POST /v1/agents/demo/rounds "$terminal")"
+
 # Files by path, patches too, whose paths muxlet alone knows.
 equal "a file where it may" "fine -" "$(try "$fix" POST /v1/agents/demo/fs/write '{"path":"src/a","data":"x","parents":true}')"
 equal "and elsewhere" "policy_denied fix/file.write" "$(try "$fix" POST /v1/agents/demo/fs/write '{"path":"b","data":"x"}')"
@@ -73,7 +84,19 @@ equal "an artifact" "policy_denied fix/artifact.write" "$(try "$fix" POST /v1/ta
 equal "a port" "policy_denied -" "$(curl -sS -o "$tmp/o" --cacert "$MUXD_STATE/keys/tls.crt" -H "Authorization: Bearer $fix" -H 'X-Sandbox-ID: demo' -H 'X-Sandbox-Port: 9' "https://$(ready https)/" && said)"
 sshc "$fix" demo true >"$tmp/ssh" 2>&1
 grep -q 'profile "fix" does not allow exec.open.*policy_denied' "$tmp/ssh" && ok "SSH says so in words" || fail "$(cat "$tmp/ssh")"
-equal "a context" python "$(api "$fix" POST /v1/agents/demo/contexts '{"language":"python"}' | jq -r .language)"
+api "$fix" POST /v1/agents/demo/contexts '{"language":"python"}' >"$tmp/o"
+equal "a context" python "$(jq -r .language "$tmp/o")"
+context=/v1/agents/demo/contexts/$(jq -r .context_id "$tmp/o")
+api "$fix" POST "$context/executions" '{"code":"1+1","yield_ms":20000}' >"$tmp/o"
+equal "code runs in it" finished "$(jq -r .state "$tmp/o")"
+execution=$(jq -r .execution_id "$tmp/o")
+equal "another task in the call is none of the grant's" "task_mismatch -" "$(try "$fix" DELETE "$context?task_id=free")"
+equal "nor of its shells" "task_mismatch -" "$(try "$fix" DELETE "/v1/agents/demo/shells/none?task_id=free")"
+api "$fix" POST "$context/executions" '{"code":"import os; os._exit(1)","yield_ms":20000}' >"$tmp/o"
+ended() { [ "$(api "$fix" GET "$context" | jq -r .state)" = ended ]; }
+wait_for 20 ended || fail "its interpreter goes on: $(api "$fix" GET "$context")"
+equal "another one once it has ended" "fine -" "$(try "$fix" POST /v1/agents/demo/contexts '{"language":"python"}')"
+equal "and then no reset of the first" "policy_denied fix/limits.contexts" "$(try "$fix" POST "$context/reset" '{}')"
 equal "and no second one of the task" "policy_denied fix/limits.contexts" "$(try "$fix" POST /v1/agents/demo/contexts '{"language":"python"}')"
 listed() {
 	curl -sS --cacert "$MUXD_STATE/keys/tls.crt" -H "Authorization: Bearer $1" -H 'Content-Type: application/json' -H 'Accept: application/json, text/event-stream' \
@@ -109,6 +132,8 @@ equal "with who loaded it" "start admin" "$(jq -rs '[.[] | select(.record.event 
 equal "a refused one is told" "1 $v1" "$(jq -rs '[.[] | select(.record.event == "policy.refused").record.detail] | "\(length) \(.[0].in_force)"' "$tmp/events")"
 equal "an allowance is in the event of what it allowed" "fix/round.start $v1" \
 	"$(jq -rs --arg r "$round" '.[] | select(.record.event == "round.start" and .record.detail.session == $r).record.policy | "\(.rule) \(.version)"' "$tmp/events")"
+equal "code that asks for no time has the profile's, and its interpreter 20 s to end it" 25000 \
+	"$(jq -rs --arg r "$execution" '.[] | select(.record.event == "round.start" and .record.detail.session == $r).record.detail.timeout_ms' "$tmp/events")"
 equal "a denial is an event of its own" "fix/terminal.open fixer" \
 	"$(jq -rs --arg r "$denied" '.[] | select(.record.event == "policy.deny" and .record.request_id == $r).record | "\(.detail.rule) \(.principal)"' "$tmp/events")"
 muxctl policy show "$v1" >"$tmp/shown" || fail "no text of $v1"
@@ -121,6 +146,9 @@ muxctl policy explain "$round" | grep -q "fix/round.start" && ok "and a round's 
 kill -9 "$(jq .pids.net "$MUXD_STATE/ready.json")"
 wait_for 30 in_force || fail "not in force after a restart"
 equal "after a restart of net it counts as before" "policy_denied fix/round.start" "$(try "$fix" POST /v1/agents/demo/rounds "$run")"
+loose=$(PRINCIPAL=typist new_token demo agent rounds)
+equal "the output of a round that has left memory is asked for under the round's task" "policy_denied typed/round.read" "$(try "$loose" GET "/v1/rounds/$kept/output")"
+equal "as a search in it is" "policy_denied typed/round.read" "$(try "$loose" GET "/v1/rounds/$kept/output?grep=kept")"
 three() { muxctl audit --event policy.load -n 100 -o json >"$tmp/loads" && [ "$(wc -l <"$tmp/loads")" = 3 ]; }
 wait_for 20 three && ok "and is in the log again" || fail "$(cat "$tmp/loads")"
 # Without the key there is no policy.

@@ -105,7 +105,7 @@ json_t *hub_metrics(struct hub *h)
 
 const char *session_kind_name(enum session_kind k)
 {
-	static const char *const names[] = {"terminal", "exec", "round", "file", "port"};
+	static const char *const names[] = {"terminal", "exec", "round", "file", "port", "mcp"};
 
 	return names[k];
 }

@@ -470,6 +470,48 @@ static bool refuse_at(struct world *w, unsigned grant, const char *endpoint, con
 	return first;
 }
 
+static bool deny_at(struct world *w, const char *rule, const char *version, uint64_t at)
+{
+	struct grant who = {.kind = GRANT_AGENT, .principal = "robot", .id.b = {1}};
+	struct failure it = {.door = "rest",
+			     .what = "round",
+			     .outcome = "policy_denied",
+			     .endpoint = "POST /a",
+			     .peer = "192.0.2.7:1",
+			     .message = "The policy does not allow it.",
+			     .operation = "round.start",
+			     .rule = rule,
+			     .version = version,
+			     .agent = "one",
+			     .who = &who};
+
+	return failures_note(w->f, &it, T0 + at, WALL + (int64_t)at);
+}
+
+static void a_counted_denial_has_its_rule_and_version(void **state)
+{
+	struct world w;
+	const json_t *d;
+
+	(void)state;
+	begin(&w);
+	failures_destroy(w.f);
+	assert_int_equal(failures_create(FAILURES_DENIALS, &ops, &w, &w.f), 0);
+	for (unsigned i = 0; i < 10; i++)
+		assert_int_equal(deny_at(&w, "fix/round.start", "0123456789abcdef", i), i == 0);
+	assert_true(deny_at(&w, "fix/limits.rounds", "0123456789abcdef", 0)); /* another rule */
+	assert_true(deny_at(&w, "fix/round.start", "fedcba9876543210", 0));   /* another version */
+	kill_it_of(&w, FAILURES_DENIALS);
+	failures_tick(w.f, T0, WALL, false);
+	assert_int_equal(json_array_size(w.written), 1);
+	assert_int_equal(count_of(event_at(&w, 0)), 9);
+	d = json_object_get(event_at(&w, 0), "detail");
+	assert_string_equal(text_of(d, "operation"), "round.start");
+	assert_string_equal(text_of(d, "rule"), "fix/round.start");
+	assert_string_equal(text_of(d, "version"), "0123456789abcdef");
+	end(&w);
+}
+
 static void the_same_refusal_is_one_event_a_minute(void **state)
 {
 	struct world w;
@@ -543,6 +585,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(a_flood_is_one_event_a_minute),
 	    cmocka_unit_test(the_same_refusal_is_one_event_a_minute),
+	    cmocka_unit_test(a_counted_denial_has_its_rule_and_version),
 	    cmocka_unit_test(refusals_of_any_kind_are_few_events_and_none_is_lost),
 	    cmocka_unit_test(endpoints_beyond_eight_are_others),
 	    cmocka_unit_test(a_signature_is_told_by_grant_and_endpoint),

@@ -39,6 +39,30 @@ static char *slurp(const char *path)
 
 /* ---- the table of cases */
 
+static bool would(const struct policy *p, struct policy_question q)
+{
+	q.rounds = q.sessions = q.contexts = 1;
+	q.timeout_ns = 1;
+	return policy_verdict(p, &q).allowed;
+}
+
+/* An interpreter is a context whatever begins it, and who comes back to what runs begins nothing. */
+static void numbers_limit_what_begins(void **state)
+{
+	struct policy *p =
+	    policy_of("policy: 1\notherwise: deny\nprofiles:\n- name: a\n  match: {kind: staff}\n"
+		      "  allow: [context.*, terminal.open]\n  limits: {rounds: 1, sessions: 1, contexts: 1}\n");
+
+	(void)state;
+	assert_false(would(p, (struct policy_question){.op = POLICY_CONTEXT_CREATE}));
+	assert_false(would(p, (struct policy_question){.op = POLICY_CONTEXT_EXECUTE}));
+	assert_false(would(p, (struct policy_question){.op = POLICY_CONTEXT_EXECUTE, .interpreter = true}));
+	assert_true(would(p, (struct policy_question){.op = POLICY_CONTEXT_EXECUTE, .opens_nothing = true}));
+	assert_false(would(p, (struct policy_question){.op = POLICY_TERMINAL_OPEN}));
+	assert_true(would(p, (struct policy_question){.op = POLICY_TERMINAL_OPEN, .opens_nothing = true}));
+	policy_destroy(p);
+}
+
 static void check_case(const struct policy *p, const char *line)
 {
 	char want[8], want_rule[POLICY_RULE_MAX], rule[POLICY_RULE_MAX], message[256], hint[200];
@@ -357,9 +381,15 @@ static void test_files_meet(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_cases), cmocka_unit_test(test_otherwise),   cmocka_unit_test(test_refused),
-	    cmocka_unit_test(test_sizes), cmocka_unit_test(test_not_covered), cmocka_unit_test(test_names),
-	    cmocka_unit_test(test_calls), cmocka_unit_test(test_files_meet),
+	    cmocka_unit_test(test_cases),
+	    cmocka_unit_test(test_otherwise),
+	    cmocka_unit_test(test_refused),
+	    cmocka_unit_test(test_sizes),
+	    cmocka_unit_test(test_not_covered),
+	    cmocka_unit_test(test_names),
+	    cmocka_unit_test(test_calls),
+	    cmocka_unit_test(test_files_meet),
+	    cmocka_unit_test(numbers_limit_what_begins),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
