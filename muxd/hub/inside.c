@@ -383,14 +383,14 @@ void inside_approved(struct inside *x)
 
 /* ---- its words */
 
-static int on_hello(struct inside *x, const struct inside_line *l)
+static int on_hello(struct inside *x, const struct inside_line *l, size_t bytes)
 {
 	bool tools = false;
 	int rc;
 
 	if (l->kind == INSIDE_ERROR)
 		return inside_fault(x, "it refused initialize: %.150s", json_get_text(l->error, "message"));
-	rc = inside_hello(x, l->result, &tools);
+	rc = inside_hello(x, l->result, bytes, &tools);
 	rc = rc ? rc : inside_send(x, json_pack("{s:s,s:s}", "jsonrpc", "2.0", "method", "notifications/initialized"));
 	if (rc || tools)
 		return rc ? rc : inside_list(x);
@@ -401,14 +401,14 @@ static int on_hello(struct inside *x, const struct inside_line *l)
 	return x->tools ? inside_tools_store(x, inside_on_tools) : ERR_NOMEM;
 }
 
-static int on_page(struct inside *x, const struct inside_line *l)
+static int on_page(struct inside *x, const struct inside_line *l, size_t bytes)
 {
 	bool whole = false;
 	int rc;
 
 	if (l->kind == INSIDE_ERROR)
 		return inside_fault(x, "it refused tools/list: %.150s", json_get_text(l->error, "message"));
-	rc = inside_tools_page(x, l->result, &whole);
+	rc = inside_tools_page(x, l, bytes, &whole);
 	if (rc || !whole)
 		return rc;
 	/* One that adds tools while it is greeted has them read once more, or they would be held as new. */
@@ -417,14 +417,14 @@ static int on_page(struct inside *x, const struct inside_line *l)
 	return inside_tools_store(x, inside_on_tools);
 }
 
-static int inside_on_answer(struct inside *x, const struct inside_line *l)
+static int inside_on_answer(struct inside *x, const struct inside_line *l, size_t bytes)
 {
 	struct inside_call *c;
 
 	if (l->number && l->number == x->own_number) {
 		x->own_number = 0;
-		return x->state == INSIDE_INITIALIZING ? on_hello(x, l)
-		       : x->state == INSIDE_LISTING    ? on_page(x, l)
+		return x->state == INSIDE_INITIALIZING ? on_hello(x, l, bytes)
+		       : x->state == INSIDE_LISTING    ? on_page(x, l, bytes)
 						       : 0;
 	}
 	c = l->number ? inside_call_by_number(x, l->number) : NULL;
@@ -495,12 +495,11 @@ static int inside_on_notification(struct inside *x, const struct inside_line *l)
 
 static int inside_on_line(struct inside *x, struct inside_line *l, size_t bytes)
 {
-	(void)bytes;
 	if (x->state == INSIDE_ENDING || x->state == INSIDE_ABSENT)
 		return 0;
 	return l->kind == INSIDE_REQUEST        ? inside_on_request(x, l)
 	       : l->kind == INSIDE_NOTIFICATION ? inside_on_notification(x, l)
-						: inside_on_answer(x, l);
+						: inside_on_answer(x, l, bytes);
 }
 
 static void inside_on_readable(void *arg)

@@ -29,7 +29,7 @@ static void inside_call_free(struct inside_call *c)
 	free(c->params);
 	free(c->tool);
 	free(c->exec_id);
-	json_decref(c->answer);
+	free(c->answer);
 	free(c);
 }
 
@@ -305,8 +305,11 @@ void inside_call_end(struct inside_call *c, int rc, const char *message, json_t 
 		free(k);
 	}
 	if (!rc && c->exec_id && strlen(text) <= KEPT_ONE_MAX) {
-		c->answer = json_incref(answer);
-		inside_call_keep(h, c, strlen(text));
+		size_t n = strlen(text);
+
+		c->answer = text;
+		text = NULL;
+		inside_call_keep(h, c, n);
 	} else {
 		inside_call_free(c);
 	}
@@ -375,10 +378,21 @@ int inside_call_join(struct inside_call *c, const struct inside_ask *ask)
 void inside_call_again(struct inside_call *c)
 {
 	struct inside_caller *k;
+	struct err e = {0};
+	json_t *answer = NULL;
+	int rc;
 
+	if (TAILQ_EMPTY(&c->callers))
+		return;
+	rc = json_parse(c->answer, strlen(c->answer), SIZE_MAX, &answer, NULL);
+	if (rc)
+		err_set(&e, rc, "the answer that is kept cannot be read");
+	else
+		json_object_set_new(answer, "round_id", json_string(c->round));
 	while ((k = TAILQ_FIRST(&c->callers))) {
 		TAILQ_REMOVE(&c->callers, k, entry);
-		k->ops->done(k->arg, 0, NULL, c->answer, c->round);
+		k->ops->done(k->arg, rc, rc ? &e : NULL, answer, c->round);
 		free(k);
 	}
+	json_decref(answer);
 }

@@ -35,7 +35,7 @@ struct inside_call {
 	struct inside_record record;
 	int64_t number;    /* its id for the server; 0: not sent */
 	uint64_t until_ns; /* boot */
-	json_t *answer;    /* kept: {round_id, result or error} */
+	char *answer;      /* kept: {result or error}, as text: as JSON it may need 79 times the memory */
 	char round[ID_STR_LEN];
 	size_t bytes; /* kept */
 };
@@ -79,11 +79,12 @@ struct inside {
 	struct inside_calls calls;
 	unsigned ncalls, flight;
 	TAILQ_HEAD(, inside_looker) lookers;
-	json_t *hello;         /* the answer to initialize */
-	json_t *tools;         /* while they are read */
-	unsigned pages, again; /* again: how often they were read anew while they changed */
-	bool start_due;        /* in the next turn of the loop */
-	bool stale;            /* its tools are said to be others */
+	json_t *hello;                    /* the answer to initialize */
+	json_t *tools;                    /* while they are read */
+	size_t tools_bytes, tools_values; /* of the pages of it so far */
+	unsigned pages, again;            /* again: how often they were read anew while they changed */
+	bool start_due;                   /* in the next turn of the loop */
+	bool stale;                       /* its tools are said to be others */
 	uint64_t garbage_lines, garbage_bytes, refused, late;
 	uint64_t flood_ns, flood_bytes; /* since when, and how much that nobody asked for */
 };
@@ -126,9 +127,10 @@ void inside_call_forget(struct inside_call *c, void *arg, bool *out_last);
 void inside_kept_trim(struct hub *h, size_t most);
 
 /* inside_tools.c */
-int inside_hello(struct inside *x, const json_t *result, bool *out_tools); /* the answer to initialize */
+/* The answer to initialize, in a line of so many bytes. */
+int inside_hello(struct inside *x, const json_t *result, size_t bytes, bool *out_tools);
 int inside_tools_ask(struct inside *x, const char *cursor);
-int inside_tools_page(struct inside *x, const json_t *result, bool *out_whole);
+int inside_tools_page(struct inside *x, const struct inside_line *l, size_t bytes, bool *out_whole);
 /* Stores what was read; `then` with rc, and what the store has (catalogue_get()). */
 typedef void inside_stored_fn(struct inside *x, int rc, const char *message, json_t *stored);
 int inside_tools_store(struct inside *x, inside_stored_fn *then);

@@ -109,7 +109,9 @@ static int inside_take_line(struct inside *x, const uint8_t *p, size_t n, inside
 	int rc;
 
 	inside_line_read(p, n, &l);
-	if (l.kind == INSIDE_GARBAGE) {
+	if (l.values > INSIDE_VALUES_MAX) {
+		rc = inside_fault(x, "a line of its output has more than %u values", INSIDE_VALUES_MAX);
+	} else if (l.kind == INSIDE_GARBAGE) {
 		rc = count_garbage(x, p, n);
 	} else {
 		x->garbage_bytes = 0;

@@ -12,4 +12,5 @@ chmod 0711 "$tmp"
 start_daemon "$tmp/state" || fail "the daemon does not start"
 trap 'stop_daemon; tidy' EXIT
 servers_begin hostile
+servers_wide
 servers_hostile

@@ -8,6 +8,8 @@ flood     sends notifications that nobody asked for    mute     never answers in
 dies      exits before it answers                      foreign  answers with an id that nobody sent
 big       answers with 100 MB in one line              deep     answers with 100 levels
 late      answers after its caller gave up             crash    exits in the middle of a call
+wide      answers with 8 MB of empty objects           pages    has tools in pages of 1 MB without end
+proud     answers initialize with 100 KB
 """
 import json
 import os
@@ -63,6 +65,10 @@ def call(ident, params):
                 sys.stdout.write("x" * 1000000)
             sys.stdout.write('"}}\n')
             sys.stdout.flush()
+    elif MODE == "wide":
+        with OUT:
+            sys.stdout.write('{"jsonrpc": "2.0", "id": %s, "result": {"a": [%s{}]}}\n' % (json.dumps(ident), "{}," * 2700000))
+            sys.stdout.flush()
     elif MODE == "deep":
         with OUT:
             sys.stdout.write('{"jsonrpc": "2.0", "id": %s, "result": %s1%s}\n' % (json.dumps(ident), '{"a":' * 100, "}" * 100))
@@ -90,7 +96,7 @@ def hello(ident):
         while True:
             sys.stdout.write("this is no message\n" * 1000)
     send({"id": ident, "result": {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}, "logging": {}},
-                                  "serverInfo": {"name": "test-" + MODE, "version": "1"}, "instructions": "Try echo."}})
+                                  "serverInfo": {"name": "test-" + MODE, "version": "1"}, "instructions": "Try echo." * (12000 if MODE == "proud" else 1)}})
     if MODE == "flood":
         while True:
             send({"method": "notifications/message", "params": {"level": "info", "data": "x" * 10000}})
@@ -106,6 +112,9 @@ def main():
         if method == "initialize":
             hello(ident)
         elif method == "tools/list":
+            if MODE == "pages":
+                send({"id": ident, "result": {"tools": [tool("t%d" % ident, title="x" * 1000000)], "nextCursor": "on"}})
+                continue
             send({"id": ident, "result": {"tools": tools()}})
             if MODE == "grows":
                 open(STATE, "w").close()

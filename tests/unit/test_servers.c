@@ -7,6 +7,7 @@
 #include "control/servers/server_def.h"
 #include "control/servers/servers.h"
 #include "control/store/store.h"
+#include "muxd/hub/inside_line.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -129,6 +130,34 @@ static void test_changes(void **state)
 		    "[{\"tool\":\"a\",\"change\":\"changed\"}]");
 	changes_are(approved, "[{\"name\":\"b\"},{\"name\":\"c\"}]", "[{\"tool\":\"c\",\"change\":\"new\"}]");
 	json_decref(approved);
+}
+
+/* A line is read by what it costs, too: brackets and commas in a text are no values. */
+static void test_width(void **state)
+{
+	static const char head[] = "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"a\":[", tail[] = "0]}}";
+	static const char texts[] = "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"a\":\"\\\"[[,,{{\"}}";
+	size_t n = sizeof(head) - 1;
+	char *line = malloc(INSIDE_LINE_MAX);
+	struct inside_line l;
+
+	(void)state;
+	memcpy(line, head, n);
+	while (n < INSIDE_LINE_MAX - 16) {
+		memcpy(line + n, "{},", 3);
+		n += 3;
+	}
+	memcpy(line + n, tail, sizeof(tail) - 1);
+	inside_line_read(line, n + sizeof(tail) - 1, &l);
+	assert_int_equal(l.kind, INSIDE_GARBAGE);
+	assert_true(l.values > INSIDE_VALUES_MAX);
+	assert_null(l.root);
+	inside_line_finish(&l);
+	free(line);
+	inside_line_read(texts, sizeof(texts) - 1, &l);
+	assert_int_equal(l.kind, INSIDE_RESULT);
+	assert_int_equal(l.values, 5);
+	inside_line_finish(&l);
 }
 
 /* ---- in the store */
@@ -295,6 +324,7 @@ int main(void)
 	    cmocka_unit_test(test_lists),
 	    cmocka_unit_test(test_definitions),
 	    cmocka_unit_test(test_changes),
+	    cmocka_unit_test(test_width),
 	    cmocka_unit_test_setup_teardown(test_versions, bench_begin, bench_end),
 	    cmocka_unit_test_setup_teardown(test_approval, bench_begin, bench_end),
 	};
