@@ -675,7 +675,7 @@ static void inside_start(struct inside *x, const struct request *rq, const char 
 static void insides_on_turn(uv_timer_t *t)
 {
 	struct hub *h = t->data;
-	struct inside_call *c, *nc;
+	struct inside_call *c;
 	struct inside *x, *nx;
 
 	for (x = TAILQ_FIRST(&h->insides->all); x; x = nx) {
@@ -685,10 +685,9 @@ static void insides_on_turn(uv_timer_t *t)
 		else
 			inside_pump(x);
 	}
-	for (c = TAILQ_FIRST(&h->insides->kept); c; c = nc) {
-		nc = TAILQ_NEXT(c, entry);
-		inside_call_again(c);
-	}
+	/* Others may be trimmed while one is told of, but not that one: the next is looked for behind it. */
+	TAILQ_FOREACH(c, &h->insides->kept, entry)
+	inside_call_again(c);
 	hub_flush(h);
 }
 
@@ -970,6 +969,7 @@ void insides_leave(struct hub *h)
 
 void insides_destroy(struct hub *h)
 {
+	struct inside_call *c;
 	struct inside *x;
 
 	if (!h->insides)
@@ -980,6 +980,8 @@ void insides_destroy(struct hub *h)
 		inside_tools_leave(x);
 		inside_free(x);
 	}
+	TAILQ_FOREACH(c, &h->insides->kept, entry)
+	inside_call_again(c);
 	inside_kept_trim(h, 0);
 	inside_record_close(h);
 	uv_close((uv_handle_t *)h->insides->turn, insides_on_closed);

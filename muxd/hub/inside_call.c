@@ -252,11 +252,14 @@ void inside_calls_progress(struct inside *x, const json_t *params)
 void inside_kept_trim(struct hub *h, size_t most)
 {
 	struct insides *all = h->insides;
-	struct inside_call *c;
+	struct inside_call *c, *next;
 	size_t n = 0;
 
 	TAILQ_FOREACH(c, &all->kept, entry) n++;
-	while ((c = TAILQ_FIRST(&all->kept)) && (n > KEPT_MAX || all->kept_bytes > most)) {
+	for (c = TAILQ_FIRST(&all->kept); c && (n > KEPT_MAX || all->kept_bytes > most); c = next) {
+		next = TAILQ_NEXT(c, entry);
+		if (c->telling || !TAILQ_EMPTY(&c->callers)) /* they hold it until they are told */
+			continue;
 		TAILQ_REMOVE(&all->kept, c, entry);
 		all->kept_bytes -= c->bytes;
 		n--;
@@ -267,7 +270,6 @@ void inside_kept_trim(struct hub *h, size_t most)
 /* For a repeat of its exec_id. */
 static void inside_call_keep(struct hub *h, struct inside_call *c, size_t bytes)
 {
-	c->server = NULL;
 	request_finish(&c->rq);
 	c->bytes = bytes + strlen(c->params) + sizeof(*c);
 	TAILQ_INSERT_TAIL(&h->insides->kept, c, entry);
@@ -295,6 +297,7 @@ void inside_call_end(struct inside_call *c, int rc, const char *message, json_t 
 					       .message = message,
 					       .is_error = json_object_get(answer, "error") != NULL,
 					       .answer = rc ? NULL : text});
+	c->server = NULL; /* who is told may cancel another caller of it: it ends once */
 	if (rc)
 		err_set(&e, rc, "%s", message);
 	else
@@ -389,10 +392,12 @@ void inside_call_again(struct inside_call *c)
 		err_set(&e, rc, "the answer that is kept cannot be read");
 	else
 		json_object_set_new(answer, "round_id", json_string(c->round));
+	c->telling = true;
 	while ((k = TAILQ_FIRST(&c->callers))) {
 		TAILQ_REMOVE(&c->callers, k, entry);
 		k->ops->done(k->arg, rc, rc ? &e : NULL, answer, c->round);
 		free(k);
 	}
+	c->telling = false;
 	json_decref(answer);
 }

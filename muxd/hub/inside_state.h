@@ -38,6 +38,7 @@ struct inside_call {
 	char *answer;      /* kept: {result or error}, as text: as JSON it may need 79 times the memory */
 	char round[ID_STR_LEN];
 	size_t bytes; /* kept */
+	bool telling; /* kept, and its callers are being told */
 };
 TAILQ_HEAD(inside_calls, inside_call);
 

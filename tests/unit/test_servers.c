@@ -7,7 +7,8 @@
 #include "control/servers/server_def.h"
 #include "control/servers/servers.h"
 #include "control/store/store.h"
-#include "muxd/hub/inside_line.h"
+#include "muxd/hub/hub_state.h"
+#include "muxd/hub/inside_state.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -158,6 +159,61 @@ static void test_width(void **state)
 	assert_int_equal(l.kind, INSIDE_RESULT);
 	assert_int_equal(l.values, 5);
 	inside_line_finish(&l);
+}
+
+/* ---- answers that are kept */
+
+static struct inside_call *kept_call(struct hub *h)
+{
+	struct inside_call *c = calloc(1, sizeof(*c));
+
+	TAILQ_INIT(&c->callers);
+	c->answer = strdup("{\"result\":{\"a\":1}}");
+	strcpy(c->round, "r");
+	c->bytes = 100;
+	TAILQ_INSERT_TAIL(&h->insides->kept, c, entry);
+	h->insides->kept_bytes += c->bytes;
+	return c;
+}
+
+/* Who is told of an answer has others kept, so that all are trimmed meanwhile. */
+static void on_again(void *arg, int rc, const struct err *e, const json_t *answer, const char *round)
+{
+	struct hub *h = arg;
+
+	(void)e;
+	inside_kept_trim(h, 0);
+	assert_int_equal(rc, 0);
+	assert_string_equal(json_get_text(answer, "round_id"), "r");
+	assert_string_equal(round, "r");
+	h->mcp_failures++; /* how often it was called */
+}
+
+/* An answer that somebody waits for stays until everybody has heard it. */
+static void test_kept(void **state)
+{
+	static const struct inside_ops ops = {.done = on_again};
+	struct hub *h = calloc(1, sizeof(*h));
+	struct insides all = {.kept_bytes = 0};
+	const struct inside_ask ask = {.ops = &ops, .arg = h};
+	struct inside_call *c;
+
+	(void)state;
+	TAILQ_INIT(&all.kept);
+	h->insides = &all;
+	kept_call(h);
+	c = kept_call(h);
+	assert_int_equal(inside_call_join(c, &ask), 0);
+	assert_int_equal(inside_call_join(c, &ask), 0);
+	inside_kept_trim(h, 0);
+	assert_ptr_equal(TAILQ_FIRST(&all.kept), c);
+	assert_null(TAILQ_NEXT(c, entry));
+	inside_call_again(c);
+	assert_int_equal(h->mcp_failures, 2);
+	inside_kept_trim(h, 0);
+	assert_true(TAILQ_EMPTY(&all.kept));
+	assert_int_equal(all.kept_bytes, 0);
+	free(h);
 }
 
 /* ---- in the store */
@@ -325,6 +381,7 @@ int main(void)
 	    cmocka_unit_test(test_definitions),
 	    cmocka_unit_test(test_changes),
 	    cmocka_unit_test(test_width),
+	    cmocka_unit_test(test_kept),
 	    cmocka_unit_test_setup_teardown(test_versions, bench_begin, bench_end),
 	    cmocka_unit_test_setup_teardown(test_approval, bench_begin, bench_end),
 	};
