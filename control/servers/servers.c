@@ -225,15 +225,32 @@ static struct catalogue_key key_of(const struct servers_job *j)
 	return (struct catalogue_key){j->agent, j->server, j->fingerprint};
 }
 
+/* A program that was still running when its list changed does not write over what the next one has. */
+static int check_configured(sqlite3 *db, const struct servers_job *j, struct err *e)
+{
+	json_t *list = NULL;
+	struct server_def d;
+	int rc = read_newest(db, j->agent, &list, e);
+
+	if (!rc && (server_list_find(json_object_get(list, "servers"), j->server, &d, NULL) ||
+		    strcmp(d.fingerprint, j->fingerprint) != 0))
+		rc = err_set(e, ERR_LIST_CHANGED, "%.64s is not configured like that any more", j->server);
+	json_decref(list);
+	return rc;
+}
+
 static int catalogue_in_db(sqlite3 *db, void *job, struct err *e)
 {
 	struct servers_job *j = job;
 	struct catalogue_key k = key_of(j);
 	int changed = 0;
-	int rc = store_run(db, &changed, e,
-			   "UPDATE mcp_catalogues SET catalogue = ?4, seen = ?5, seen_ns = ?6"
-			   " WHERE agent = ?1 AND server = ?2 AND definition = ?3",
-			   "ttttti", j->agent, j->server, j->fingerprint, j->catalogue, j->seen, j->now_ns);
+	int rc = check_configured(db, j, e);
+
+	if (!rc)
+		rc = store_run(db, &changed, e,
+			       "UPDATE mcp_catalogues SET catalogue = ?4, seen = ?5, seen_ns = ?6"
+			       " WHERE agent = ?1 AND server = ?2 AND definition = ?3",
+			       "ttttti", j->agent, j->server, j->fingerprint, j->catalogue, j->seen, j->now_ns);
 
 	if (!rc && !changed)
 		rc = store_run(db, NULL, e,

@@ -215,8 +215,6 @@ void inside_stop(struct inside *x, const char *why)
 {
 	char text[ERR_MESSAGE_MAX];
 
-	if (x->state == INSIDE_ENDING)
-		return;
 	text_put(x->why, sizeof(x->why), why);
 	x->why_rc = ERR_MCP_SERVER;
 	text_format(text, sizeof(text), "MCP server %s: %s", x->name, why);
@@ -224,9 +222,11 @@ void inside_stop(struct inside *x, const char *why)
 		x->start_due = false;
 		inside_set_state(x, INSIDE_ABSENT);
 	} else {
-		inside_set_state(x, INSIDE_ENDING);
-		x->leave = LEAVE_WANTED;
-		inside_kill(x, why);
+		if (x->state != INSIDE_ENDING) {
+			inside_set_state(x, INSIDE_ENDING);
+			inside_kill(x, why);
+		}
+		x->leave = LEAVE_WANTED; /* and so it does not begin again, whatever it ended for */
 	}
 	inside_calls_end(x, false, ERR_MCP_SERVER, text);
 	lookers_tell(x, ERR_MCP_SERVER, text, NULL);
@@ -274,7 +274,7 @@ static void inside_on_ended(void *arg, const struct session_result *r)
 	if (!fault && !wanted_so)
 		describe_end(x, r);
 	inside_let_go(x);
-	if (fault || (by_itself && !wanted_so))
+	if (!x->dropped && (fault || (by_itself && !wanted_so)))
 		inside_back_off(x);
 	else
 		inside_rest(x, r->cause == EXIT_LOST || r->cause == EXIT_UNKNOWN ? ERR_LINK_LOST : ERR_MCP_SERVER);
@@ -592,7 +592,7 @@ static void inside_on_begun(void *arg, int rc, const struct err *e, struct sessi
 	if (x->state == INSIDE_ENDING && !rc)
 		inside_kill(x, x->why);
 	else if (x->state == INSIDE_ENDING)
-		inside_set_state(x, INSIDE_ABSENT);
+		inside_rest(x, rc);
 	else if (rc)
 		inside_not_begun(x, rc, e ? e->message : err_name(rc));
 	else
@@ -874,7 +874,7 @@ static void inside_try_again(struct inside *x)
 	const struct agent *a = agent_find(x->hub, x->agent);
 	bool awake = a && a->state == AGENT_UP && !a->stopping;
 
-	if (x->ncalls || !TAILQ_EMPTY(&x->lookers) || (wanted(x) && awake && grant_holds(x))) {
+	if (!x->dropped && (x->ncalls || !TAILQ_EMPTY(&x->lookers) || (wanted(x) && awake && grant_holds(x)))) {
 		inside_start(x, NULL, NULL);
 		insides_turn(x->hub);
 	} else {

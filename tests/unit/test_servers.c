@@ -317,7 +317,25 @@ static void test_versions(void **state)
 	json_decref(old);
 }
 
-static void see(struct bench *b, const struct catalogue_key *k, const char *tools)
+/* The list of agent "a" is that one now; out borrows from what is returned. */
+static json_t *configure(struct bench *b, const char *text, struct server_def *out)
+{
+	json_t *list = parse(text), *taken = NULL, *call = json_object();
+	struct err e = {0};
+
+	assert_int_equal(server_list_check(list, &taken, &e), 0);
+	servers_put(b->store,
+		    &(struct servers_put){
+			.agent = "a", .list = taken, .if_version = -1, .principal = "p", .call = call, .now_ns = 1},
+		    bench_told, b);
+	bench_wait(b);
+	assert_int_equal(server_list_find(taken, "s", out, &e), 0);
+	json_decref(call);
+	json_decref(list);
+	return taken;
+}
+
+static int saw(struct bench *b, const struct catalogue_key *k, const char *tools)
 {
 	json_t *catalogue = json_pack("{s:o}", "tools", parse(tools)), *seen = seen_of(tools);
 
@@ -325,7 +343,12 @@ static void see(struct bench *b, const struct catalogue_key *k, const char *tool
 	json_decref(catalogue);
 	json_decref(seen);
 	bench_wait(b);
-	assert_int_equal(b->rc, 0);
+	return b->rc;
+}
+
+static void see(struct bench *b, const struct catalogue_key *k, const char *tools)
+{
+	assert_int_equal(saw(b, k, tools), 0);
 }
 
 static size_t changes(const json_t *stored)
@@ -347,7 +370,11 @@ static int approve(struct bench *b, const struct catalogue_key *k, const char *f
 static void test_approval(void **state)
 {
 	struct bench *b = *state;
-	const struct catalogue_key k = {"a", "s", "one"}, other = {"a", "s", "two"};
+	static const char one[] = "[{\"name\":\"s\",\"command\":[\"one\"]}]",
+			  two[] = "[{\"name\":\"s\",\"command\":[\"two\"]}]";
+	struct server_def a, z;
+	json_t *list = configure(b, one, &a), *next;
+	const struct catalogue_key k = {"a", "s", a.fingerprint}, other = {"a", "s", z.fingerprint};
 	char fingerprint[65];
 	json_t *stored = NULL;
 	struct err e = {0};
@@ -368,10 +395,17 @@ static void test_approval(void **state)
 	assert_int_equal(changes(b->result), 0);
 	assert_string_equal(json_get_text(b->result, "approved_by"), "p");
 	json_decref(stored);
+	next = configure(b, two, &z);
 	assert_int_equal(catalogue_get(b->store, &other, &stored, &e), ERR_NOT_FOUND);
 	see(b, &other, "[{\"name\":\"u\"}]");
 	assert_int_equal(changes(b->result), 0);
 	assert_int_equal(catalogue_get(b->store, &k, &stored, &e), ERR_NOT_FOUND);
+	/* The one that was configured before is late with what it has: nothing of it is kept. */
+	assert_int_equal(saw(b, &k, "[{\"name\":\"t\"}]"), ERR_LIST_CHANGED);
+	assert_int_equal(catalogue_get(b->store, &other, &stored, &e), 0);
+	json_decref(stored);
+	json_decref(next);
+	json_decref(list);
 }
 
 int main(void)
