@@ -96,11 +96,15 @@ void inside_tools_leave(struct inside *x)
 
 static json_t *catalogue_of(struct inside *x)
 {
-	json_t *o = json_copy(x->hello);
+	json_t *o = json_copy(x->hello), *tools = catalogue_tools(x->tools);
 
-	if (o)
-		json_object_set(o, "tools", x->tools);
-	return o;
+	if (o && tools && json_object_set(o, "tools", tools) == 0) {
+		json_decref(tools);
+		return o;
+	}
+	json_decref(tools);
+	json_decref(o);
+	return NULL;
 }
 
 static bool is_too_large(const json_t *catalogue)
@@ -124,6 +128,8 @@ int inside_tools_store(struct inside *x, inside_stored_fn *then)
 		rc = inside_fault(x, "its tools are more than %d MiB", CATALOGUE_MAX >> 20);
 	if (!rc && (rc = catalogue_fingerprints(x->tools, &seen, &e)))
 		rc = inside_fault(x, "its tools are no list: %s", e.message);
+	if (!rc)
+		rc = catalogue_add_self(seen, x->hello);
 	if (!rc) {
 		*s = (struct inside_storing){x, then};
 		x->under_way++;

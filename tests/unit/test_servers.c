@@ -133,6 +133,39 @@ static void test_changes(void **state)
 	json_decref(approved);
 }
 
+/* What a server says of itself counts as a tool does. A tool is kept as it is fingerprinted, and nothing else of it. */
+static void test_self(void **state)
+{
+	json_t *approved = seen_of("[{\"name\":\"a\"}]"), *seen = seen_of("[{\"name\":\"a\"}]"), *hello, *changes,
+	       *tools;
+	char *text;
+
+	(void)state;
+	hello = parse("{\"instructions\":\"x\",\"serverInfo\":{\"name\":\"n\"},\"capabilities\":{}}");
+	assert_int_equal(catalogue_add_self(approved, hello), 0);
+	assert_int_equal(catalogue_add_self(seen, hello), 0);
+	changes = catalogue_changes(approved, seen);
+	assert_int_equal(json_array_size(changes), 0);
+	json_decref(changes);
+	json_object_set_new(hello, "instructions", json_string("y"));
+	assert_int_equal(catalogue_add_self(seen, hello), 0);
+	changes = catalogue_changes(approved, seen);
+	text = json_text(changes);
+	assert_string_equal(text, "[{\"tool\":\"" CATALOGUE_SELF "\",\"change\":\"changed\"}]");
+	free(text);
+	json_decref(changes);
+	json_decref(hello);
+	json_decref(seen);
+	json_decref(approved);
+	hello = parse("[{\"name\":\"a\",\"_meta\":{\"t\":1},\"icons\":[],\"title\":\"t\"}]");
+	tools = catalogue_tools(hello);
+	text = json_text(tools);
+	assert_string_equal(text, "[{\"name\":\"a\",\"title\":\"t\"}]");
+	free(text);
+	json_decref(tools);
+	json_decref(hello);
+}
+
 /* A line is read by what it costs, too: brackets and commas in a text are no values. */
 static void test_width(void **state)
 {
@@ -414,6 +447,7 @@ int main(void)
 	    cmocka_unit_test(test_lists),
 	    cmocka_unit_test(test_definitions),
 	    cmocka_unit_test(test_changes),
+	    cmocka_unit_test(test_self),
 	    cmocka_unit_test(test_width),
 	    cmocka_unit_test(test_kept),
 	    cmocka_unit_test_setup_teardown(test_versions, bench_begin, bench_end),
