@@ -27,6 +27,7 @@
 #define LIST_NS          (30 * NS_PER_SEC)
 #define REFUSALS_TOLD    10
 #define LIST_AGAIN       3
+#define LIST_EVERY_NS    (5 * NS_PER_SEC) /* of a server that says again and again that its tools are others */
 
 static const char *const state_names[] = {"absent", "starting", "initializing", "listing",
 					  "ready",  "held",     "backing_off",  "ending"};
@@ -372,7 +373,15 @@ static int inside_list(struct inside *x)
 	inside_set_state(x, INSIDE_LISTING);
 	inside_until(x, LIST_NS);
 	x->stale = false;
+	x->listed_ns = clock_boot_ns();
 	return inside_tools_ask(x, NULL);
+}
+
+/* It said that its tools are others. */
+static int inside_list_stale(struct inside *x)
+{
+	return x->stale && x->state == INSIDE_READY && clock_boot_ns() - x->listed_ns >= LIST_EVERY_NS ? inside_list(x)
+												       : 0;
 }
 
 void inside_approved(struct inside *x)
@@ -439,7 +448,7 @@ static int inside_on_answer(struct inside *x, const struct inside_line *l, size_
 	}
 	if (l->number && l->number < x->next_number) {
 		x->late++; /* it was cancelled, or its time was over */
-		return 0;
+		return inside_flood(x, bytes);
 	}
 	return inside_fault(x, "it answered a request that nobody made: its id is none of ours");
 }
@@ -487,8 +496,7 @@ static int inside_on_notification(struct inside *x, const struct inside_line *l)
 		inside_on_log(x, l->params);
 	} else if (strcmp(l->method, "notifications/tools/list_changed") == 0) {
 		x->stale = true;
-		if (x->state == INSIDE_READY)
-			return inside_list(x);
+		return inside_list_stale(x);
 	}
 	return 0;
 }
@@ -886,8 +894,7 @@ static void inside_tick(struct inside *x, uint64_t now)
 {
 	if (x->ncalls)
 		calls_time_out(x, now);
-	if (x->stale && x->state == INSIDE_READY)
-		inside_settle(x, inside_list(x));
+	inside_settle(x, inside_list_stale(x));
 	if (x->until_ns && now >= x->until_ns) {
 		if (x->state == INSIDE_BACKING_OFF)
 			inside_try_again(x);

@@ -75,6 +75,7 @@ struct inside {
 	struct buf tail;
 	uint64_t until_ns; /* boot: of STARTING, INITIALIZING, LISTING; when BACKING_OFF ends; 0: none */
 	uint64_t ready_ns, used_ns;
+	uint64_t listed_ns; /* when its tools were asked for last */
 	unsigned failures, begun;
 	int64_t next_number, own_number; /* own: of initialize, or of a page of tools */
 	struct inside_calls calls;
@@ -107,7 +108,8 @@ int inside_flush(struct inside *x);
 void inside_tail_add(struct inside *x, const char *head, const void *p, size_t n);
 typedef int inside_line_fn(struct inside *x, struct inside_line *l, size_t bytes); /* ERR_*: a fault */
 int inside_read(struct inside *x, inside_line_fn *on_line);                        /* all that there is */
-void inside_drain(struct inside *x); /* the same, thrown away: it is in the record */
+int inside_flood(struct inside *x, size_t n); /* so many bytes came that answer no request in flight */
+void inside_drain(struct inside *x);          /* the same, thrown away: it is in the record */
 __attribute__((format(printf, 2, 3))) int inside_fault(struct inside *x, const char *fmt, ...);
 
 /* inside_call.c */

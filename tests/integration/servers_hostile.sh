@@ -13,4 +13,5 @@ start_daemon "$tmp/state" || fail "the daemon does not start"
 trap 'stop_daemon; tidy' EXIT
 servers_begin hostile
 servers_wide
+servers_restless
 servers_hostile

@@ -9,7 +9,8 @@ dies      exits before it answers                      foreign  answers with an 
 big       answers with 100 MB in one line              deep     answers with 100 levels
 late      answers after its caller gave up             crash    exits in the middle of a call
 wide      answers with 8 MB of empty objects           pages    has tools in pages of 1 MB without end
-proud     answers initialize with 100 KB
+proud     answers initialize with 100 KB                 restless says without end that its tools are others
+again     answers one request without end
 """
 import json
 import os
@@ -86,6 +87,17 @@ def call(ident, params):
         send({"id": ident, "error": {"code": -32602, "message": "Unknown tool: %s" % name}})
 
 
+def restless():
+    while True:
+        send({"method": "notifications/tools/list_changed"})
+        time.sleep(0.01)
+
+
+def again(ident):
+    while True:
+        send({"id": ident, "result": {"text": "x" * 10000}})
+
+
 def hello(ident):
     if MODE == "dies":
         print("no configuration", file=sys.stderr, flush=True)
@@ -97,6 +109,10 @@ def hello(ident):
             sys.stdout.write("this is no message\n" * 1000)
     send({"id": ident, "result": {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}, "logging": {}},
                                   "serverInfo": {"name": "test-" + MODE, "version": "1"}, "instructions": "Try echo." * (12000 if MODE == "proud" else 1)}})
+    if MODE == "restless":
+        threading.Thread(target=restless).start()
+    if MODE == "again":
+        threading.Thread(target=again, args=(ident,)).start()
     if MODE == "flood":
         while True:
             send({"method": "notifications/message", "params": {"level": "info", "data": "x" * 10000}})
@@ -116,6 +132,7 @@ def main():
                 send({"id": ident, "result": {"tools": [tool("t%d" % ident, title="x" * 1000000)], "nextCursor": "on"}})
                 continue
             send({"id": ident, "result": {"tools": tools()}})
+            print("tools are read", file=sys.stderr, flush=True)
             if MODE == "grows":
                 open(STATE, "w").close()
         elif method == "tools/call":

@@ -182,6 +182,16 @@ servers_wide() {
 	ok "and the daemon grew by less than 64 MiB, at the worst"
 }
 
+# Answers that nobody waits for are a flood as notifications are, and who says all the time that his tools are others is
+# asked for them now and then.
+servers_restless() {
+	servers PUT "" "$(list "$(one good good)" "$(one again again)" "$(one restless restless)")" >/dev/null
+	equal "restless, it serves" "x x x" "$(for i in 1 2 3; do use restless echo '{"text":"x"}' | said; done | paste -sd' ')"
+	equal "answers without end" "mcp_server_failed true" "$(use again slow '{"ms":20000}' | jq -r '"\(.error.code) \(.error.message | contains("floods"))"')"
+	[ "$(servers GET /restless | jq -r .stderr | grep -c 'tools are read')" -le 5 ] || fail "its tools are read too often"
+	equal "and it is not held" ready "$(state restless)"
+}
+
 # Broken in every way that there is: a named error for that request, the server held down, the good one untouched.
 servers_hostile() {
 	local mode job
@@ -207,5 +217,5 @@ servers_hostile() {
 	equal "and the good one noticed nothing" "slow is done 2" "$(said <"$tmp/beside") $(use good echo '{"text":"2"}' | said)"
 	equal "nor was it begun anew" 0 "$(servers GET /good | jq .restarts)"
 	equal "the daemon lives" "" "$(grep -iE 'sanitizer|assert|core dumped' "$MUXD_STATE/daemon.log")"
-	told "the audit log has each that failed" "big crash dies flood foreign garbage mute none pages proud wide" mcp.failed 'map(.detail.server) | unique | join(" ")'
+	told "the audit log has each that failed" "again big crash dies flood foreign garbage mute none pages proud wide" mcp.failed 'map(.detail.server) | unique | join(" ")'
 }

@@ -11,6 +11,7 @@
 #include "muxd/hub/inside_state.h"
 
 #include <setjmp.h>
+#include <sqlite3.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -384,6 +385,36 @@ static void see(struct bench *b, const struct catalogue_key *k, const char *tool
 	assert_int_equal(saw(b, k, tools), 0);
 }
 
+struct counted {
+	int64_t rows;
+	bool told;
+};
+
+static int on_changes(sqlite3 *db, void *job, struct err *e)
+{
+	(void)e;
+	((struct counted *)job)->rows = sqlite3_total_changes64(db);
+	return 0;
+}
+
+static void on_counted(void *job, int rc, const struct err *e)
+{
+	(void)e;
+	assert_int_equal(rc, 0);
+	((struct counted *)job)->told = true;
+}
+
+/* Rows that the writer has written so far. */
+static int64_t rows_written(struct bench *b)
+{
+	struct counted c = {.told = false};
+
+	store_write(b->store, on_changes, on_counted, &c);
+	while (!c.told)
+		uv_run(&b->loop, UV_RUN_ONCE);
+	return c.rows;
+}
+
 static size_t changes(const json_t *stored)
 {
 	return json_array_size(json_object_get(stored, "changes"));
@@ -409,6 +440,7 @@ static void test_approval(void **state)
 	json_t *list = configure(b, one, &a), *next;
 	const struct catalogue_key k = {"a", "s", a.fingerprint}, other = {"a", "s", z.fingerprint};
 	char fingerprint[65];
+	int64_t written;
 	json_t *stored = NULL;
 	struct err e = {0};
 
@@ -416,6 +448,9 @@ static void test_approval(void **state)
 	see(b, &k, "[{\"name\":\"t\"}]");
 	assert_int_equal(changes(b->result), 0);
 	assert_string_equal(json_get_text(b->result, "approved_by"), "first seen");
+	written = rows_written(b);
+	see(b, &k, "[{\"name\":\"t\"}]"); /* which is no change, and no write */
+	assert_int_equal(rows_written(b), written);
 	see(b, &k, "[{\"name\":\"t\",\"description\":\"other\"}]");
 	assert_int_equal(changes(b->result), 1);
 	snprintf(fingerprint, sizeof(fingerprint), "%s", json_get_text(b->result, "fingerprint"));
