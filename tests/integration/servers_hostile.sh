@@ -14,4 +14,5 @@ trap 'stop_daemon; tidy' EXIT
 servers_begin hostile
 servers_wide
 servers_restless
+servers_ping
 servers_hostile

@@ -10,7 +10,7 @@ big       answers with 100 MB in one line              deep     answers with 100
 late      answers after its caller gave up             crash    exits in the middle of a call
 wide      answers with 8 MB of empty objects           pages    has tools in pages of 1 MB without end
 proud     answers initialize with 100 KB                 restless says without end that its tools are others
-again     answers one request without end
+again     answers one request without end                pings    pings its client all the time
 """
 import json
 import os
@@ -93,6 +93,12 @@ def restless():
         time.sleep(0.01)
 
 
+def pings():
+    while True:
+        send({"id": "ping", "method": "ping"})
+        time.sleep(0.05)
+
+
 def again(ident):
     while True:
         send({"id": ident, "result": {"text": "x" * 10000}})
@@ -111,6 +117,8 @@ def hello(ident):
                                   "serverInfo": {"name": "test-" + MODE, "version": "1"}, "instructions": "Try echo." * (12000 if MODE == "proud" else 1)}})
     if MODE == "restless":
         threading.Thread(target=restless).start()
+    if MODE == "pings":
+        threading.Thread(target=pings).start()
     if MODE == "again":
         threading.Thread(target=again, args=(ident,)).start()
     if MODE == "flood":
@@ -141,6 +149,8 @@ def main():
             print("cancelled", message["params"]["requestId"], file=sys.stderr, flush=True)
         elif method == "ping":
             send({"id": ident, "result": {}})
+        elif message.get("id") == "ping":
+            print("pong", file=sys.stderr, flush=True)
         elif method is None and "error" in message:
             print("refused:", message["error"]["code"], message["error"]["message"], file=sys.stderr, flush=True)
         elif ident is not None:

@@ -192,6 +192,18 @@ servers_restless() {
 	equal "and it is not held" ready "$(state restless)"
 }
 
+# A server that pings is answered, and its sandbox may fall asleep all the same.
+last_activity() { muxctl sandbox show "$agent" -o json | jq -r .last_activity_at; }
+servers_ping() {
+	local before pongs
+	servers PUT "" "$(list "$(one pings pings)")" >/dev/null
+	equal "it serves" "x" "$(use pings echo '{"text":"x"}' | said)"
+	before=$(last_activity)
+	pongs=$(servers GET /pings | jq '.stderr | split("pong") | length')
+	wait_for 20 is_so pings ".stderr | split(\"pong\") | length > $((pongs + 20))" || fail "its pings are not answered"
+	equal "nobody did anything" "$before" "$(last_activity)"
+}
+
 # Broken in every way that there is: a named error for that request, the server held down, the good one untouched.
 servers_hostile() {
 	local mode job
