@@ -818,6 +818,21 @@ void insides_configured(struct hub *h, const char *agent, const json_t *list)
 	hub_flush(h);
 }
 
+/* Bytes of a stranger's, as text. NULL: no memory. */
+static json_t *tail_json(const struct inside *x)
+{
+	size_t n = buf_len(&x->tail);
+	char *text = malloc(n + 1);
+	json_t *v;
+
+	if (!text)
+		return NULL;
+	text_put_bytes(text, n + 1, n ? buf_ptr(&x->tail) : (const uint8_t *)"", n);
+	v = json_string(text);
+	free(text);
+	return v;
+}
+
 json_t *inside_show(const struct inside *x, bool tail)
 {
 	uint64_t now = clock_boot_ns();
@@ -837,7 +852,7 @@ json_t *inside_show(const struct inside *x, bool tail)
 		    o, "retry_in_ms",
 		    json_integer(x->until_ns > now ? (json_int_t)((x->until_ns - now) / NS_PER_MS) : 0));
 	if (o && tail)
-		json_object_set_new(o, "stderr", json_stringn((const char *)buf_ptr(&x->tail), buf_len(&x->tail)));
+		json_object_set_new(o, "stderr", tail_json(x));
 	return o;
 }
 

@@ -71,8 +71,11 @@ void inside_tail_add(struct inside *x, const char *head, const void *p, size_t n
 	}
 	(void)buf_append(&x->tail, head, h);
 	(void)buf_append(&x->tail, p, n);
-	if (buf_len(&x->tail) > INSIDE_TAIL_MAX)
-		buf_consume(&x->tail, buf_len(&x->tail) - INSIDE_TAIL_MAX);
+	if (buf_len(&x->tail) <= INSIDE_TAIL_MAX)
+		return;
+	buf_consume(&x->tail, buf_len(&x->tail) - INSIDE_TAIL_MAX);
+	for (int i = 0; i < 3 && buf_len(&x->tail) && (*buf_ptr(&x->tail) & 0xc0) == 0x80; i++)
+		buf_consume(&x->tail, 1); /* the rest of a character that was cut */
 }
 
 /* What is counted is counted by the window: a message in between forgives nothing. */
@@ -89,7 +92,7 @@ static void flood_window(struct inside *x)
 static int count_garbage(struct inside *x, const uint8_t *p, size_t n)
 {
 	if (x->garbage_lines++ < 20 || x->garbage_lines % 1000 == 0) {
-		inside_tail_add(x, "stdout, no message: ", p, n < SAMPLE_MAX ? n : SAMPLE_MAX);
+		inside_tail_add(x, "stdout, no message: ", p, text_cut(p, n, SAMPLE_MAX));
 		inside_tail_add(x, "", "\n", 1);
 	}
 	flood_window(x);

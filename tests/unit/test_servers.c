@@ -250,6 +250,27 @@ static void test_kept(void **state)
 	free(h);
 }
 
+/* The end of stderr is text whatever bytes it has, and begins with a whole character. */
+static void test_tail(void **state)
+{
+	struct inside *x = calloc(1, sizeof(*x));
+	json_t *shown;
+
+	(void)state;
+	inside_tail_add(x, "", "a\xff\0b\xc3", 5);
+	shown = inside_show(x, true);
+	assert_string_equal(json_get_text(shown, "stderr"), "a??b?");
+	json_decref(shown);
+	for (int i = 0; i < INSIDE_TAIL_MAX / 2; i++)
+		inside_tail_add(x, "", "\xc3\xa9", 2);
+	inside_tail_add(x, "", "!", 1);
+	shown = inside_show(x, true);
+	assert_int_equal(strncmp(json_get_text(shown, "stderr"), "\xc3\xa9\xc3\xa9", 4), 0);
+	json_decref(shown);
+	buf_finish(&x->tail);
+	free(x);
+}
+
 /* ---- in the store */
 
 struct bench {
@@ -485,6 +506,7 @@ int main(void)
 	    cmocka_unit_test(test_self),
 	    cmocka_unit_test(test_width),
 	    cmocka_unit_test(test_kept),
+	    cmocka_unit_test(test_tail),
 	    cmocka_unit_test_setup_teardown(test_versions, bench_begin, bench_end),
 	    cmocka_unit_test_setup_teardown(test_approval, bench_begin, bench_end),
 	};
