@@ -137,6 +137,7 @@ static void inside_let_go(struct inside *x)
 
 	x->at = NULL;
 	attachment_detach(a);
+	inside_tools_leave(x);
 	inside_lines_finish(&x->lines);
 	buf_finish(&x->out);
 	x->own_number = 0;
@@ -178,13 +179,22 @@ static void inside_back_off(struct inside *x)
 	lookers_tell(x, ERR_MCP_SERVER, text, NULL);
 }
 
-/* Somebody ended it: callers hear that, and the next one has it begun again. */
+/* Let go of, and killed, but not dead yet. */
+static bool inside_is_dying(const struct inside *x)
+{
+	const struct session *s = x->at ? NULL : program_of(x);
+
+	return s && !session_result(s);
+}
+
+/* Somebody ended it: callers hear that, and the next one has it begun again, once the old program is dead. */
 static void inside_rest(struct inside *x, int rc)
 {
 	char text[ERR_MESSAGE_MAX];
 
 	x->ready_ns = 0;
-	inside_set_state(x, INSIDE_ABSENT);
+	x->leave = LEAVE_WANTED;
+	inside_set_state(x, rc != ERR_UNAVAILABLE && inside_is_dying(x) ? INSIDE_ENDING : INSIDE_ABSENT);
 	text_format(text, sizeof(text), "MCP server %s ended while the request was under way: %s", x->name, x->why);
 	inside_calls_end(x, false, rc, text);
 	lookers_tell(x, rc, text, NULL);
@@ -386,7 +396,11 @@ static int inside_list_stale(struct inside *x)
 
 void inside_approved(struct inside *x)
 {
-	if (x->state == INSIDE_HELD)
+	if (x->state != INSIDE_HELD)
+		return;
+	if (x->stale) /* what was approved is not what it has by now */
+		inside_settle(x, inside_list(x));
+	else
 		inside_ready(x);
 }
 
@@ -725,7 +739,7 @@ static void inside_need(struct inside *x, const struct request *rq, const char *
 	x->used_ns = clock_boot_ns();
 	if (x->state == INSIDE_ABSENT)
 		inside_start(x, rq, task);
-	else if (x->state == INSIDE_BACKING_OFF) {
+	else if (x->state == INSIDE_BACKING_OFF || x->state == INSIDE_ENDING) {
 		x->starter = *rq;
 		request_finish(&x->starter);
 		text_put(x->task, sizeof(x->task), task);
@@ -905,8 +919,20 @@ static void inside_try_again(struct inside *x)
 	}
 }
 
+/* The program that was let go of is dead: the next one may begin, for whoever asked meanwhile. */
+static void inside_is_over(struct inside *x)
+{
+	inside_set_state(x, INSIDE_ABSENT);
+	if (!x->dropped && (x->ncalls || !TAILQ_EMPTY(&x->lookers))) {
+		inside_start(x, NULL, NULL);
+		insides_turn(x->hub);
+	}
+}
+
 static void inside_tick(struct inside *x, uint64_t now)
 {
+	if (x->state == INSIDE_ENDING && !x->at && !x->under_way && !inside_is_dying(x))
+		inside_is_over(x);
 	if (x->ncalls)
 		calls_time_out(x, now);
 	inside_settle(x, inside_list_stale(x));

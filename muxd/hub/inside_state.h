@@ -137,6 +137,6 @@ int inside_tools_page(struct inside *x, const struct inside_line *l, size_t byte
 /* Stores what was read; `then` with rc, and what the store has (catalogue_get()). */
 typedef void inside_stored_fn(struct inside *x, int rc, const char *message, json_t *stored);
 int inside_tools_store(struct inside *x, inside_stored_fn *then);
-void inside_tools_leave(struct inside *x); /* the hub goes */
+void inside_tools_leave(struct inside *x); /* what is being stored is told nobody: another list follows, or none */
 
 #endif

@@ -79,7 +79,7 @@ static void inside_on_stored(void *arg, int rc, const struct err *e, json_t *res
 {
 	struct inside_storing *s = arg;
 
-	if (s->x) { /* else the hub has gone */
+	if (s->x) { /* else its program has gone, or the hub */
 		s->x->under_way--;
 		s->x->storing = NULL;
 		s->then(s->x, rc, rc ? e->message : NULL, result);
@@ -89,9 +89,11 @@ static void inside_on_stored(void *arg, int rc, const struct err *e, json_t *res
 
 void inside_tools_leave(struct inside *x)
 {
-	if (x->storing)
-		x->storing->x = NULL;
+	if (!x->storing)
+		return;
+	x->storing->x = NULL;
 	x->storing = NULL;
+	x->under_way--;
 }
 
 static json_t *catalogue_of(struct inside *x)
@@ -131,6 +133,7 @@ int inside_tools_store(struct inside *x, inside_stored_fn *then)
 	if (!rc)
 		rc = catalogue_add_self(seen, x->hello);
 	if (!rc) {
+		inside_tools_leave(x);
 		*s = (struct inside_storing){x, then};
 		x->under_way++;
 		x->storing = s;
