@@ -15,4 +15,6 @@ servers_begin hostile
 servers_wide
 servers_restless
 servers_ping
+servers_sways
+servers_cut
 servers_hostile

@@ -204,6 +204,34 @@ servers_ping() {
 	equal "nobody did anything" "$before" "$(last_activity)"
 }
 
+# Other instructions hold a server as other tools do: models are told both.
+servers_sways() {
+	servers PUT "" "$(list "$(one sways sways)")" >/dev/null
+	equal "it serves" "x" "$(use sways echo '{"text":"x"}' | said)"
+	asked "$token" POST "/v1/rounds/$(program sways)/signal" '{"signal":"KILL"}' >/dev/null
+	wait_for 20 is_so sways '.state == "held"' || fail "it is $(state sways)"
+	equal "other instructions" "the answer to initialize changed" "$(servers GET /sways | jq -r '.tools.changes[0] | "\(.tool) \(.change)"')"
+	equal "hold it" "mcp_server_held mcp_server_held" "$(use sways echo '{"text":"x"}' | code) $(request "$(of sways initialize)" | code)"
+	muxctl mcp approve "$agent" sways >/dev/null || fail "it is not approved"
+	equal "approved, it serves" "y" "$(use sways echo '{"text":"y"}' | said)"
+}
+
+# A server goes with the grant that began it. Who asks next has it begun again, once the old program is dead.
+round_time() { muxctl session list --all -o json | jq -r ".. | objects | select((.session? // .id?) == \"$1\") | .$2" | head -1; }
+servers_cut() {
+	local grant first
+	servers PUT "" "$(list "$(one cut good)")" >/dev/null
+	grant=$(muxctl grant create --agent "$agent" --principal agent.7 --kind agent --scopes rounds --task story --ttl 5m --reason cut -o json)
+	equal "begun by one" "x" "$(token=$(jq -r .token <<<"$grant") use cut echo '{"text":"x"}' | said)"
+	first=$(program cut)
+	muxctl grant revoke "$(jq -r .id <<<"$grant")" >/dev/null || fail "not revoked"
+	equal "used by another" "y" "$(use cut echo '{"text":"y"}' | said)"
+	[ "$(program cut)" != "$first" ] || fail "it is the same program"
+	wait_for 20 round_ended "$first" || fail "in vain"
+	grep -qE '^20.*[0-9]Z 20' <<<"$(round_time "$first" ended_at) $(round_time "$(program cut)" opened_at)" || fail "no times"
+	[[ ! "$(round_time "$first" ended_at)" > "$(round_time "$(program cut)" opened_at)" ]] && ok "one after the other" || fail "two programs at once"
+}
+
 # Broken in every way that there is: a named error for that request, the server held down, the good one untouched.
 servers_hostile() {
 	local mode job
@@ -229,5 +257,5 @@ servers_hostile() {
 	equal "and the good one noticed nothing" "slow is done 2" "$(said <"$tmp/beside") $(use good echo '{"text":"2"}' | said)"
 	equal "nor was it begun anew" 0 "$(servers GET /good | jq .restarts)"
 	equal "the daemon lives" "" "$(grep -iE 'sanitizer|assert|core dumped' "$MUXD_STATE/daemon.log")"
-	told "the audit log has each that failed" "again big crash dies flood foreign garbage mute none pages proud wide" mcp.failed 'map(.detail.server) | unique | join(" ")'
+	told "the audit log has each that failed" "again big crash dies flood foreign garbage mute none pages proud sways wide" mcp.failed 'map(.detail.server) | unique | join(" ")'
 }
