@@ -9,7 +9,8 @@
 /* Its place among the fingerprints: no tool has that name. */
 #define SELF ""
 
-/* What is fingerprinted of a tool, and so what anybody is told of it. Members that are absent are no part of it. */
+/* The members of a tool that are fingerprinted, and so all that anybody is told of it. Members that are absent are no
+ * part of it. */
 static json_t *shown_of(const json_t *tool)
 {
 	static const char *const keys[] = {"name",        "title",        "description",

@@ -387,7 +387,7 @@ static int inside_list(struct inside *x)
 	return inside_tools_ask(x, NULL);
 }
 
-/* It said that its tools are others. */
+/* Read anew after the server said that its tools are others. */
 static int inside_list_stale(struct inside *x)
 {
 	return x->stale && x->state == INSIDE_READY && clock_boot_ns() - x->listed_ns >= LIST_EVERY_NS ? inside_list(x)

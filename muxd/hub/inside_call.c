@@ -297,7 +297,7 @@ void inside_call_end(struct inside_call *c, int rc, const char *message, json_t 
 					       .message = message,
 					       .is_error = json_object_get(answer, "error") != NULL,
 					       .answer = rc ? NULL : text});
-	c->server = NULL; /* who is told may cancel another caller of it: it ends once */
+	c->server = NULL; /* a caller that is told may cancel another caller of it: it ends once */
 	if (rc)
 		err_set(&e, rc, "%s", message);
 	else

@@ -108,7 +108,7 @@ int inside_flush(struct inside *x);
 void inside_tail_add(struct inside *x, const char *head, const void *p, size_t n);
 typedef int inside_line_fn(struct inside *x, struct inside_line *l, size_t bytes); /* ERR_*: a fault */
 int inside_read(struct inside *x, inside_line_fn *on_line);                        /* all that there is */
-int inside_flood(struct inside *x, size_t n); /* so many bytes came that answer no request in flight */
+int inside_flood(struct inside *x, size_t n); /* bytes that answer no request in flight */
 void inside_drain(struct inside *x);          /* the same, thrown away: it is in the record */
 __attribute__((format(printf, 2, 3))) int inside_fault(struct inside *x, const char *fmt, ...);
 
@@ -137,6 +137,6 @@ int inside_tools_page(struct inside *x, const struct inside_line *l, size_t byte
 /* Stores what was read; `then` with rc, and what the store has (catalogue_get()). */
 typedef void inside_stored_fn(struct inside *x, int rc, const char *message, json_t *stored);
 int inside_tools_store(struct inside *x, inside_stored_fn *then);
-void inside_tools_leave(struct inside *x); /* what is being stored is told nobody: another list follows, or none */
+void inside_tools_leave(struct inside *x); /* the list that is being stored is told nobody */
 
 #endif

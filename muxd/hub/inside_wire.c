@@ -78,7 +78,7 @@ void inside_tail_add(struct inside *x, const char *head, const void *p, size_t n
 		buf_consume(&x->tail, 1); /* the rest of a character that was cut */
 }
 
-/* What is counted is counted by the window: a message in between forgives nothing. */
+/* Garbage and floods are counted by the window: a message in between forgives nothing. */
 static void flood_window(struct inside *x)
 {
 	uint64_t now = clock_boot_ns();

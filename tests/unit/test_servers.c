@@ -134,7 +134,7 @@ static void test_changes(void **state)
 	json_decref(approved);
 }
 
-/* What a server says of itself counts as a tool does. A tool is kept as it is fingerprinted, and nothing else of it. */
+/* A server's words about itself count as a tool does. A tool is kept as it is fingerprinted, and nothing else of it. */
 static void test_self(void **state)
 {
 	json_t *approved = seen_of("[{\"name\":\"a\"}]"), *seen = seen_of("[{\"name\":\"a\"}]"), *hello, *changes,
@@ -210,7 +210,7 @@ static struct inside_call *kept_call(struct hub *h)
 	return c;
 }
 
-/* Who is told of an answer has others kept, so that all are trimmed meanwhile. */
+/* A caller that is told of an answer has others kept, so that all are trimmed meanwhile. */
 static void on_again(void *arg, int rc, const struct err *e, const json_t *answer, const char *round)
 {
 	struct hub *h = arg;
