@@ -6,7 +6,11 @@
 
 #include <string.h>
 
-/* Members that are absent are no part of it, as null is. */
+/* Its place among the fingerprints: no tool has that name. */
+#define SELF ""
+
+/* The members of a tool that are fingerprinted, and so all that anybody is told of it. Members that are absent are no
+ * part of it. */
 static json_t *shown_of(const json_t *tool)
 {
 	static const char *const keys[] = {"name",        "title",        "description",
@@ -50,6 +54,37 @@ int catalogue_fingerprints(const json_t *tools, json_t **out, struct err *e)
 	return rc;
 }
 
+json_t *catalogue_tools(const json_t *tools)
+{
+	json_t *list = json_array(), *v;
+	size_t i;
+
+	json_array_foreach(tools, i, v) if (list && json_array_append_new(list, shown_of(v)))
+	{
+		json_decref(list);
+		return NULL;
+	}
+	return list;
+}
+
+int catalogue_add_self(json_t *seen, const json_t *hello)
+{
+	static const char *const keys[] = {"instructions", "serverInfo", "capabilities"};
+	json_t *o = json_object(), *v;
+	char sum[DIGEST_SZ];
+	int rc = o ? 0 : ERR_NOMEM;
+
+	for (size_t i = 0; !rc && i < sizeof(keys) / sizeof(keys[0]); i++)
+		if ((v = json_object_get(hello, keys[i])) && json_object_set(o, keys[i], v))
+			rc = ERR_NOMEM;
+	if (!rc)
+		rc = digest_json(o, sum);
+	if (!rc && json_object_set_new(seen, SELF, json_string(sum)))
+		rc = ERR_NOMEM;
+	json_decref(o);
+	return rc;
+}
+
 json_t *catalogue_changes(const json_t *approved, const json_t *seen)
 {
 	json_t *list = json_array(), *v;
@@ -63,8 +98,8 @@ json_t *catalogue_changes(const json_t *approved, const json_t *seen)
 
 		if (was && strcmp(was, json_string_value(v)) == 0)
 			continue;
-		if (json_array_append_new(list,
-					  json_pack("{s:s,s:s}", "tool", name, "change", was ? "changed" : "new"))) {
+		if (json_array_append_new(list, json_pack("{s:s,s:s}", "tool", *name ? name : CATALOGUE_SELF, "change",
+							  was ? "changed" : "new"))) {
 			json_decref(list);
 			return NULL;
 		}

@@ -42,7 +42,7 @@ struct catalogue_key {
 };
 /*
  * What a server offers now. seen: catalogue_fingerprints(). The first of a definition is approved as it is.
- * result: as catalogue_get() has it.
+ * result: as catalogue_get() has it. ERR_LIST_CHANGED: the newest list does not have that definition.
  */
 void catalogue_put(struct store *s, const struct catalogue_key *k, const json_t *catalogue, const json_t *seen,
 		   int64_t now_ns, servers_done *done, void *arg);

@@ -31,6 +31,7 @@
 #define REFUSALS_TOLD    10
 #define CHANGES_TOLD     20
 #define LIST_AGAIN       3
+#define LIST_EVERY_NS    (5 * NS_PER_SEC) /* of a server that says again and again that its tools are others */
 
 static const char *const state_names[] = {"absent", "starting", "initializing", "listing",
 					  "ready",  "held",     "backing_off",  "ending"};
@@ -142,6 +143,7 @@ static void inside_let_go(struct inside *x)
 	x->at = NULL;
 	x->program = (struct id){0};
 	attachment_detach(a);
+	inside_tools_leave(x);
 	inside_lines_finish(&x->lines);
 	buf_finish(&x->out);
 	x->own_number = 0;
@@ -183,13 +185,22 @@ static void inside_back_off(struct inside *x)
 	lookers_tell(x, ERR_MCP_SERVER, text, NULL);
 }
 
-/* Somebody ended it: callers hear that, and the next one has it begun again. */
+/* Let go of, and killed, but not dead yet. */
+static bool inside_is_dying(const struct inside *x)
+{
+	const struct session *s = x->at ? NULL : program_of(x);
+
+	return s && !session_result(s);
+}
+
+/* Somebody ended it: callers hear that, and the next one has it begun again, once the old program is dead. */
 static void inside_rest(struct inside *x, int rc)
 {
 	char text[ERR_MESSAGE_MAX];
 
 	x->ready_ns = 0;
-	inside_set_state(x, INSIDE_ABSENT);
+	x->leave = LEAVE_WANTED;
+	inside_set_state(x, rc != ERR_UNAVAILABLE && inside_is_dying(x) ? INSIDE_ENDING : INSIDE_ABSENT);
 	text_format(text, sizeof(text), "MCP server %s ended while the request was under way: %s", x->name, x->why);
 	inside_calls_end(x, false, rc, text);
 	lookers_tell(x, rc, text, NULL);
@@ -221,8 +232,6 @@ void inside_stop(struct inside *x, const char *why)
 {
 	char text[ERR_MESSAGE_MAX];
 
-	if (x->state == INSIDE_ENDING)
-		return;
 	text_put(x->why, sizeof(x->why), why);
 	x->why_rc = ERR_MCP_SERVER;
 	text_format(text, sizeof(text), "MCP server %s: %s", x->name, why);
@@ -230,9 +239,11 @@ void inside_stop(struct inside *x, const char *why)
 		x->start_due = false;
 		inside_set_state(x, INSIDE_ABSENT);
 	} else {
-		inside_set_state(x, INSIDE_ENDING);
-		x->leave = LEAVE_WANTED;
-		inside_kill(x, why);
+		if (x->state != INSIDE_ENDING) {
+			inside_set_state(x, INSIDE_ENDING);
+			inside_kill(x, why);
+		}
+		x->leave = LEAVE_WANTED; /* and so it does not begin again, whatever it ended for */
 	}
 	inside_calls_end(x, false, ERR_MCP_SERVER, text);
 	lookers_tell(x, ERR_MCP_SERVER, text, NULL);
@@ -280,7 +291,7 @@ static void inside_on_ended(void *arg, const struct session_result *r)
 	if (!fault && !wanted_so)
 		describe_end(x, r);
 	inside_let_go(x);
-	if (fault || (by_itself && !wanted_so))
+	if (!x->dropped && (fault || (by_itself && !wanted_so)))
 		inside_back_off(x);
 	else
 		inside_rest(x, r->cause == EXIT_LOST || r->cause == EXIT_UNKNOWN ? ERR_LINK_LOST : ERR_MCP_SERVER);
@@ -434,25 +445,37 @@ static int inside_list(struct inside *x)
 	inside_set_state(x, INSIDE_LISTING);
 	inside_until(x, LIST_NS);
 	x->stale = false;
+	x->listed_ns = clock_boot_ns();
 	return inside_tools_ask(x, NULL);
+}
+
+/* Read anew after the server said that its tools are others. */
+static int inside_list_stale(struct inside *x)
+{
+	return x->stale && x->state == INSIDE_READY && clock_boot_ns() - x->listed_ns >= LIST_EVERY_NS ? inside_list(x)
+												       : 0;
 }
 
 void inside_approved(struct inside *x)
 {
-	if (x->state == INSIDE_HELD)
+	if (x->state != INSIDE_HELD)
+		return;
+	if (x->stale) /* what was approved is not what it has by now */
+		inside_settle(x, inside_list(x));
+	else
 		inside_ready(x);
 }
 
 /* ---- its words */
 
-static int on_hello(struct inside *x, const struct inside_line *l)
+static int on_hello(struct inside *x, const struct inside_line *l, size_t bytes)
 {
 	bool tools = false;
 	int rc;
 
 	if (l->kind == INSIDE_ERROR)
 		return inside_fault(x, "it refused initialize: %.150s", json_get_text(l->error, "message"));
-	rc = inside_hello(x, l->result, &tools);
+	rc = inside_hello(x, l->result, bytes, &tools);
 	rc = rc ? rc : inside_send(x, json_pack("{s:s,s:s}", "jsonrpc", "2.0", "method", "notifications/initialized"));
 	if (rc || tools)
 		return rc ? rc : inside_list(x);
@@ -463,14 +486,14 @@ static int on_hello(struct inside *x, const struct inside_line *l)
 	return x->tools ? inside_tools_store(x, inside_on_tools) : ERR_NOMEM;
 }
 
-static int on_page(struct inside *x, const struct inside_line *l)
+static int on_page(struct inside *x, const struct inside_line *l, size_t bytes)
 {
 	bool whole = false;
 	int rc;
 
 	if (l->kind == INSIDE_ERROR)
 		return inside_fault(x, "it refused tools/list: %.150s", json_get_text(l->error, "message"));
-	rc = inside_tools_page(x, l->result, &whole);
+	rc = inside_tools_page(x, l, bytes, &whole);
 	if (rc || !whole)
 		return rc;
 	/* One that adds tools while it is greeted has them read once more, or they would be held as new. */
@@ -515,14 +538,14 @@ static void inside_answered(struct inside *x, struct inside_call *c, const struc
 	}
 }
 
-static int inside_on_answer(struct inside *x, const struct inside_line *l)
+static int inside_on_answer(struct inside *x, const struct inside_line *l, size_t bytes)
 {
 	struct inside_call *c;
 
 	if (l->number && l->number == x->own_number) {
 		x->own_number = 0;
-		return x->state == INSIDE_INITIALIZING ? on_hello(x, l)
-		       : x->state == INSIDE_LISTING    ? on_page(x, l)
+		return x->state == INSIDE_INITIALIZING ? on_hello(x, l, bytes)
+		       : x->state == INSIDE_LISTING    ? on_page(x, l, bytes)
 						       : 0;
 	}
 	c = l->number ? inside_call_by_number(x, l->number) : NULL;
@@ -533,7 +556,7 @@ static int inside_on_answer(struct inside *x, const struct inside_line *l)
 	}
 	if (l->number && l->number < x->next_number) {
 		x->late++; /* it was cancelled, or its time was over */
-		return 0;
+		return inside_flood(x, bytes);
 	}
 	return inside_fault(x, "it answered a request that nobody made: its id is none of ours");
 }
@@ -574,20 +597,18 @@ static int inside_on_notification(struct inside *x, const struct inside_line *l)
 		inside_on_log(x, l->params);
 	} else if (strcmp(l->method, "notifications/tools/list_changed") == 0) {
 		x->stale = true;
-		if (x->state == INSIDE_READY)
-			return inside_list(x);
+		return inside_list_stale(x);
 	}
 	return 0;
 }
 
 static int inside_on_line(struct inside *x, struct inside_line *l, size_t bytes)
 {
-	(void)bytes;
 	if (x->state == INSIDE_ENDING || x->state == INSIDE_ABSENT)
 		return 0;
 	return l->kind == INSIDE_REQUEST        ? inside_on_request(x, l)
 	       : l->kind == INSIDE_NOTIFICATION ? inside_on_notification(x, l)
-						: inside_on_answer(x, l);
+						: inside_on_answer(x, l, bytes);
 }
 
 static void inside_on_readable(void *arg)
@@ -680,7 +701,7 @@ static void inside_on_begun(void *arg, int rc, const struct err *e, struct sessi
 	if (x->state == INSIDE_ENDING && !rc)
 		inside_kill(x, x->why);
 	else if (x->state == INSIDE_ENDING)
-		inside_set_state(x, INSIDE_ABSENT);
+		inside_rest(x, rc);
 	else if (rc)
 		inside_not_begun(x, rc, e ? e->message : err_name(rc));
 	else
@@ -764,7 +785,7 @@ static void inside_start(struct inside *x, const struct request *rq, const char 
 static void insides_on_turn(uv_timer_t *t)
 {
 	struct hub *h = t->data;
-	struct inside_call *c, *nc;
+	struct inside_call *c;
 	struct inside *x, *nx;
 
 	for (x = TAILQ_FIRST(&h->insides->all); x; x = nx) {
@@ -774,10 +795,9 @@ static void insides_on_turn(uv_timer_t *t)
 		else
 			inside_pump(x);
 	}
-	for (c = TAILQ_FIRST(&h->insides->kept); c; c = nc) {
-		nc = TAILQ_NEXT(c, entry);
-		inside_call_again(c);
-	}
+	/* Others may be trimmed while one is told of, but not that one: the next is looked for behind it. */
+	TAILQ_FOREACH(c, &h->insides->kept, entry)
+	inside_call_again(c);
 	hub_flush(h);
 }
 
@@ -807,7 +827,7 @@ static void inside_need(struct inside *x, const struct request *rq, const char *
 	x->used_ns = clock_boot_ns();
 	if (x->state == INSIDE_ABSENT)
 		inside_start(x, rq, task);
-	else if (x->state == INSIDE_BACKING_OFF) {
+	else if (x->state == INSIDE_BACKING_OFF || x->state == INSIDE_ENDING) {
 		x->starter = *rq;
 		request_finish(&x->starter);
 		text_put(x->task, sizeof(x->task), task);
@@ -900,6 +920,21 @@ void insides_configured(struct hub *h, const char *agent, const json_t *list)
 	hub_flush(h);
 }
 
+/* Bytes of a stranger's, as text. NULL: no memory. */
+static json_t *tail_json(const struct inside *x)
+{
+	size_t n = buf_len(&x->tail);
+	char *text = malloc(n + 1);
+	json_t *v;
+
+	if (!text)
+		return NULL;
+	text_put_bytes(text, n + 1, n ? buf_ptr(&x->tail) : (const uint8_t *)"", n);
+	v = json_string(text);
+	free(text);
+	return v;
+}
+
 json_t *inside_show(const struct inside *x, bool tail)
 {
 	uint64_t now = clock_boot_ns();
@@ -919,7 +954,7 @@ json_t *inside_show(const struct inside *x, bool tail)
 		    o, "retry_in_ms",
 		    json_integer(x->until_ns > now ? (json_int_t)((x->until_ns - now) / NS_PER_MS) : 0));
 	if (o && tail)
-		json_object_set_new(o, "stderr", json_stringn((const char *)buf_ptr(&x->tail), buf_len(&x->tail)));
+		json_object_set_new(o, "stderr", tail_json(x));
 	return o;
 }
 
@@ -980,7 +1015,7 @@ static void inside_try_again(struct inside *x)
 	const struct agent *a = agent_find(x->hub, x->agent);
 	bool awake = a && a->state == AGENT_UP && !a->stopping;
 
-	if (x->ncalls || !TAILQ_EMPTY(&x->lookers) || (wanted(x) && awake && grant_holds(x))) {
+	if (!x->dropped && (x->ncalls || !TAILQ_EMPTY(&x->lookers) || (wanted(x) && awake && grant_holds(x)))) {
 		inside_start(x, NULL, NULL);
 		insides_turn(x->hub);
 	} else {
@@ -988,14 +1023,25 @@ static void inside_try_again(struct inside *x)
 	}
 }
 
+/* The program that was let go of is dead: the next one may begin, for whoever asked meanwhile. */
+static void inside_is_over(struct inside *x)
+{
+	inside_set_state(x, INSIDE_ABSENT);
+	if (!x->dropped && (x->ncalls || !TAILQ_EMPTY(&x->lookers))) {
+		inside_start(x, NULL, NULL);
+		insides_turn(x->hub);
+	}
+}
+
 static void inside_tick(struct inside *x, uint64_t now)
 {
+	if (x->state == INSIDE_ENDING && !x->at && !x->under_way && !inside_is_dying(x))
+		inside_is_over(x);
 	if (x->ncalls)
 		calls_time_out(x, now);
 	if (x->ncalls)
 		calls_without_grant(x);
-	if (x->stale && x->state == INSIDE_READY)
-		inside_settle(x, inside_list(x));
+	inside_settle(x, inside_list_stale(x));
 	if (x->until_ns && now >= x->until_ns) {
 		if (x->state == INSIDE_BACKING_OFF)
 			inside_try_again(x);
@@ -1077,6 +1123,7 @@ void insides_leave(struct hub *h)
 
 void insides_destroy(struct hub *h)
 {
+	struct inside_call *c;
 	struct inside *x;
 
 	if (!h->insides)
@@ -1087,6 +1134,8 @@ void insides_destroy(struct hub *h)
 		inside_tools_leave(x);
 		inside_free(x);
 	}
+	TAILQ_FOREACH(c, &h->insides->kept, entry)
+	inside_call_again(c);
 	inside_kept_trim(h, 0);
 	inside_record_close(h);
 	uv_close((uv_handle_t *)h->insides->turn, insides_on_closed);

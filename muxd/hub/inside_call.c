@@ -30,7 +30,7 @@ static void inside_call_free(struct inside_call *c)
 	free(c->params);
 	free(c->tool);
 	free(c->exec_id);
-	json_decref(c->answer);
+	free(c->answer);
 	free(c);
 }
 
@@ -284,11 +284,14 @@ void inside_calls_progress(struct inside *x, const json_t *params)
 void inside_kept_trim(struct hub *h, size_t most)
 {
 	struct insides *all = h->insides;
-	struct inside_call *c;
+	struct inside_call *c, *next;
 	size_t n = 0;
 
 	TAILQ_FOREACH(c, &all->kept, entry) n++;
-	while ((c = TAILQ_FIRST(&all->kept)) && (n > KEPT_MAX || all->kept_bytes > most)) {
+	for (c = TAILQ_FIRST(&all->kept); c && (n > KEPT_MAX || all->kept_bytes > most); c = next) {
+		next = TAILQ_NEXT(c, entry);
+		if (c->telling || !TAILQ_EMPTY(&c->callers)) /* they hold it until they are told */
+			continue;
 		TAILQ_REMOVE(&all->kept, c, entry);
 		all->kept_bytes -= c->bytes;
 		n--;
@@ -299,7 +302,6 @@ void inside_kept_trim(struct hub *h, size_t most)
 /* For a repeat of its exec_id. */
 static void inside_call_keep(struct hub *h, struct inside_call *c, size_t bytes)
 {
-	c->server = NULL;
 	request_finish(&c->rq);
 	c->bytes = bytes + strlen(c->params) + sizeof(*c);
 	TAILQ_INSERT_TAIL(&h->insides->kept, c, entry);
@@ -327,6 +329,7 @@ void inside_call_end(struct inside_call *c, int rc, const char *message, json_t 
 					       .message = message,
 					       .is_error = json_object_get(answer, "error") != NULL,
 					       .answer = rc ? NULL : text});
+	c->server = NULL; /* a caller that is told may cancel another caller of it: it ends once */
 	if (rc)
 		err_set(&e, rc, "%s", message);
 	else
@@ -337,8 +340,11 @@ void inside_call_end(struct inside_call *c, int rc, const char *message, json_t 
 		free(k);
 	}
 	if (!rc && c->exec_id && strlen(text) <= KEPT_ONE_MAX) {
-		c->answer = json_incref(answer);
-		inside_call_keep(h, c, strlen(text));
+		size_t n = strlen(text);
+
+		c->answer = text;
+		text = NULL;
+		inside_call_keep(h, c, n);
 	} else {
 		inside_call_free(c);
 	}
@@ -408,10 +414,23 @@ int inside_call_join(struct inside_call *c, const struct inside_ask *ask)
 void inside_call_again(struct inside_call *c)
 {
 	struct inside_caller *k;
+	struct err e = {0};
+	json_t *answer = NULL;
+	int rc;
 
+	if (TAILQ_EMPTY(&c->callers))
+		return;
+	rc = json_parse(c->answer, strlen(c->answer), SIZE_MAX, &answer, NULL);
+	if (rc)
+		err_set(&e, rc, "the answer that is kept cannot be read");
+	else
+		json_object_set_new(answer, "round_id", json_string(c->round));
+	c->telling = true;
 	while ((k = TAILQ_FIRST(&c->callers))) {
 		TAILQ_REMOVE(&c->callers, k, entry);
-		k->ops->done(k->arg, 0, NULL, c->answer, c->round);
+		k->ops->done(k->arg, rc, rc ? &e : NULL, answer, c->round);
 		free(k);
 	}
+	c->telling = false;
+	json_decref(answer);
 }

@@ -2,7 +2,8 @@
  * inside_line.h - output of an MCP server inside a sandbox, taken apart: lines of bytes, each of which should be one
  * message of JSON-RPC 2.0. Pure.
  *
- * All of it is a stranger's. A line has INSIDE_LINE_MAX bytes at the most and JSON of 32 levels; what is no message is
+ * All of it is a stranger's. A line has INSIDE_LINE_MAX bytes at the most and JSON of 32 levels and INSIDE_VALUES_MAX
+ * values, as each value costs the parser up to 300 bytes of memory, however short it is; what is no message is
  * garbage, which is counted by whoever asked and means nothing. An id stands for a request of ours only where it is an
  * integer above 0: ours are.
  */
@@ -16,12 +17,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define INSIDE_LINE_MAX (8u * 1024 * 1024)
+#define INSIDE_LINE_MAX   (8u * 1024 * 1024)
+#define INSIDE_VALUES_MAX 100000u
 
 enum inside_kind { INSIDE_GARBAGE, INSIDE_RESULT, INSIDE_ERROR, INSIDE_REQUEST, INSIDE_NOTIFICATION };
 
 struct inside_line {
 	enum inside_kind kind;
+	size_t values;      /* at the most so many, by its brackets and commas; above INSIDE_VALUES_MAX it is garbage */
 	json_t *root;       /* owned; NULL of garbage */
 	const json_t *id;   /* as it came; NULL: none */
 	int64_t number;     /* of a result or an error: the id as one of ours; 0: it is none */

@@ -39,9 +39,10 @@ struct inside_call {
 	struct id program, sandbox; /* that it was sent to */
 	char sent_digest[65];       /* of the line that was sent */
 	uint64_t until_ns;          /* boot */
-	json_t *answer;             /* kept: {round_id, result or error} */
+	char *answer;               /* kept: {result or error}, as text: as JSON it may need 79 times the memory */
 	char round[ID_STR_LEN];
 	size_t bytes; /* kept */
+	bool telling; /* kept, and its callers are being told */
 };
 TAILQ_HEAD(inside_calls, inside_call);
 
@@ -78,18 +79,20 @@ struct inside {
 	struct buf tail;
 	uint64_t until_ns; /* boot: of STARTING, INITIALIZING, LISTING; when BACKING_OFF ends; 0: none */
 	uint64_t ready_ns, used_ns;
+	uint64_t listed_ns; /* when its tools were asked for last */
 	unsigned failures, begun;
 	int64_t next_number, own_number; /* own: of initialize, or of a page of tools */
 	struct inside_calls calls;
 	unsigned ncalls, flight;
 	TAILQ_HEAD(, inside_looker) lookers;
-	json_t *hello;         /* the answer to initialize */
-	json_t *approved;      /* names of its tools, READY: as somebody approved them; NULL: not read yet */
-	json_t *tools;         /* while they are read */
-	unsigned pages, again; /* again: how often they were read anew while they changed */
-	unsigned refusals;     /* of this start */
-	bool start_due;        /* in the next turn of the loop */
-	bool stale;            /* its tools are said to be others */
+	json_t *hello;                    /* the answer to initialize */
+	json_t *approved;                 /* names of its tools, READY: as somebody approved them; NULL: not read yet */
+	json_t *tools;                    /* while they are read */
+	size_t tools_bytes, tools_values; /* of the pages of it so far */
+	unsigned pages, again;            /* again: how often they were read anew while they changed */
+	unsigned refusals;                /* of this start */
+	bool start_due;                   /* in the next turn of the loop */
+	bool stale;                       /* its tools are said to be others */
 	uint64_t garbage_lines, garbage_bytes, refused, late;
 	uint64_t flood_ns, flood_bytes; /* since when, and how much that nobody asked for */
 };
@@ -111,7 +114,8 @@ int inside_flush(struct inside *x);
 void inside_tail_add(struct inside *x, const char *head, const void *p, size_t n);
 typedef int inside_line_fn(struct inside *x, struct inside_line *l, size_t bytes); /* ERR_*: a fault */
 int inside_read(struct inside *x, inside_line_fn *on_line);                        /* all that there is */
-void inside_drain(struct inside *x); /* the same, thrown away: it is in the record */
+int inside_flood(struct inside *x, size_t n); /* bytes that answer no request in flight */
+void inside_drain(struct inside *x);          /* the same, thrown away: it is in the record */
 __attribute__((format(printf, 2, 3))) int inside_fault(struct inside *x, const char *fmt, ...);
 
 /* inside_call.c */
@@ -132,12 +136,13 @@ void inside_call_forget(struct inside_call *c, void *arg, bool *out_last);
 void inside_kept_trim(struct hub *h, size_t most);
 
 /* inside_tools.c */
-int inside_hello(struct inside *x, const json_t *result, bool *out_tools); /* the answer to initialize */
+/* The answer to initialize, in a line of so many bytes. */
+int inside_hello(struct inside *x, const json_t *result, size_t bytes, bool *out_tools);
 int inside_tools_ask(struct inside *x, const char *cursor);
-int inside_tools_page(struct inside *x, const json_t *result, bool *out_whole);
+int inside_tools_page(struct inside *x, const struct inside_line *l, size_t bytes, bool *out_whole);
 /* Stores what was read; `then` with rc, and what the store has (catalogue_get()). */
 typedef void inside_stored_fn(struct inside *x, int rc, const char *message, json_t *stored);
 int inside_tools_store(struct inside *x, inside_stored_fn *then);
-void inside_tools_leave(struct inside *x); /* the hub goes */
+void inside_tools_leave(struct inside *x); /* the list that is being stored is told nobody */
 
 #endif

@@ -11,14 +11,17 @@
 #include <string.h>
 
 #define PAGES_MAX 100
+#define HELLO_MAX (64u * 1024)
 
-int inside_hello(struct inside *x, const json_t *result, bool *out_tools)
+int inside_hello(struct inside *x, const json_t *result, size_t bytes, bool *out_tools)
 {
 	static const char *const versions[] = {"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"};
 	const char *version = json_get_text(result, "protocolVersion");
 	const json_t *capabilities = json_object_get(result, "capabilities");
 	bool known = false;
 
+	if (bytes > HELLO_MAX)
+		return inside_fault(x, "its answer to initialize is longer than %u KiB", HELLO_MAX >> 10);
 	for (size_t i = 0; i < sizeof(versions) / sizeof(versions[0]); i++)
 		known = known || strcmp(version, versions[i]) == 0;
 	if (!known)
@@ -39,18 +42,26 @@ int inside_tools_ask(struct inside *x, const char *cursor)
 		json_decref(x->tools);
 		x->tools = json_array();
 		x->pages = 0;
+		x->tools_bytes = x->tools_values = 0;
+		if (!x->tools)
+			return ERR_NOMEM;
 	}
 	x->own_number = x->next_number++;
 	return inside_send(x, json_pack("{s:s,s:I,s:s,s:{s:s*}}", "jsonrpc", "2.0", "id", (json_int_t)x->own_number,
 					"method", "tools/list", "params", "cursor", cursor));
 }
 
-int inside_tools_page(struct inside *x, const json_t *result, bool *out_whole)
+int inside_tools_page(struct inside *x, const struct inside_line *l, size_t bytes, bool *out_whole)
 {
-	const json_t *tools = json_object_get(result, "tools"), *cursor = json_object_get(result, "nextCursor");
+	const json_t *tools = json_object_get(l->result, "tools"), *cursor = json_object_get(l->result, "nextCursor");
 
 	if (!json_is_array(tools))
 		return inside_fault(x, "its answer to tools/list has no list of tools");
+	x->tools_bytes += bytes;
+	x->tools_values += l->values;
+	if (x->tools_bytes > CATALOGUE_MAX || x->tools_values > INSIDE_VALUES_MAX)
+		return inside_fault(x, "its tools are more than %d MiB, or than %u values", CATALOGUE_MAX >> 20,
+				    INSIDE_VALUES_MAX);
 	if (json_array_extend(x->tools, (json_t *)(uintptr_t)tools))
 		return ERR_NOMEM;
 	if (json_array_size(x->tools) > CATALOGUE_TOOLS_MAX || ++x->pages > PAGES_MAX)
@@ -68,7 +79,7 @@ static void inside_on_stored(void *arg, int rc, const struct err *e, json_t *res
 {
 	struct inside_storing *s = arg;
 
-	if (s->x) { /* else the hub has gone */
+	if (s->x) { /* else its program has gone, or the hub */
 		s->x->under_way--;
 		s->x->storing = NULL;
 		s->then(s->x, rc, rc ? e->message : NULL, result);
@@ -78,18 +89,24 @@ static void inside_on_stored(void *arg, int rc, const struct err *e, json_t *res
 
 void inside_tools_leave(struct inside *x)
 {
-	if (x->storing)
-		x->storing->x = NULL;
+	if (!x->storing)
+		return;
+	x->storing->x = NULL;
 	x->storing = NULL;
+	x->under_way--;
 }
 
 static json_t *catalogue_of(struct inside *x)
 {
-	json_t *o = json_copy(x->hello);
+	json_t *o = json_copy(x->hello), *tools = catalogue_tools(x->tools);
 
-	if (o)
-		json_object_set(o, "tools", x->tools);
-	return o;
+	if (o && tools && json_object_set(o, "tools", tools) == 0) {
+		json_decref(tools);
+		return o;
+	}
+	json_decref(tools);
+	json_decref(o);
+	return NULL;
 }
 
 static bool is_too_large(const json_t *catalogue)
@@ -113,7 +130,10 @@ int inside_tools_store(struct inside *x, inside_stored_fn *then)
 		rc = inside_fault(x, "its tools are more than %d MiB", CATALOGUE_MAX >> 20);
 	if (!rc && (rc = catalogue_fingerprints(x->tools, &seen, &e)))
 		rc = inside_fault(x, "its tools are no list: %s", e.message);
+	if (!rc)
+		rc = catalogue_add_self(seen, x->hello);
 	if (!rc) {
+		inside_tools_leave(x);
 		*s = (struct inside_storing){x, then};
 		x->under_way++;
 		x->storing = s;

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #define OUT_MAX     (16u * 1024 * 1024) /* that a server has not read */
-#define GARBAGE_MAX (256u * 1024)       /* bytes of no message, since the last message */
+#define GARBAGE_MAX (256u * 1024)       /* bytes of no message, in FLOOD_NS */
 #define FLOOD_MAX   (8u * 1024 * 1024)  /* bytes that answer nothing, in FLOOD_NS */
 #define FLOOD_NS    (10 * NS_PER_SEC)
 #define SAMPLE_MAX  200 /* of a line of garbage, as the tail has it */
@@ -71,16 +71,31 @@ void inside_tail_add(struct inside *x, const char *head, const void *p, size_t n
 	}
 	(void)buf_append(&x->tail, head, h);
 	(void)buf_append(&x->tail, p, n);
-	if (buf_len(&x->tail) > INSIDE_TAIL_MAX)
-		buf_consume(&x->tail, buf_len(&x->tail) - INSIDE_TAIL_MAX);
+	if (buf_len(&x->tail) <= INSIDE_TAIL_MAX)
+		return;
+	buf_consume(&x->tail, buf_len(&x->tail) - INSIDE_TAIL_MAX);
+	for (int i = 0; i < 3 && buf_len(&x->tail) && (*buf_ptr(&x->tail) & 0xc0) == 0x80; i++)
+		buf_consume(&x->tail, 1); /* the rest of a character that was cut */
+}
+
+/* Garbage and floods are counted by the window: a message in between forgives nothing. */
+static void flood_window(struct inside *x)
+{
+	uint64_t now = clock_boot_ns();
+
+	if (now - x->flood_ns <= FLOOD_NS)
+		return;
+	x->flood_ns = now;
+	x->flood_bytes = x->garbage_bytes = 0;
 }
 
 static int count_garbage(struct inside *x, const uint8_t *p, size_t n)
 {
 	if (x->garbage_lines++ < 20 || x->garbage_lines % 1000 == 0) {
-		inside_tail_add(x, "stdout, no message: ", p, n < SAMPLE_MAX ? n : SAMPLE_MAX);
+		inside_tail_add(x, "stdout, no message: ", p, text_cut(p, n, SAMPLE_MAX));
 		inside_tail_add(x, "", "\n", 1);
 	}
+	flood_window(x);
 	x->garbage_bytes += n + 1;
 	return x->garbage_bytes > GARBAGE_MAX
 		   ? inside_fault(x, "it prints what is no message of JSON-RPC to its stdout: %llu lines so far",
@@ -88,14 +103,9 @@ static int count_garbage(struct inside *x, const uint8_t *p, size_t n)
 		   : 0;
 }
 
-static int count_flood(struct inside *x, size_t n)
+int inside_flood(struct inside *x, size_t n)
 {
-	uint64_t now = clock_boot_ns();
-
-	if (now - x->flood_ns > FLOOD_NS) {
-		x->flood_ns = now;
-		x->flood_bytes = 0;
-	}
+	flood_window(x);
 	x->flood_bytes += n;
 	return x->flood_bytes > FLOOD_MAX
 		   ? inside_fault(x, "it floods: more than %u MiB that answer nothing within %d s", FLOOD_MAX >> 20,
@@ -109,11 +119,12 @@ static int inside_take_line(struct inside *x, const uint8_t *p, size_t n, inside
 	int rc;
 
 	inside_line_read(p, n, &l);
-	if (l.kind == INSIDE_GARBAGE) {
+	if (l.values > INSIDE_VALUES_MAX) {
+		rc = inside_fault(x, "a line of its output has more than %u values", INSIDE_VALUES_MAX);
+	} else if (l.kind == INSIDE_GARBAGE) {
 		rc = count_garbage(x, p, n);
 	} else {
-		x->garbage_bytes = 0;
-		rc = l.kind == INSIDE_REQUEST || l.kind == INSIDE_NOTIFICATION ? count_flood(x, n) : 0;
+		rc = l.kind == INSIDE_REQUEST || l.kind == INSIDE_NOTIFICATION ? inside_flood(x, n) : 0;
 		rc = rc ? rc : on_line(x, &l, n);
 	}
 	inside_line_finish(&l);

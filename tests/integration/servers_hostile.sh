@@ -12,4 +12,9 @@ chmod 0711 "$tmp"
 start_daemon "$tmp/state" || fail "the daemon does not start"
 trap 'stop_daemon; tidy' EXIT
 servers_begin hostile
+servers_wide
+servers_restless
+servers_ping
+servers_sways
+servers_cut
 servers_hostile

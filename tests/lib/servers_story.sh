@@ -216,6 +216,70 @@ servers_daemon_dies() {
 	equal "the next one is served" "after" "$(use good echo '{"text":"after"}' | said)"
 }
 
+# Much in little: 8 MB of empty objects are 660 MB for who reads them all. What is kept of a server is bounded ahead of that.
+daemon_peak() { awk '/^VmHWM/ {print int($2 / 1024)}' "/proc/$(jq .pids.net "$MUXD_STATE/ready.json")/status"; }
+servers_wide() {
+	local before row
+	servers PUT "" "$(list "$(one good good)" "$(one wide wide)" "$(one pages pages)" "$(one proud proud)")" >/dev/null
+	equal "the good one" "1" "$(use good echo '{"text":"1"}' | said)"
+	before=$(daemon_peak)
+	for row in "wide:more than 100000 values" "pages:more than 2 MiB" "proud:longer than 64 KiB"; do
+		equal "${row%%:*}" "mcp_server_failed true" "$(use "${row%%:*}" echo '{"text":"x"}' | jq -r --arg m "${row#*:}" '"\(.error.code) \(.error.message | contains($m))"')"
+	done
+	[ "$(daemon_peak)" -le $((before + 64)) ] || fail "the daemon grew from $before to $(daemon_peak) MiB"
+	ok "and the daemon grew by less than 64 MiB, at the worst"
+}
+
+# Answers that nobody waits for are a flood as notifications are, and who says all the time that his tools are others is
+# asked for them now and then.
+servers_restless() {
+	servers PUT "" "$(list "$(one good good)" "$(one again again)" "$(one restless restless)")" >/dev/null
+	equal "restless, it serves" "x x x" "$(for i in 1 2 3; do use restless echo '{"text":"x"}' | said; done | paste -sd' ')"
+	equal "answers without end" "mcp_server_failed true" "$(use again slow '{"ms":20000}' | jq -r '"\(.error.code) \(.error.message | contains("floods"))"')"
+	[ "$(servers GET /restless | jq -r .stderr | grep -c 'tools are read')" -le 5 ] || fail "its tools are read too often"
+	equal "and it is not held" ready "$(state restless)"
+}
+
+# A server that pings is answered, and its sandbox may fall asleep all the same.
+last_activity() { muxctl sandbox show "$agent" -o json | jq -r .last_activity_at; }
+servers_ping() {
+	local before pongs
+	servers PUT "" "$(list "$(one pings pings)")" >/dev/null
+	equal "it serves" "x" "$(use pings echo '{"text":"x"}' | said)"
+	before=$(last_activity)
+	pongs=$(servers GET /pings | jq '.stderr | split("pong") | length')
+	wait_for 20 is_so pings ".stderr | split(\"pong\") | length > $((pongs + 20))" || fail "its pings are not answered"
+	equal "nobody did anything" "$before" "$(last_activity)"
+}
+
+# Other instructions hold a server as other tools do: models are told both.
+servers_sways() {
+	servers PUT "" "$(list "$(one sways sways)")" >/dev/null
+	equal "it serves" "x" "$(use sways echo '{"text":"x"}' | said)"
+	asked "$token" POST "/v1/rounds/$(program sways)/signal" '{"signal":"KILL"}' >/dev/null
+	wait_for 20 is_so sways '.state == "held"' || fail "it is $(state sways)"
+	equal "other instructions" "the answer to initialize changed" "$(servers GET /sways | jq -r '.tools.changes[0] | "\(.tool) \(.change)"')"
+	equal "hold it" "mcp_server_held mcp_server_held" "$(use sways echo '{"text":"x"}' | code) $(request "$(of sways initialize)" | code)"
+	muxctl mcp approve "$agent" sways >/dev/null || fail "it is not approved"
+	equal "approved, it serves" "y" "$(use sways echo '{"text":"y"}' | said)"
+}
+
+# A server goes with the grant that began it. Who asks next has it begun again, once the old program is dead.
+round_time() { muxctl session list --all -o json | jq -r ".. | objects | select((.session? // .id?) == \"$1\") | .$2" | head -1; }
+servers_cut() {
+	local grant first
+	servers PUT "" "$(list "$(one cut good)")" >/dev/null
+	grant=$(muxctl grant create --agent "$agent" --principal agent.7 --kind agent --scopes rounds --task story --ttl 5m --reason cut -o json)
+	equal "begun by one" "x" "$(token=$(jq -r .token <<<"$grant") use cut echo '{"text":"x"}' | said)"
+	first=$(program cut)
+	muxctl grant revoke "$(jq -r .id <<<"$grant")" >/dev/null || fail "not revoked"
+	equal "used by another" "y" "$(use cut echo '{"text":"y"}' | said)"
+	[ "$(program cut)" != "$first" ] || fail "it is the same program"
+	wait_for 20 round_ended "$first" || fail "in vain"
+	grep -qE '^20.*[0-9]Z 20' <<<"$(round_time "$first" ended_at) $(round_time "$(program cut)" opened_at)" || fail "no times"
+	[[ ! "$(round_time "$first" ended_at)" > "$(round_time "$(program cut)" opened_at)" ]] && ok "one after the other" || fail "two programs at once"
+}
+
 # Broken in every way that there is: a named error for that request, the server held down, the good one untouched.
 servers_hostile() {
 	local mode job
@@ -241,5 +305,5 @@ servers_hostile() {
 	equal "and the good one noticed nothing" "slow is done 2" "$(said <"$tmp/beside") $(use good echo '{"text":"2"}' | said)"
 	equal "nor was it begun anew" 0 "$(servers GET /good | jq .restarts)"
 	equal "the daemon lives" "" "$(grep -iE 'sanitizer|assert|core dumped' "$MUXD_STATE/daemon.log")"
-	told "the audit log has each that failed" "big crash dies flood foreign garbage mute none" mcp.failed 'map(.detail.server) | unique | join(" ")'
+	told "the audit log has each that failed" "again big crash dies flood foreign garbage mute none pages proud sways wide" mcp.failed 'map(.detail.server) | unique | join(" ")'
 }

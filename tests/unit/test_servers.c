@@ -7,8 +7,11 @@
 #include "control/servers/server_def.h"
 #include "control/servers/servers.h"
 #include "control/store/store.h"
+#include "muxd/hub/hub_state.h"
+#include "muxd/hub/inside_state.h"
 
 #include <setjmp.h>
+#include <sqlite3.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -185,6 +188,143 @@ static void test_changes(void **state)
 	json_decref(approved);
 }
 
+/* A server's words about itself count as a tool does. A tool is kept as it is fingerprinted, and nothing else of it. */
+static void test_self(void **state)
+{
+	json_t *approved = seen_of("[{\"name\":\"a\"}]"), *seen = seen_of("[{\"name\":\"a\"}]"), *hello, *changes,
+	       *tools;
+	char *text;
+
+	(void)state;
+	hello = parse("{\"instructions\":\"x\",\"serverInfo\":{\"name\":\"n\"},\"capabilities\":{}}");
+	assert_int_equal(catalogue_add_self(approved, hello), 0);
+	assert_int_equal(catalogue_add_self(seen, hello), 0);
+	changes = catalogue_changes(approved, seen);
+	assert_int_equal(json_array_size(changes), 0);
+	json_decref(changes);
+	json_object_set_new(hello, "instructions", json_string("y"));
+	assert_int_equal(catalogue_add_self(seen, hello), 0);
+	changes = catalogue_changes(approved, seen);
+	text = json_text(changes);
+	assert_string_equal(text, "[{\"tool\":\"" CATALOGUE_SELF "\",\"change\":\"changed\"}]");
+	free(text);
+	json_decref(changes);
+	json_decref(hello);
+	json_decref(seen);
+	json_decref(approved);
+	hello = parse("[{\"name\":\"a\",\"_meta\":{\"t\":1},\"icons\":[],\"title\":\"t\"}]");
+	tools = catalogue_tools(hello);
+	text = json_text(tools);
+	assert_string_equal(text, "[{\"name\":\"a\",\"title\":\"t\"}]");
+	free(text);
+	json_decref(tools);
+	json_decref(hello);
+}
+
+/* A line is read by what it costs, too: brackets and commas in a text are no values. */
+static void test_width(void **state)
+{
+	static const char head[] = "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"a\":[", tail[] = "0]}}";
+	static const char texts[] = "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"a\":\"\\\"[[,,{{\"}}";
+	size_t n = sizeof(head) - 1;
+	char *line = malloc(INSIDE_LINE_MAX);
+	struct inside_line l;
+
+	(void)state;
+	memcpy(line, head, n);
+	while (n < INSIDE_LINE_MAX - 16) {
+		memcpy(line + n, "{},", 3);
+		n += 3;
+	}
+	memcpy(line + n, tail, sizeof(tail) - 1);
+	inside_line_read(line, n + sizeof(tail) - 1, &l);
+	assert_int_equal(l.kind, INSIDE_GARBAGE);
+	assert_true(l.values > INSIDE_VALUES_MAX);
+	assert_null(l.root);
+	inside_line_finish(&l);
+	free(line);
+	inside_line_read(texts, sizeof(texts) - 1, &l);
+	assert_int_equal(l.kind, INSIDE_RESULT);
+	assert_int_equal(l.values, 5);
+	inside_line_finish(&l);
+}
+
+/* ---- answers that are kept */
+
+static struct inside_call *kept_call(struct hub *h)
+{
+	struct inside_call *c = calloc(1, sizeof(*c));
+
+	TAILQ_INIT(&c->callers);
+	c->answer = strdup("{\"result\":{\"a\":1}}");
+	strcpy(c->round, "r");
+	c->bytes = 100;
+	TAILQ_INSERT_TAIL(&h->insides->kept, c, entry);
+	h->insides->kept_bytes += c->bytes;
+	return c;
+}
+
+/* A caller that is told of an answer has others kept, so that all are trimmed meanwhile. */
+static void on_again(void *arg, int rc, const struct err *e, const json_t *answer, const char *round)
+{
+	struct hub *h = arg;
+
+	(void)e;
+	inside_kept_trim(h, 0);
+	assert_int_equal(rc, 0);
+	assert_string_equal(json_get_text(answer, "round_id"), "r");
+	assert_string_equal(round, "r");
+	h->mcp_failures++; /* how often it was called */
+}
+
+/* An answer that somebody waits for stays until everybody has heard it. */
+static void test_kept(void **state)
+{
+	static const struct inside_ops ops = {.done = on_again};
+	struct hub *h = calloc(1, sizeof(*h));
+	struct insides all = {.kept_bytes = 0};
+	const struct inside_ask ask = {.ops = &ops, .arg = h};
+	struct inside_call *c;
+
+	(void)state;
+	TAILQ_INIT(&all.kept);
+	h->insides = &all;
+	kept_call(h);
+	c = kept_call(h);
+	assert_int_equal(inside_call_join(c, &ask), 0);
+	assert_int_equal(inside_call_join(c, &ask), 0);
+	inside_kept_trim(h, 0);
+	assert_ptr_equal(TAILQ_FIRST(&all.kept), c);
+	assert_null(TAILQ_NEXT(c, entry));
+	inside_call_again(c);
+	assert_int_equal(h->mcp_failures, 2);
+	inside_kept_trim(h, 0);
+	assert_true(TAILQ_EMPTY(&all.kept));
+	assert_int_equal(all.kept_bytes, 0);
+	free(h);
+}
+
+/* The end of stderr is text whatever bytes it has, and begins with a whole character. */
+static void test_tail(void **state)
+{
+	struct inside *x = calloc(1, sizeof(*x));
+	json_t *shown;
+
+	(void)state;
+	inside_tail_add(x, "", "a\xff\0b\xc3", 5);
+	shown = inside_show(x, true);
+	assert_string_equal(json_get_text(shown, "stderr"), "a??b?");
+	json_decref(shown);
+	for (int i = 0; i < INSIDE_TAIL_MAX / 2; i++)
+		inside_tail_add(x, "", "\xc3\xa9", 2);
+	inside_tail_add(x, "", "!", 1);
+	shown = inside_show(x, true);
+	assert_int_equal(strncmp(json_get_text(shown, "stderr"), "\xc3\xa9\xc3\xa9", 4), 0);
+	json_decref(shown);
+	buf_finish(&x->tail);
+	free(x);
+}
+
 /* ---- in the store */
 
 struct bench {
@@ -286,7 +426,25 @@ static void test_versions(void **state)
 	json_decref(old);
 }
 
-static void see(struct bench *b, const struct catalogue_key *k, const char *tools)
+/* The list of agent "a" is that one now; out borrows from what is returned. */
+static json_t *configure(struct bench *b, const char *text, struct server_def *out)
+{
+	json_t *list = parse(text), *taken = NULL, *call = json_object();
+	struct err e = {0};
+
+	assert_int_equal(server_list_check(list, &taken, &e), 0);
+	servers_put(b->store,
+		    &(struct servers_put){
+			.agent = "a", .list = taken, .if_version = -1, .principal = "p", .call = call, .now_ns = 1},
+		    bench_told, b);
+	bench_wait(b);
+	assert_int_equal(server_list_find(taken, "s", out, &e), 0);
+	json_decref(call);
+	json_decref(list);
+	return taken;
+}
+
+static int saw(struct bench *b, const struct catalogue_key *k, const char *tools)
 {
 	json_t *catalogue = json_pack("{s:o}", "tools", parse(tools)), *seen = seen_of(tools);
 
@@ -294,7 +452,42 @@ static void see(struct bench *b, const struct catalogue_key *k, const char *tool
 	json_decref(catalogue);
 	json_decref(seen);
 	bench_wait(b);
-	assert_int_equal(b->rc, 0);
+	return b->rc;
+}
+
+static void see(struct bench *b, const struct catalogue_key *k, const char *tools)
+{
+	assert_int_equal(saw(b, k, tools), 0);
+}
+
+struct counted {
+	int64_t rows;
+	bool told;
+};
+
+static int on_changes(sqlite3 *db, void *job, struct err *e)
+{
+	(void)e;
+	((struct counted *)job)->rows = sqlite3_total_changes64(db);
+	return 0;
+}
+
+static void on_counted(void *job, int rc, const struct err *e)
+{
+	(void)e;
+	assert_int_equal(rc, 0);
+	((struct counted *)job)->told = true;
+}
+
+/* Rows that the writer has written so far. */
+static int64_t rows_written(struct bench *b)
+{
+	struct counted c = {.told = false};
+
+	store_write(b->store, on_changes, on_counted, &c);
+	while (!c.told)
+		uv_run(&b->loop, UV_RUN_ONCE);
+	return c.rows;
 }
 
 static size_t changes(const json_t *stored)
@@ -316,8 +509,13 @@ static int approve(struct bench *b, const struct catalogue_key *k, const char *f
 static void test_approval(void **state)
 {
 	struct bench *b = *state;
-	const struct catalogue_key k = {"a", "s", "one"}, other = {"a", "s", "two"};
+	static const char one[] = "[{\"name\":\"s\",\"command\":[\"one\"]}]",
+			  two[] = "[{\"name\":\"s\",\"command\":[\"two\"]}]";
+	struct server_def a, z;
+	json_t *list = configure(b, one, &a), *next;
+	const struct catalogue_key k = {"a", "s", a.fingerprint}, other = {"a", "s", z.fingerprint};
 	char fingerprint[65];
+	int64_t written;
 	json_t *stored = NULL;
 	struct err e = {0};
 
@@ -325,6 +523,9 @@ static void test_approval(void **state)
 	see(b, &k, "[{\"name\":\"t\"}]");
 	assert_int_equal(changes(b->result), 0);
 	assert_string_equal(json_get_text(b->result, "approved_by"), "first seen");
+	written = rows_written(b);
+	see(b, &k, "[{\"name\":\"t\"}]"); /* which is no change, and no write */
+	assert_int_equal(rows_written(b), written);
 	see(b, &k, "[{\"name\":\"t\",\"description\":\"other\"}]");
 	assert_int_equal(changes(b->result), 1);
 	snprintf(fingerprint, sizeof(fingerprint), "%s", json_get_text(b->result, "fingerprint"));
@@ -337,10 +538,17 @@ static void test_approval(void **state)
 	assert_int_equal(changes(b->result), 0);
 	assert_string_equal(json_get_text(b->result, "approved_by"), "p");
 	json_decref(stored);
+	next = configure(b, two, &z);
 	assert_int_equal(catalogue_get(b->store, &other, &stored, &e), ERR_NOT_FOUND);
 	see(b, &other, "[{\"name\":\"u\"}]");
 	assert_int_equal(changes(b->result), 0);
 	assert_int_equal(catalogue_get(b->store, &k, &stored, &e), ERR_NOT_FOUND);
+	/* The one that was configured before is late with what it has: nothing of it is kept. */
+	assert_int_equal(saw(b, &k, "[{\"name\":\"t\"}]"), ERR_LIST_CHANGED);
+	assert_int_equal(catalogue_get(b->store, &other, &stored, &e), 0);
+	json_decref(stored);
+	json_decref(next);
+	json_decref(list);
 }
 
 int main(void)
@@ -351,6 +559,10 @@ int main(void)
 	    cmocka_unit_test(test_list_length),
 	    cmocka_unit_test(test_definitions),
 	    cmocka_unit_test(test_changes),
+	    cmocka_unit_test(test_self),
+	    cmocka_unit_test(test_width),
+	    cmocka_unit_test(test_kept),
+	    cmocka_unit_test(test_tail),
 	    cmocka_unit_test_setup_teardown(test_versions, bench_begin, bench_end),
 	    cmocka_unit_test_setup_teardown(test_approval, bench_begin, bench_end),
 	};
