@@ -16,7 +16,7 @@ events() { muxctl audit --since 0 -n 1000 --event "$1" --agent "$agent" -o json 
 is_told() { [ "$(events "$2" "$3")" = "$1" ]; }
 told() { wait_for 20 is_told "$2" "$3" "$4" && ok "$1" || fail "$1: expected '$2', got '$(events "$3" "$4")'"; }
 is_so() { servers GET "/$1" | jq -e "$2"; }
-round_ended() { asked "$token" GET "/v1/rounds/$1" "" | jq -e '.state == "finished"'; }
+round_ended() { asked "$watcher" GET "/v1/rounds/$1" "" | jq -e '.state == "finished"'; }
 # one SERVER MODE [MORE]: an entry of the list
 one() { jq -nc --arg n "$1" --arg m "$2" --argjson more "${3:-{\}}" '{name: $n, command: ["python3", "/workspace/server.py", $m]} + $more'; }
 list() { jq -nc '{servers: $ARGS.positional | map(fromjson)}' --args "$@"; }
@@ -27,6 +27,7 @@ servers_begin() {
 	base=/v1/agents/$agent
 	token=$(new_token "$agent" agent rounds,files)
 	manager=$(new_token "$agent" agent rounds,lifecycle)
+	watcher=$(new_token "$agent" staff observe)
 	muxctl put "$here/tests/lib/mcp_server.py" "$agent:server.py" >/dev/null 2>&1 || asked "$token" PUT "$base/files?path=server.py" "@$here/tests/lib/mcp_server.py" >/dev/null
 }
 
@@ -194,7 +195,7 @@ servers_change() {
 	muxctl mcp approve "$agent" grows >"$tmp/approved" || fail "it is not approved"
 	equal "approved, it serves" "y" "$(use grows echo '{"text":"y"}' | said)"
 	told "that is told of" "1 1 1" mcp.held '"\(length) \(.[0].detail.count) \(.[0].detail.changes | length)"'
-	told "so is who approved it, at first sight and later" "first seen 4 64" mcp.approve 'map(select(.detail.server == "grows")) | "\(.[0].detail.by) \(.[-1].detail.tools) \(.[-1].detail.fingerprint | length)"'
+	told "so is who approved it, at first sight and later" "first seen 5 64" mcp.approve 'map(select(.detail.server == "grows")) | "\(.[0].detail.by) \(.[-1].detail.tools) \(.[-1].detail.fingerprint | length)"'
 	told "and who had it looked at" "agent.7" mcp.refresh 'map(select(.detail.server == "grows" and .outcome == "ok")) | .[0].principal'
 	told "and who approved" 1 mcp.approve 'map(select(.outcome == "ok" and .detail.by != "first seen")) | length'
 	servers PUT "" "$(list "$(one good good)")" >/dev/null
@@ -256,7 +257,9 @@ servers_ping() {
 servers_sways() {
 	servers PUT "" "$(list "$(one sways sways)")" >/dev/null
 	equal "it serves" "x" "$(use sways echo '{"text":"x"}' | said)"
-	asked "$token" POST "/v1/rounds/$(program sways)/signal" '{"signal":"KILL"}' >/dev/null
+	asked "$manager" POST "/v1/sessions/$(program sways)/terminate" '{"reason":"it has to come back"}' >/dev/null
+	wait_for 20 is_so sways '.state == "absent"' || fail "it is $(state sways)"
+	use sways echo '{"text":"x"}' >/dev/null
 	wait_for 20 is_so sways '.state == "held"' || fail "it is $(state sways)"
 	equal "other instructions" "the answer to initialize changed" "$(servers GET /sways | jq -r '.tools.changes[0] | "\(.tool) \(.change)"')"
 	equal "hold it" "mcp_server_held mcp_server_held" "$(use sways echo '{"text":"x"}' | code) $(request "$(of sways initialize)" | code)"

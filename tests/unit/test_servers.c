@@ -283,7 +283,8 @@ static void test_kept(void **state)
 	static const struct inside_ops ops = {.done = on_again};
 	struct hub *h = calloc(1, sizeof(*h));
 	struct insides all = {.kept_bytes = 0};
-	const struct inside_ask ask = {.ops = &ops, .arg = h};
+	struct request rq = {.door = "local"};
+	const struct inside_ask ask = {.rq = &rq, .ops = &ops, .arg = h};
 	struct inside_call *c;
 
 	(void)state;
