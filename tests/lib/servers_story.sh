@@ -16,7 +16,7 @@ events() { muxctl audit --since 0 -n 1000 --event "$1" --agent "$agent" -o json 
 is_told() { [ "$(events "$2" "$3")" = "$1" ]; }
 told() { wait_for 20 is_told "$2" "$3" "$4" && ok "$1" || fail "$1: expected '$2', got '$(events "$3" "$4")'"; }
 is_so() { servers GET "/$1" | jq -e "$2"; }
-round_ended() { asked "$watcher" GET "/v1/rounds/$1" "" | jq -e '.state == "finished"'; }
+round_ended() { [[ "$(round_time "$1" ended_at)" == 20* ]]; }
 # one SERVER MODE [MORE]: an entry of the list
 one() { jq -nc --arg n "$1" --arg m "$2" --argjson more "${3:-{\}}" '{name: $n, command: ["python3", "/workspace/server.py", $m]} + $more'; }
 list() { jq -nc '{servers: $ARGS.positional | map(fromjson)}' --args "$@"; }
@@ -27,7 +27,6 @@ servers_begin() {
 	base=/v1/agents/$agent
 	token=$(new_token "$agent" agent rounds,files)
 	manager=$(new_token "$agent" agent rounds,lifecycle)
-	watcher=$(new_token "$agent" staff observe)
 	muxctl put "$here/tests/lib/mcp_server.py" "$agent:server.py" >/dev/null 2>&1 || asked "$token" PUT "$base/files?path=server.py" "@$here/tests/lib/mcp_server.py" >/dev/null
 }
 
@@ -278,7 +277,7 @@ servers_cut() {
 	muxctl grant revoke "$(jq -r .id <<<"$grant")" >/dev/null || fail "not revoked"
 	equal "used by another" "y" "$(use cut echo '{"text":"y"}' | said)"
 	[ "$(program cut)" != "$first" ] || fail "it is the same program"
-	wait_for 20 round_ended "$first" || fail "in vain"
+	wait_for 60 round_ended "$first" || fail "in vain"
 	grep -qE '^20.*[0-9]Z 20' <<<"$(round_time "$first" ended_at) $(round_time "$(program cut)" opened_at)" || fail "no times"
 	[[ ! "$(round_time "$first" ended_at)" > "$(round_time "$(program cut)" opened_at)" ]] && ok "one after the other" || fail "two programs at once"
 }
@@ -308,5 +307,5 @@ servers_hostile() {
 	equal "and the good one noticed nothing" "slow is done 2" "$(said <"$tmp/beside") $(use good echo '{"text":"2"}' | said)"
 	equal "nor was it begun anew" 0 "$(servers GET /good | jq .restarts)"
 	equal "the daemon lives" "" "$(grep -iE 'sanitizer|assert|core dumped' "$MUXD_STATE/daemon.log")"
-	told "the audit log has each that failed" "again big crash dies flood foreign garbage mute none pages proud sways wide" mcp.failed 'map(.detail.server) | unique | join(" ")'
+	told "the audit log has each that failed" "again big crash dies flood foreign garbage mute none pages proud wide" mcp.failed 'map(.detail.server) | unique | join(" ")'
 }
