@@ -352,10 +352,10 @@ static void session_input_on_ahead(uv_timer_t *t)
 
 void session_on_echo(struct session *s, enum link_echo mode)
 {
-	bool was_due = s->echo_due;
+	bool was_due = s->echo_due != 0;
 
 	s->echo_off = mode == LINK_ECHO_OFF;
-	s->echo_due = false;
+	s->echo_due = 0;
 	if (typeahead_mode(&s->ahead, mode)) {
 		ahead_go_on(s, false);
 	} else if (was_due) {

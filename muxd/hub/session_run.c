@@ -25,7 +25,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define WAITS_NS (500 * NS_PER_MS) /* between two words about its place, whatever the sandbox sends */
+#define ECHO_WAIT_NS (2 * NS_PER_SEC)  /* for the mode of a terminal that was resumed */
+#define WAITS_NS     (500 * NS_PER_MS) /* between two words about its place, whatever the sandbox sends */
 
 static void init_streams(struct session *s, const uint64_t at[STREAM_COUNT])
 {
@@ -359,7 +360,7 @@ void session_resume(struct session *s, const struct link_channel_info *info)
 	for (int i = STREAM_OUTPUT; i < STREAM_COUNT; i++)
 		s->window[i] = have[i] + SESSION_WINDOW;
 	s->started = true;
-	s->echo_due = s->launch.pty && !info->exited;
+	s->echo_due = s->launch.pty && !info->exited ? clock_boot_ns() + ECHO_WAIT_NS : 0;
 	s->heard_ns = clock_boot_ns();
 	session_event(s, "link_up", NULL);
 	session_set_state(s, s->killing ? SESSION_ENDING : SESSION_RUNNING);
@@ -438,6 +439,8 @@ void session_tick(struct session *s, uint64_t now)
 			session_free(s);
 		return;
 	}
+	if (now >= s->echo_due) /* a terminal that was closed tells none: what was before the break holds */
+		s->echo_due = 0;
 	session_pump_input(s); /* the link's queue had no room, and nothing tells when it has */
 	session_ack(s, true);  /* the rest of a burst */
 	session_pace(s, now);

@@ -108,7 +108,8 @@ struct session {
 	struct typeahead ahead;        /* of a terminal: whether it waits for its mode */
 	TAILQ_ENTRY(session) of_ahead; /* in hub->ahead while that is HELD */
 	bool echo_off, started, killing;
-	bool echo_due; /* a terminal that was resumed: no input goes until its mode has been told anew */
+	/* boot: a terminal that was resumed takes no input until its mode has been told anew, or until then; 0: told */
+	uint64_t echo_due;
 	enum session_end end;
 	char *begun_cwd, *begun_program; /* as muxlet saw them (session_on_begun), fit to be shown; NULL: not told */
 	bool begun_unsaid;               /* the record is to be told once they are */

@@ -19,8 +19,9 @@ def output(*command):
 
 
 def versions(*patterns):
-    """Of Debian's packages, as bytes."""
-    return output("dpkg-query", "-W", "-f", "${Package} ${Version} ${db:Status-Status}\n", *patterns)
+    """Of those of Debian's packages that are there, as bytes. A tool may have come another way."""
+    command = ["dpkg-query", "-W", "-f", "${Package} ${Version} ${db:Status-Status}\n", *patterns]
+    return subprocess.run(command, check=False, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout
 
 
 def tracked(*patterns):
@@ -86,8 +87,9 @@ class Keys:
 
 def main(kind, *words):
     files, command = list(words[: words.index("--")]), words[words.index("--") + 1 :]
-    # Tools come as packages of Debian, or in the lock files of npm, which are among the files.
-    h = hashlib.sha256(repr(command).encode() + versions("mypy", "mandoc", "nodejs", "python3"))
+    # Tools come as packages of Debian, or in the lock files of npm, which are among the files; node from anywhere.
+    tools = versions("mypy", "python3") + output("node", "--version")
+    h = hashlib.sha256(repr(command).encode() + tools)
     for name in tracked(*files):
         with open(name, "rb") as f:
             h.update(name.encode() + b"\0" + hashlib.sha256(f.read()).digest())

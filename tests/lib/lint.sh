@@ -9,7 +9,7 @@ tests/lib/scripts.py || bad=1
 for m in docs/man/*.[1-8]; do
 	[ -e "$m" ] && { mandoc -T lint -W warning "$m" || bad=1; }
 done
-tests/lib/clean.py web webclient -- tests/lib/web_lint.sh || bad=1
+tests/lib/clean.py web webclient tests/lib/web_lint.sh -- tests/lib/web_lint.sh || bad=1
 tests/lib/docs.py || bad=1
 tests/lib/clean.py mypy clients/python -- \
 	'cd clients/python && mypy --strict --python-version 3.9 --no-error-summary --cache-dir ../../build/mypy muxd' || bad=1

@@ -426,10 +426,28 @@ static void what_a_prompt_reads_behind_a_break_is_masked(void **state)
 	finish(t);
 }
 
+/* A terminal that was closed inside tells no mode any more: input waits for a while, and not for ever. */
+static void a_terminal_that_tells_nothing_is_not_waited_for_long(void **state)
+{
+	struct story *t = begin(1);
+
+	(void)state;
+	t->let->mute = true;
+	breaks(t);
+	assert_true(hub_until(t->r, (said_turn(t->let), t->s->state == SESSION_RUNNING)));
+	assert_true(t->s->echo_due > clock_boot_ns());
+	assert_int_equal(attachment_input(t->who[0].c.a, "x\r", 2), 0);
+	assert_true(hub_until(t->r, (said_turn(t->let), t->who[0].c.writables > 0)));
+	assert_int_equal(attachment_input(t->who[0].c.a, "x\r", 2), 2);
+	assert_true(hub_until(t->r, (said_turn(t->let), buf_len(&t->let->got) == 2)));
+	finish(t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(what_goes_in_comes_out),
-					   cmocka_unit_test(what_a_prompt_reads_behind_a_break_is_masked)};
+					   cmocka_unit_test(what_a_prompt_reads_behind_a_break_is_masked),
+					   cmocka_unit_test(a_terminal_that_tells_nothing_is_not_waited_for_long)};
 
 	return cmocka_run_group_tests_name("hub_order", tests, NULL, NULL);
 }
