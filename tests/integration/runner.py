@@ -10,10 +10,12 @@ os.chdir(DIR)
 
 import clock  # noqa: E402
 import pool  # noqa: E402
+import proof  # noqa: E402
 import table  # noqa: E402
 import contextlib  # noqa: E402
 import io  # noqa: E402
 import signal  # noqa: E402
+import subprocess  # noqa: E402
 import threading  # noqa: E402
 
 bad = 0
@@ -148,6 +150,34 @@ def times():
     check("a cold one has longer", c.judge()[0])
 
 
-for part in (tiers, second_tries, ends, limits, queues, times):
+def proofs():
+    """make test-all goes on where it was ended, as long as the product is the same."""
+    os.makedirs("tests/integration")
+    os.makedirs("base")
+    script("base/a.c", "int a;")
+    script("tests/integration/x.sh", "exit 0")
+    script("tests/integration/y.sh", "exit 0")
+    subprocess.run("git init -q . && git add base tests", shell=True, check=True)
+    x, y = (table.Test("story", name, f"tests/integration/{name}.sh") for name in "xy")
+    first = proof.Proof()
+    check("everything is due at first", first.due(False, x) and first.due(True, x))
+    first.passed(False, x)
+    first.passed(True, y)
+    first.counted(40)
+    then = proof.Proof()
+    check("what passed is not", not then.due(False, x) and not then.due(True, y))
+    check("its other form is", then.due(True, x) and then.due(False, y))
+    check("the time of both runs counts", then.seconds == 40)
+    script("tests/integration/x.sh", "exit 1")
+    check("a test that changed is due", proof.Proof().due(False, x) and not proof.Proof().due(True, y))
+    script("base/a.c", "int b;")
+    check("all are when the product changed", proof.Proof().due(True, y))
+    script("daemon.log", "a finding")
+    then.finding("san/story/findings-0.1", "daemon.log")
+    kept = proof.Proof().findings["san/story/findings-0.1"]
+    check("a finding in a daemon's log stays", kept != "daemon.log" and open(kept, encoding="ascii").read() == "a finding")
+
+
+for part in (tiers, second_tries, ends, limits, queues, times, proofs):
     part()
 sys.exit(bad != 0)

@@ -4,7 +4,8 @@ One build of everything first; then, beside each other: stories, four at a time 
 its own; unit tests and corpora, two at a time; the cluster's stories; and lint on what processors leave idle. Last, one after the
 other, the stories that have to be alone. Prints one line a test, with its time and that of its processors, then what was slowest;
 ends with "N passed, N failed". Logs of failed ones are shown; all are in build/log. The limits end what hangs; they are several
-times what a quiet machine needs, and count the time that a machine gives (pool.Limit). JOBS=n: so many stories at a time. An end by a signal ends what was started.
+times what a quiet machine needs, and count the time that a machine gives (pool.Limit). JOBS=n: so many stories at a time. An end by a signal ends what was
+started; `make test-all` goes on from there (proof.py).
 """
 import json
 import os
@@ -14,6 +15,7 @@ import threading
 
 import changed
 import table
+from proof import Proof
 from clock import Clock, name as tier_name
 from cluster import Cluster
 from pool import LOGS, Queue, Report, Stopped
@@ -43,6 +45,7 @@ class Run:
         self.tests, self.wrong = table.read()
         self.processors = len(os.sched_getaffinity(0))
         self.clock, self.threads, self.queues, self.found = None, [], [], True
+        self.proof = Proof() if self.whole and only is None and not k8s else None
         try:
             with open(TIMES, encoding="utf-8") as f:
                 self.times = {name: took for name, took in json.load(f).items() if isinstance(took, list)}
@@ -112,8 +115,12 @@ class Run:
         env = {} if self.whole and san else test.env(self.whole)
         if self.whole and test.whole and not san:
             limit = WHOLE
-        if self.report.attempt(test.called(san), limit, command, env, ends=HUNG) and not san and self.contents:
+        if not self.report.attempt(test.called(san), limit, command, env, ends=HUNG):
+            return
+        if not san and self.contents:
             changed.passed(test, self.digests[test.called()])
+        if self.proof:
+            self.proof.passed(san, test)
 
     def unit_lane(self, queue):
         while job := queue.take():
@@ -157,7 +164,7 @@ class Run:
         queue = Queue(self.longest_first(jobs), key=lambda j: j[2].name)
         self.queues.append(queue)
         for n in range(min(lanes, len(jobs))):
-            self.beside(Worker(self.report, queue, len(self.threads), self.whole).work)
+            self.beside(Worker(self.report, queue, len(self.threads), self.whole, self.proof).work)
 
     # ---- the run
     def changed_ones(self, units):
@@ -174,6 +181,19 @@ class Run:
             self.clock.cold.append("more than half of the tests changed")
         return todo
 
+    def due(self, units, stories, k8s):
+        """Those of a whole proof that have not passed yet."""
+        if not self.proof:
+            return units, stories, k8s
+        of = len(units) + len(stories) + len(k8s)
+        units, stories = ([j for j in jobs if self.proof.due(j[1], j[2])] for jobs in (units, stories))
+        k8s = [t for t in k8s if self.proof.due(False, t)]
+        left = len(units) + len(stories) + len(k8s)
+        print(f"{left} of {of} tests are due, {of - left} passed before with this product", flush=True)
+        for name, log in self.proof.findings.items():
+            self.report.verdict(f"{name}, in an earlier run", False, log=log)
+        return units, stories, k8s
+
     def go(self):
         os.makedirs(LOGS, exist_ok=True)
         wrong = [why for test, why in self.wrong if self.wants(test.called())]
@@ -181,6 +201,7 @@ class Run:
             print(*wrong, sep="\n")
             self.report.verdict("tiers", False)
         units, stories, k8s = [] if self.k8s else self.units(), [] if self.k8s else self.stories(), self.cluster()
+        units, stories, k8s = self.due(units, stories, k8s)
         self.found = bool(units or stories or k8s) or self.only in ("lint", "layers", None)
         if not self.found or not self.build(units, stories, k8s):
             return
@@ -188,7 +209,7 @@ class Run:
             self.report.attempt("layers", 60, ["tests/lib/layers.sh"])
         self.clock = Clock(self.tier)
         units = self.changed_ones(units)
-        cluster = Cluster(self.report, k8s, self.whole, self.k8s)
+        cluster = Cluster(self.report, k8s, self.whole, self.k8s, self.proof)
         self.beside(cluster.work)
         lanes = int(os.environ.get("JOBS", 2 * self.processors))
         self.story_lanes([j for j in stories if not j[2].alone], lanes)
@@ -207,7 +228,7 @@ class Run:
     def judge(self):
         if self.clock is None or self.only is not None or self.k8s:
             return
-        within, line = self.clock.judge()
+        within, line = self.clock.judge(self.proof.seconds if self.proof else 0)
         print(line)
         if not within:
             self.report.verdict(f"the time of make {tier_name(self.tier)}", False)
@@ -230,6 +251,8 @@ class Run:
             for queue in self.queues:
                 queue.drop()
             self.join()
+            if self.proof and self.clock:
+                self.proof.counted(self.clock.counted())
             return 130
         self.remember()
         self.judge()
@@ -256,6 +279,8 @@ def main(args):
         else:
             print("usage: tests/run.sh [check|test|all] [--k8s] [--only NAME]", file=sys.stderr)
             return 2
+    # Both as a terminal would give them to the tests: a shell ignores SIGINT for what it starts in the background.
+    signal.signal(signal.SIGINT, interrupted)
     signal.signal(signal.SIGTERM, interrupted)
     # What was freed is kept, so that its use is found: 256 MB of it as usual in make test-all. A fork has to copy the map of
     # that memory, and many tests fork all the time.

@@ -35,17 +35,26 @@ class Clock:
         self.tier, self.cold = tier, []
         self.began, self.busy, self.own = time.monotonic(), busy(), own()
 
-    def judge(self):
-        """(within its time, a line that says so)"""
+    def spent(self):
+        """(seconds, seconds of processors, the part of the machine that others had)"""
         wall, mine = time.monotonic() - self.began, own() - self.own
         capacity = wall * len(os.sched_getaffinity(0))
-        others = min(max(busy() - self.busy - mine, 0) / max(capacity, 0.1), 0.8)
-        counted = wall * (1 - others)
+        return wall, mine, min(max(busy() - self.busy - mine, 0) / max(capacity, 0.1), 0.8)
+
+    def counted(self):
+        wall, _, others = self.spent()
+        return wall * (1 - others)
+
+    def judge(self, before=0.0):
+        """(within its time, a line that says so). before: seconds that counted in runs of which this one is the rest"""
+        wall, mine, others = self.spent()
+        counted = before + wall * (1 - others)
         limit = LIMITS[self.tier] * float(os.environ.get("SLOW", "1")) * (COLD if self.cold else 1)
         line = (
             f"time: {wall:.0f} s and {mine:.0f} s of processors without builds; others had {others:.0%} of the machine, "
             f"so {counted:.0f} s count; make {name(self.tier)} has {limit:.0f} s"
         )
+        line += f" ({before:.0f} s of them in earlier runs)" if before else ""
         return counted <= limit, line + (f" (cold: {', '.join(self.cold)})" if self.cold else "")
 
 

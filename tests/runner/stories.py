@@ -58,10 +58,11 @@ class Daemon:
 
 
 class Worker:
-    """Works off a queue of (build, san, test); `whole` says whether long proofs are shown whole."""
+    """Works off a queue of (build, san, test); `whole` says whether long proofs are shown whole, `proof` (or None) notes what
+    passes."""
 
-    def __init__(self, report, queue, number, whole):
-        self.report, self.queue, self.number, self.whole = report, queue, number, whole
+    def __init__(self, report, queue, number, whole, proof):
+        self.report, self.queue, self.number, self.whole, self.proof = report, queue, number, whole, proof
         self.daemons = {}
         self.begun = 0
 
@@ -79,6 +80,8 @@ class Worker:
         clean = d.stop()
         if build.endswith("/san"):
             self.report.verdict(f"san/story/findings-{d.number}", clean, log=d.log)
+            if self.proof and not clean:
+                self.proof.finding(f"san/story/findings-{d.number}", d.log)
 
     def tell(self, job):
         build, san, test = job
@@ -96,6 +99,8 @@ class Worker:
         limit = LIMIT_WHOLE if whole and test.whole else LIMIT
         if not self.report.attempt(test.called(san), limit, ["bash", test.path], d.env() | own, again=anew):
             self.retire(build)
+        elif self.proof:
+            self.proof.passed(san, test)
 
     def work(self):
         try:
