@@ -261,8 +261,10 @@ static void ask_openly(struct hub *h, json_t *q, broker_json_done *done, void *a
 	if (!rc)
 		return;
 	free(j);
-	err_set(&e, ERR_UNAVAILABLE, "the recorder could not be asked");
-	done(arg, e.code, &e, NULL);
+	err_set(&e, rc,
+		rc == ERR_TOO_LARGE ? "the question is longer than the recorder takes"
+				    : "the recorder could not be asked");
+	done(arg, rc, &e, NULL);
 }
 
 void broker_witness_keep(struct hub *h, json_t *question, broker_json_done *done, void *arg)

@@ -629,6 +629,9 @@ static void netipc_on_packet(void *arg, const json_t *msg)
 			audit_answer(m->audit, tag, (int)rc);
 	} else if (strcmp(op, "ready") == 0) {
 		netipc_on_ready(m);
+	} else if (strcmp(op, "recorder") == 0) {
+		if (m->recorder.state == PROC_READY) /* another comes with its stream */
+			netipc_recorder_again(m);
 	} else if (strcmp(op, "revoked") == 0) {
 		if (json_opt_str(msg, "id", &id_text, NULL) == 0 && id_parse(id_text, &id) == 0)
 			issue_revoked(m, &id);

@@ -239,11 +239,20 @@ static void reload(struct net *n, const int *fds, json_t *by)
 
 static void recover(struct net *n);
 
+/* A recorder that has died comes again with a stream of its own; one that lives gives another, by the monitor. */
+static void net_on_recorder_lost(void *arg)
+{
+	struct net *n = arg;
+
+	log_warn(NULL, "the stream to the recorder is lost: asking the monitor for another");
+	(void)ipc_tell(n->ipc, json_pack("{s:s}", "op", "recorder"));
+}
+
 static void new_recorder(struct net *n, int fd)
 {
 	struct recorder_client *old = n->recorder;
 
-	if (recorder_client_create(&n->loop, fd, &n->recorder)) {
+	if (recorder_client_create(&n->loop, fd, net_on_recorder_lost, n, &n->recorder)) {
 		log_error(NULL, "no client for the recorder that came again");
 		n->recorder = old;
 		close(fd);
@@ -565,7 +574,7 @@ static int build(struct net *n, int ipc_fd, struct err *e)
 	if (!rc)
 		json_array_foreach(followers, i, told)
 		    net_on_told(n, json_string_value(json_object_get(told, "op")), told, NULL, 0);
-	if (!rc && (rc = recorder_client_create(&n->loop, n->fds[FD_RECORDER], &n->recorder)))
+	if (!rc && (rc = recorder_client_create(&n->loop, n->fds[FD_RECORDER], net_on_recorder_lost, n, &n->recorder)))
 		err_set(e, rc, "no client for the recorder");
 	else
 		n->fds[FD_RECORDER] = -1;

@@ -29,7 +29,9 @@ struct recorder_client {
 	uv_pipe_t pipe;
 	struct buf in;
 	struct pending *first, **last;
-	bool broken;    /* the stream has ended: nothing more is asked */
+	bool broken; /* the stream has ended: nothing more is asked */
+	recorder_lost *lost;
+	void *arg;
 	bool destroyed; /* no callbacks any more; freed when the handle is closed and no callback runs */
 	bool closed;
 	unsigned depth; /* callbacks that run */
@@ -72,12 +74,15 @@ static void client_fail(struct recorder_client *c, int rc, const char *why)
 {
 	struct err e = {0};
 	err_set(&e, rc, "%s", why);
+	bool news = !c->broken && !c->destroyed;
 	c->broken = true;
 	while (c->first) {
 		struct pending *p = client_take(c);
 		client_tell(c, p, rc, &e, NULL, NULL, 0, true);
 		free(p);
 	}
+	if (news && c->lost && !c->destroyed)
+		c->lost(c->arg);
 }
 
 static void client_error(struct recorder_client *c, const json_t *error)
@@ -168,7 +173,7 @@ static void client_on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *b)
 		client_free_when_done(c);
 }
 
-int recorder_client_create(struct uv_loop_s *loop, int fd, struct recorder_client **out)
+int recorder_client_create(struct uv_loop_s *loop, int fd, recorder_lost *lost, void *arg, struct recorder_client **out)
 {
 	struct recorder_client *c = calloc(1, sizeof(*c));
 	if (!c || uv_pipe_init(loop, &c->pipe, 0)) {
@@ -177,6 +182,8 @@ int recorder_client_create(struct uv_loop_s *loop, int fd, struct recorder_clien
 		return ERR_NOMEM;
 	}
 	c->pipe.data = c;
+	c->lost = lost;
+	c->arg = arg;
 	c->last = &c->first;
 	buf_init(&c->in, MSG_MAX + MSG_HEADER);
 	if (uv_pipe_open(&c->pipe, fd)) {
@@ -218,11 +225,13 @@ int recorder_client_ask(struct recorder_client *c, const json_t *request, record
 		return ERR_UNAVAILABLE;
 	struct sending *s = calloc(1, sizeof(*s));
 	struct pending *p = calloc(1, sizeof(*p));
+	int rc = ERR_NOMEM;
 	if (!s || !p)
 		goto fail;
-	buf_init(&s->bytes, MSG_MAX + MSG_HEADER);
-	if (msg_put_json(&s->bytes, request))
+	buf_init(&s->bytes, RECORDER_QUESTION_MAX);
+	if ((rc = msg_put_json(&s->bytes, request)) != 0)
 		goto fail;
+	rc = ERR_NOMEM;
 	uv_buf_t b = uv_buf_init((char *)(uintptr_t)buf_ptr(&s->bytes), (unsigned)buf_len(&s->bytes));
 	if (uv_write(&s->req, (uv_stream_t *)&c->pipe, &b, 1, client_on_sent))
 		goto fail;
@@ -235,7 +244,7 @@ fail:
 		buf_finish_secret(&s->bytes);
 	free(s);
 	free(p);
-	return ERR_NOMEM;
+	return rc;
 }
 
 int recorder_connect(const char *state_dir, int *out_fd, struct err *e)

@@ -14,14 +14,24 @@ struct err;
 struct uv_loop_s;
 struct recorder_client;
 
+/* Bytes of a question, and its frame; a longer one is not sent. */
+#define RECORDER_QUESTION_MAX (512 * 1024)
+
 /* One message of an answer. head/end: JSON (borrowed); bytes: p/n. Exactly one of json and p is set. */
 typedef void recorder_answer(void *arg, int rc, const struct err *e, const json_t *json, const uint8_t *p, size_t n,
 			     bool end);
 
-/* fd: connected stream, becomes the client's. Requests are answered in order. */
-int recorder_client_create(struct uv_loop_s *loop, int fd, struct recorder_client **out);
+/* The stream is of no use any more; all who waited have been told. Once, never after recorder_client_destroy(). */
+typedef void recorder_lost(void *arg);
+
+/* fd: connected stream, becomes the client's. Requests are answered in order. lost: may be NULL. */
+int recorder_client_create(struct uv_loop_s *loop, int fd, recorder_lost *lost, void *arg,
+			   struct recorder_client **out);
 void recorder_client_destroy(struct recorder_client *c); /* pending answers end with ERR_CANCELLED */
-/* request is borrowed. cb is called until end is true; after an error it is the last call. */
+/*
+ * request is borrowed. cb is called until end is true; after an error it is the last call. ERR_TOO_LARGE: longer than
+ * RECORDER_QUESTION_MAX; ERR_UNAVAILABLE: the stream is lost; then cb is not called.
+ */
 int recorder_client_ask(struct recorder_client *c, const json_t *request, recorder_answer *cb, void *arg);
 
 /* Blocking, for muxctl and tests: connect to DIR/recorder.sock. */

@@ -12,6 +12,7 @@
 #include "recorder/chain/digest.h"
 #include "recorder/chain/file.h"
 #include "recorder/chain/receipt.h"
+#include "recorder/serve/client.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -26,6 +27,9 @@
 #define SIGNED         (16 + 8 + DIGEST_LEN)
 #define LINE_MAX_BYTES (8 * 1024)
 #define READ_MAX       (UINT64_C(16) << 20) /* of a log's file, for a list */
+#define BATCH_BYTES    (KEEPER_BATCH_MAX + CHAIN_ENTRY_HEADER + CHAIN_PAYLOAD_MAX)
+/* Whoever keeps the batch asks his own recorder with it, as text, beside a head. */
+_Static_assert(BATCH_BYTES / 3 * 4 + LINE_MAX_BYTES < RECORDER_QUESTION_MAX, "a batch is a question");
 
 /* A log of somebody's. */
 struct kept {
@@ -588,7 +592,7 @@ int keeper_batch(struct keeper *k, uint64_t after, uint64_t until, json_t **out,
 	struct buf b;
 	int rc;
 
-	buf_init(&b, KEEPER_BATCH_MAX + CHAIN_ENTRY_HEADER + CHAIN_PAYLOAD_MAX);
+	buf_init(&b, BATCH_BYTES);
 	rc = read_batch(k->dir, after, until, &b, &log_id, e);
 	if (rc == 0) {
 		batch_message(&log_id, after, buf_ptr(&b), buf_len(&b), bytes);

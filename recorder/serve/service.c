@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/msg.h"
 #include "base/sock.h"
+#include "recorder/serve/client.h"
 #include "recorder/serve/service_conn.h"
 
 #include <errno.h>
@@ -17,8 +18,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define REQUEST_MAX (64 * 1024)
-#define STACK_SIZE  (1024 * 1024)
+#define STACK_SIZE (1024 * 1024)
 
 static int send_error(struct conn *c, int rc, const struct err *e)
 {
@@ -34,12 +34,14 @@ static int service_answer(struct conn *c, const struct msg *m)
 
 	if (m->kind != 'J')
 		return ERR_PROTOCOL;
-	int rc = json_parse(m->payload, m->len, REQUEST_MAX, &request, &e);
+	int rc = json_parse(m->payload, m->len, RECORDER_QUESTION_MAX, &request, &e);
 	if (rc == 0)
 		rc = service_dispatch(c, request, &e);
 	json_decref(request);
-	if (rc == ERR_EOF || rc == ERR_CANCELLED)
+	if (rc && conn_gone(c))
 		return rc;
+	if (rc == ERR_EOF) /* of a file; the client is there */
+		rc = err_set(&e, ERR_CORRUPT, "the record ends in the middle of something");
 	if (rc)
 		rc = send_error(c, rc, &e);
 	return rc ? rc : conn_flush(c);
@@ -106,7 +108,7 @@ static int conn_begin(struct service *s, int fd)
 	c->s = s;
 	c->fd = fd;
 	c->number = ++s->conn_last;
-	buf_init(&c->in, REQUEST_MAX + MSG_HEADER);
+	buf_init(&c->in, RECORDER_QUESTION_MAX);
 	buf_init(&c->out, OUT_HIGH + MSG_MAX + MSG_HEADER);
 	if (sock_peer_cred(fd, NULL, &c->uid, NULL)) {
 		free(c);

@@ -47,7 +47,7 @@ static struct recorder_client *lag_begin(struct hub_rig *r, struct lagging *l)
 
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
 	*l = (struct lagging){.fd = pair[1]};
-	assert_int_equal(recorder_client_create(&r->loop, pair[0], &c), 0);
+	assert_int_equal(recorder_client_create(&r->loop, pair[0], NULL, NULL, &c), 0);
 	assert_int_equal(pthread_create(&l->thread, NULL, lag, l), 0);
 	hub_set_recorder(r->hub, c);
 	return c;

@@ -206,7 +206,7 @@ static void a_page_that_is_taken_back_needs_no_hub(void **state)
 	(void)state;
 	start(r, &c, "sleep 60", (struct exec_spec){0});
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
-	assert_int_equal(recorder_client_create(&r->loop, pair[0], &mute), 0);
+	assert_int_equal(recorder_client_create(&r->loop, pair[0], NULL, NULL, &mute), 0);
 	hub_set_recorder(r->hub, mute);
 	broker_round_read(r->hub, &rq, &c.s->id, &how, on_page, &page);
 	hub_turns(r, 50);

@@ -384,7 +384,7 @@ static void asynchronous_client_answers_in_order(void **state)
 	uv_loop_t loop;
 	recorder_start(p);
 	assert_int_equal(uv_loop_init(&loop), 0);
-	assert_int_equal(recorder_client_create(&loop, ask_fd(p), &client), 0);
+	assert_int_equal(recorder_client_create(&loop, ask_fd(p), NULL, NULL, &client), 0);
 	json_t *status = json_pack("{s:s}", "op", "status"), *bad = json_pack("{s:s}", "op", "nonsense");
 	json_t *recover = json_pack("{s:s}", "op", "recover");
 	c.destroy = client;
@@ -406,17 +406,62 @@ static void asynchronous_client_answers_in_order(void **state)
 	assert_int_equal(uv_loop_close(&loop), 0);
 }
 
+/* A stranger has a say in some questions: however long one is, those behind it are answered. */
+static void a_long_question_ends_no_conversation(void **state)
+{
+	static const struct {
+		size_t bytes;
+		int asked, answered;
+	} cases[] = {{100, 0, ERR_INVAL},
+		     {64 * 1024, 0, ERR_INVAL},
+		     {RECORDER_QUESTION_MAX - 100, 0, ERR_INVAL},
+		     {RECORDER_QUESTION_MAX, ERR_TOO_LARGE, 0},
+		     {2 * RECORDER_QUESTION_MAX, ERR_TOO_LARGE, 0}};
+	struct place *p = *state;
+	struct recorder_client *client;
+	json_t *status = json_pack("{s:s}", "op", "status");
+	uv_loop_t loop;
+
+	recorder_start(p);
+	assert_int_equal(uv_loop_init(&loop), 0);
+	assert_int_equal(recorder_client_create(&loop, ask_fd(p), NULL, NULL, &client), 0);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct uv_answer long_one = {0}, next = {0};
+		char *text = calloc(1, cases[i].bytes + 1);
+		memset(text, 'x', cases[i].bytes);
+		json_t *q = json_pack("{s:s, s:{s:s}}", "op", "keep", "question", "entries", text);
+		assert_int_equal(recorder_client_ask(client, q, on_answer, &long_one), cases[i].asked);
+		assert_int_equal(recorder_client_ask(client, status, on_answer, &next), 0);
+		while (!next.ends)
+			uv_run(&loop, UV_RUN_ONCE);
+		assert_int_equal(long_one.rc, cases[i].answered);
+		assert_int_equal(next.rc, 0);
+		json_decref(q);
+		free(text);
+	}
+	json_decref(status);
+	recorder_client_destroy(client);
+	uv_run(&loop, UV_RUN_DEFAULT);
+	assert_int_equal(uv_loop_close(&loop), 0);
+}
+
+static void on_lost(void *arg)
+{
+	++*(int *)arg;
+}
+
 static void client_tells_when_the_recorder_dies(void **state)
 {
 	struct place *p = *state;
 	struct uv_answer a = {0}, first = {0};
+	int lost = 0;
 	struct recorder_client *client;
 	uv_loop_t loop;
 	struct id id;
 	recorder_start(p);
 	session_open(p, &id, "pat", "staff");
 	assert_int_equal(uv_loop_init(&loop), 0);
-	assert_int_equal(recorder_client_create(&loop, ask_fd(p), &client), 0);
+	assert_int_equal(recorder_client_create(&loop, ask_fd(p), on_lost, &lost, &client), 0);
 	char *token = token_of(p, "auditor", "*", SCOPE_REPLAY);
 	json_t *q = question("audit", token, NULL);
 	json_object_set_new(q, "follow", json_true());
@@ -430,9 +475,11 @@ static void client_tells_when_the_recorder_dies(void **state)
 	uv_run(&loop, UV_RUN_DEFAULT);
 	assert_int_equal(a.ends, 1);
 	assert_int_equal(a.rc, ERR_UNAVAILABLE);
+	assert_int_equal(lost, 1);
 	assert_int_equal(recorder_client_ask(client, q, on_answer, &a), ERR_UNAVAILABLE);
 	recorder_client_destroy(client);
 	uv_run(&loop, UV_RUN_DEFAULT);
+	assert_int_equal(lost, 1);
 	json_decref(q);
 	grant_token_free(token);
 	assert_int_equal(uv_loop_close(&loop), 0);
@@ -449,6 +496,7 @@ int main(void)
 	    RECORDER_TEST(clients_that_do_not_read_hold_up_nobody),
 	    RECORDER_TEST(full_file_system_loses_nothing),
 	    RECORDER_TEST(asynchronous_client_answers_in_order),
+	    RECORDER_TEST(a_long_question_ends_no_conversation),
 	    RECORDER_TEST(client_tells_when_the_recorder_dies),
 	};
 	return cmocka_run_group_tests_name("recorder_process", tests, NULL, NULL);
