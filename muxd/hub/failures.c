@@ -19,7 +19,7 @@
 #define AGENTS       4
 
 enum width { ADDRESS, SITE, REGION, FAMILY, ANY, WIDTHS };
-static const unsigned room[WIDTHS] = {64, 32, 16, 16, 1};
+static const unsigned room[WIDTHS] = {192, 32, 16, 16, 1};
 
 enum slot_state { FREE, COUNTING, OWED };
 

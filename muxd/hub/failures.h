@@ -12,7 +12,7 @@
  * counted together: by /24 or /48, then by /16 or /32, then all of a family (now without grant and endpoint), at last
  * everything together. A verdict is known by its grant, door, operation (endpoint and what was asked), and outcome,
  * a denial by the policy's operation, rule and version as well, wherever it comes from; further ones are counted by
- * grant and outcome, then by grant, by outcome, at last together. An event names the agents that were asked for. So 129
+ * grant and outcome, then by grant, by outcome, at last together. An event names the agents that were asked for. So 257
  * events are written a minute at most, and as many firsts.
  *
  * A slot: FREE -> COUNTING -> FREE, or OWED (what was kept before a kill) -> FREE once it is written. What is counted
@@ -27,7 +27,7 @@
 struct failures;
 struct grant;
 
-#define FAILURES_SLOTS     129
+#define FAILURES_SLOTS     257
 #define FAILURES_EVERY_NS  UINT64_C(60000000000)
 #define FAILURES_EVENT_MAX 4095 /* bytes of an event as it is kept */
 

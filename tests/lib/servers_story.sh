@@ -194,7 +194,7 @@ servers_change() {
 	muxctl mcp approve "$agent" grows >"$tmp/approved" || fail "it is not approved"
 	equal "approved, it serves" "y" "$(use grows echo '{"text":"y"}' | said)"
 	told "that is told of" "1 1 1" mcp.held '"\(length) \(.[0].detail.count) \(.[0].detail.changes | length)"'
-	told "so is who approved it, at first sight and later" "first seen 5 64" mcp.approve 'map(select(.detail.server == "grows")) | "\(.[0].detail.by) \(.[-1].detail.tools) \(.[-1].detail.fingerprint | length)"'
+	told "so is who approved it, at first sight and later" "first seen 5 64" mcp.approve 'map(select(.detail.server == "grows" and .outcome == "ok")) | "\(.[0].detail.by) \(.[-1].detail.tools) \(.[-1].detail.fingerprint | length)"'
 	told "and who had it looked at" "agent.7" mcp.refresh 'map(select(.detail.server == "grows" and .outcome == "ok")) | .[0].principal'
 	told "and who approved" 1 mcp.approve 'map(select(.outcome == "ok" and .detail.by != "first seen")) | length'
 	servers PUT "" "$(list "$(one good good)")" >/dev/null

@@ -276,7 +276,7 @@ static void neighbours_are_counted_together_when_many(void **state)
 		snprintf(peer, sizeof(peer), "[2001:db8:9:%x::1]:7", i);
 		(void)fail_at(&w, peer, "GET /a", NULL, i);
 	}
-	assert_int_equal(w.firsts, 64 + 2);
+	assert_int_equal(w.firsts, 192 + 2);
 	failures_tick(w.f, T0 + 61 * NS_PER_SEC, WALL, false);
 	for (size_t i = 0; i < json_array_size(w.written); i++) {
 		const char *p = text_of(event_at(&w, i), "peer");

@@ -105,10 +105,27 @@ export async function call<T>(method: string, path: string, options: { body?: un
 
 export const exchange = (token: string): Promise<Grant> => call("POST", "/v1/web/session", { token });
 export const whoami = (): Promise<Grant> => call("GET", "/v1/web/session");
-export const leave = (): Promise<unknown> => call("DELETE", "/v1/web/session");
 export const agents = (signal?: AbortSignal): Promise<{ agents: Agent[] }> => call("GET", "/v1/agents", signal ? { signal } : {});
 export const sessions = (signal?: AbortSignal): Promise<{ sessions: Session[] }> => call("GET", "/v1/sessions?limit=1000", signal ? { signal } : {});
 export const terminate = (id: string, reason: string): Promise<Session> => call("POST", `/v1/sessions/${id}/terminate`, { body: { reason } });
+
+const leaveTries = 3;
+const leaveMs = 5000;
+
+/** Takes the cookie away. A line that was cut a moment ago may fail once more, or say nothing: it is asked again. */
+export async function leave(): Promise<void> {
+  for (let tries = 1; ; tries++) {
+    try {
+      await call("DELETE", "/v1/web/session", { signal: AbortSignal.timeout(leaveMs) });
+      return;
+    } catch (e) {
+      const answered = e instanceof ApiError && e.status !== 0;
+      if (answered) throw e;
+      if (tries === leaveTries) throw unreachable();
+    }
+    await new Promise((r) => setTimeout(r, 500 * tries));
+  }
+}
 
 export interface RecordingQuery {
   agent?: string;
