@@ -28,7 +28,7 @@
 #define LINE_MAX_BYTES (8 * 1024)
 #define READ_MAX       (UINT64_C(16) << 20) /* of a log's file, for a list */
 #define BATCH_BYTES    (KEEPER_BATCH_MAX + CHAIN_ENTRY_HEADER + CHAIN_PAYLOAD_MAX)
-/* Whoever keeps the batch asks his own recorder with it, as text, beside a head. */
+/* A keeper gets a batch in one question to its recorder: as text, beside a head. */
 _Static_assert(BATCH_BYTES / 3 * 4 + LINE_MAX_BYTES < RECORDER_QUESTION_MAX, "a batch is a question");
 
 /* A log of somebody's. */

@@ -159,7 +159,9 @@ class Run:
             self.threads.pop(0)
 
     def longest_first(self, jobs):
-        return sorted(jobs, key=lambda j: -self.times.get(j[2].called(j[1]), [10 if j[2].kind == "story" else 0])[0])
+        """Long proofs are the longest, whatever their slices took."""
+        took = lambda j: self.times.get(j[2].called(j[1]), [10 if j[2].kind == "story" else 0])[0]
+        return sorted(jobs, key=lambda j: (not (self.whole and j[2].whole and not j[1]), -took(j)))
 
     def story_lanes(self, jobs, lanes):
         queue = Queue(self.longest_first(jobs), key=lambda j: j[2].name)
