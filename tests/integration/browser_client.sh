@@ -6,4 +6,4 @@
 
 clients/typescript/build.sh >"$tmp/tsc" 2>&1 || fail "the package is not built: $(tail -n 3 "$tmp/tsc")"
 export MUXD_STATE BUILD TMP_DIR=$tmp
-timeout -k 5 100 node tests/e2e/browser/client.mjs || fail "see above"
+node tests/e2e/browser/client.mjs || fail "see above"

@@ -9,4 +9,4 @@ chmod 0711 "$tmp"
 start_daemon "$tmp/state" || fail "no daemon"
 trap 'stop_daemon; tidy' EXIT
 export MUXD_STATE BUILD
-timeout -k 5 200 node tests/e2e/browser/size.mjs || fail "see above"
+node tests/e2e/browser/size.mjs || fail "see above"

@@ -9,4 +9,4 @@ start_daemon "$tmp/state" || fail "no daemon"
 trap 'stop_daemon; tidy' EXIT
 export PYTHONDONTWRITEBYTECODE=1 MUXD_STATE TOKEN_FILE=$tmp/token
 (umask 077 && new_token killed agent terminal,rounds,files >"$TOKEN_FILE")
-timeout 120 /usr/bin/python3 -W error "$here/tests/integration/clients_kill.py" || fail "see above"
+/usr/bin/python3 -W error "$here/tests/integration/clients_kill.py" || fail "see above"

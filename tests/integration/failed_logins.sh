@@ -15,7 +15,7 @@ grant=$(muxctl grant create --agent demo --principal mallory --kind agent --scop
 id=$(jq -r .id <<<"$grant")
 muxctl grant revoke "$id" >/dev/null || fail "not revoked"
 
-calls() { printf '%s\n' "$@" | timeout 60 /usr/bin/python3 tests/integration/failed_logins.py "$(ready https)" "$n"; }
+calls() { printf '%s\n' "$@" | /usr/bin/python3 tests/integration/failed_logins.py "$(ready https)" "$n"; }
 # events OUTCOME: how many there are; counted OUTCOME: how many failures they tell of, an event written twice once
 event=auth.fail
 events() { muxctl audit -n 1000 --event $event -o json | jq -s --arg o "$1" '[.[] | (.record // .) | select(.outcome == $o)] | length'; }

@@ -8,4 +8,4 @@
 chmod 0711 "$tmp"
 start_daemon "$tmp/state" || fail "no daemon"
 trap 'stop_daemon; tidy' EXIT
-timeout 500 python3 "$here/tests/integration/painted.py" "$BUILD" "$MUXD_STATE" painted "${SEED:-1}" "${STRINGS:-400}" || fail "see above"
+python3 "$here/tests/integration/painted.py" "$BUILD" "$MUXD_STATE" painted "${SEED:-1}" "${STRINGS:-400}" || fail "see above"

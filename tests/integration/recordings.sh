@@ -46,7 +46,7 @@ while True:
         print(pages, r.getheader("Muxd-Page"), file=sys.stderr)
         break
 P
-read_it() { LIB=$here/tests/lib HTTPS=$(ready https) TOKEN=$token timeout 60 /usr/bin/python3 "$tmp/read.py" "$@"; }
+read_it() { LIB=$here/tests/lib HTTPS=$(ready https) TOKEN=$token /usr/bin/python3 "$tmp/read.py" "$@"; }
 
 session=$(api "$token" POST "/v1/agents/$agent/rounds" '{"wait_ms":60000,"command":"for i in $(seq 40); do seq $((i * 100)) $((i * 100 + 99)); sleep 0.02; done"}' | jq -r .round_id)
 exported() { muxctl export "$session" --format raw --stream output >"$tmp/want" 2>/dev/null && [ -s "$tmp/want" ]; }

@@ -1,6 +1,6 @@
 /* Writes down each function that muxd and muxlet enter, for walks.py: gcc calls the two functions at the end of this
  * file from every function (-finstrument-functions). One file a process, mapped before seccomp and other uids are taken
- * on: WALKS_DIR/PID, in a sandbox /workspace/.walk. The header has how many records there are and where the program was
+ * on: WALKS_DIR/PID, in a sandbox /tmp/.walk. The header has how many records there are and where the program was
  * loaded. */
 #define QUIET __attribute__((no_instrument_function))
 #include <errno.h>
@@ -43,7 +43,7 @@ static void trace_start(void)
 	snprintf(path, sizeof(path), WALKS_DIR "/%d", (int)getpid());
 	fd = open(path, O_RDWR | O_CREAT, 0666);
 	if (fd < 0)
-		fd = open("/workspace/.walk", O_RDWR | O_CREAT, 0666);
+		fd = open("/tmp/.walk", O_RDWR | O_CREAT, 0666);
 	if (fd < 0)
 		return;
 	map = ftruncate(fd, sizeof(*trace)) == 0 ? mmap(NULL, sizeof(*trace), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0)
