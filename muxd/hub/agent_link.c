@@ -339,8 +339,10 @@ static void agent_link_on_data(void *arg, uint32_t channel, int stream, uint64_t
 	struct session *s = by_channel(arg, channel);
 	struct agent *a = arg;
 
-	if (!(a->quiesce && quiesce_said(a, channel, p, n)) && !survey_said(a, channel, p, n) && s)
+	if (s)
 		session_on_data(s, stream, offset, p, n);
+	else if (!(a->quiesce && quiesce_said(a, channel, p, n)))
+		(void)survey_said(a, channel, p, n);
 	hub_flush(a->hub);
 }
 

@@ -90,7 +90,8 @@ static void accept_output(struct session *s, int stream, uint64_t at, const uint
 	}
 	s->hub->stats.bytes_out += n;
 	session_wake_all(s, WAKE_READABLE);
-	listeners_moved(s);
+	if (!LIST_EMPTY(&s->listeners))
+		listeners_moved(s);
 	if (s->screen)
 		screen_moved(s);
 }
