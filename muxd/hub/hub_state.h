@@ -36,6 +36,7 @@ struct hub {
 	struct id_times *revoked, *renewed;   /* grants (policy/grant_kin.h) */
 	struct renewed_token *renewed_tokens; /* of what was renewed since the start: what goes on asks with them */
 	struct failures *failures, *verdicts, *denials;
+	size_t strangers_questions;          /* to the recorder, that wait for their answers */
 	struct policy *policy, *policy_next; /* in force, waits for the journal (muxd/hub/policy.h); NULL: none */
 	json_t *policy_by;
 	bool policy_waits, policy_known;

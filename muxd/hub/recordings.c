@@ -17,6 +17,7 @@
 
 #define AUDIT_BYTES    (1024 * 1024)     /* of events in one answer, and one that is long */
 #define PAGE_BYTES_MAX (4 * 1024 * 1024) /* a page, and one last event that is long */
+#define STRANGERS_MAX  4                 /* questions without a grant: the recorder answers one after the other */
 
 struct record_job {
 	broker_json_done *done; /* one of the two */
@@ -24,14 +25,18 @@ struct record_job {
 	void *arg;
 	json_t *rows; /* lists: what came before the end; else NULL */
 	enum policy_op op;
-	const char *key; /* of the list in the answer (static) */
-	bool audit;      /* rows are audit events, and the end says where they go on */
-	bool screen;     /* one object of the first row, the bytes and the end */
+	const char *key;   /* of the list in the answer (static) */
+	bool audit;        /* rows are audit events, and the end says where they go on */
+	bool screen;       /* one object of the first row, the bytes and the end */
+	size_t *strangers; /* counts it; NULL: asked with a grant */
+	int rc;            /* what failed here before the end came */
 	struct buf bytes;
 };
 
 static void recordings_job_free(struct record_job *j)
 {
+	if (j->strangers)
+		--*j->strangers;
 	json_decref(j->rows);
 	buf_finish(&j->bytes);
 	free(j);
@@ -100,7 +105,9 @@ static void recordings_on_answer(void *arg, int rc, const struct err *e, const j
 	if (!rc && p && buf_append(&j->bytes, p, n))
 		log_warn(NULL, "the recorder sent more than was asked for: cut");
 	if (!rc && json && !end && j->rows && json_array_append(j->rows, (json_t *)(uintptr_t)json))
-		rc = err_set(&here, ERR_NOMEM, "no memory for the list"), e = &here;
+		j->rc = ERR_NOMEM;
+	if (!rc && end && j->rc)
+		rc = err_set(&here, j->rc, "no memory for the list"), e = &here;
 	if (rc)
 		job_fail(j, rc, e);
 	else if (end)
@@ -244,27 +251,43 @@ void broker_head(struct hub *h, const struct request *rq, broker_json_done *done
 		       (struct record_job){.op = POLICY_RECORD_READ, .done = done, .arg = arg});
 }
 
+/* Of strangers only so many wait at a time: the others are told to come again. */
+static int open_job(struct hub *h, const json_t *q, broker_json_done *done, void *arg, struct record_job **out,
+		    struct err *e)
+{
+	struct record_job *j;
+
+	if (!h->recorder)
+		return err_set(e, ERR_UNAVAILABLE, "the recorder could not be asked");
+	if (h->strangers_questions >= STRANGERS_MAX)
+		return err_set(e, ERR_AGAIN, "%d questions without a grant wait for the recorder", STRANGERS_MAX);
+	j = q ? malloc(sizeof(*j)) : NULL;
+	if (!j)
+		return err_set(e, ERR_NOMEM, "out of memory");
+	*j = (struct record_job){
+	    .op = POLICY_RECORD_READ, .done = done, .arg = arg, .strangers = &h->strangers_questions};
+	buf_init(&j->bytes, PAGE_BYTES_MAX);
+	h->strangers_questions++;
+	*out = j;
+	return 0;
+}
+
 /* Nobody's grant is behind it: the signatures in it say who sent it. q: stolen. */
 static void ask_openly(struct hub *h, json_t *q, broker_json_done *done, void *arg)
 {
-	struct record_job *j = malloc(sizeof(*j));
+	struct record_job *j = NULL;
 	struct err e = {0};
-	int rc = j && q && h->recorder ? 0 : ERR_UNAVAILABLE;
+	int rc = open_job(h, q, done, arg, &j, &e);
 
-	if (j) {
-		*j = (struct record_job){.op = POLICY_RECORD_READ, .done = done, .arg = arg};
-		buf_init(&j->bytes, PAGE_BYTES_MAX);
+	if (rc == 0 && (rc = recorder_client_ask(h->recorder, q, recordings_on_answer, j)) != 0) {
+		recordings_job_free(j);
+		err_set(&e, rc,
+			rc == ERR_TOO_LARGE ? "the question is longer than the recorder takes"
+					    : "the recorder could not be asked");
 	}
-	if (rc == 0)
-		rc = recorder_client_ask(h->recorder, q, recordings_on_answer, j);
 	json_decref(q);
-	if (!rc)
-		return;
-	free(j);
-	err_set(&e, rc,
-		rc == ERR_TOO_LARGE ? "the question is longer than the recorder takes"
-				    : "the recorder could not be asked");
-	done(arg, rc, &e, NULL);
+	if (rc)
+		done(arg, rc, &e, NULL);
 }
 
 void broker_witness_keep(struct hub *h, json_t *question, broker_json_done *done, void *arg)

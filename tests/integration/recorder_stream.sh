@@ -20,6 +20,15 @@ for bytes in 100 70000 380000 600000; do
 	equal "a stranger's question of $bytes bytes is refused" 4 "${status:0:1}"
 	equal "and the next one is answered" 1 "$(asked)"
 done
+jq -nc '{head: {log_id: "x"}, entries: ("A" * 380000)}' >"$tmp/question"
+crowd() {
+	seq 30 | xargs -P 30 -I{} curl -sS -o /dev/null -w '%{http_code}\n' --cacert "$MUXD_STATE/keys/tls.crt" -H 'Content-Type: application/json' \
+		--data-binary "@$tmp/question" "https://$(ready https)/v1/witness/heads" >"$tmp/crowd"
+}
+crowd &
+equal "nor does a crowd of them keep anybody waiting" 1 "$(asked)"
+wait $!
+equal "each of whom is refused, or told to come again" 30 "$(grep -cxE '400|429' "$tmp/crowd")"
 grep -q 'stream to the recorder is lost' "$MUXD_STATE/daemon.log" && fail "the stream broke"
 
 # Only root may reach into another process.
