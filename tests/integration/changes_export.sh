@@ -32,12 +32,15 @@ facts() { (cd "$1" && find . \( -type f -o -type l \) -not -path './.git/*' -pri
 	find . -type f -not -path './.git/*' -print0 | sort -z | xargs -0r sha256sum); }
 same() { [ "$(facts "$1")" = "$(facts "$2")" ] || { diff <(facts "$1") <(facts "$2"); false; }; }
 
+there() { muxctl sandbox list -o json | jq -r '.agents[].agent' | sort; }
+
 # --- a workspace, its snapshot, and what became of it
 inside 'mkdir -p src/deep gone .git && seq 1 2000 >src/big.txt && echo old >src/deep/a.c && printf "no end" >src/end
 	head -c 5000 /dev/urandom >src/bin && : >src/empty && echo x >gone/x && ln -s /usr/bin/python3 link && echo k >kind
 	echo run >run.sh && echo "a b" >"src/a b" && printf q >"src/q\"uote" && printf n >"src/new
 line" && mkdir turns && echo t >turns/t && echo "p=https://me:SECRET@host" >.git/config && echo SECRET >.netrc
 	head -c 6000000 /dev/zero | tr "\0" z >src/huge && echo s >same && printf "\303\244\377" >"$(printf "src/u\303\244")"'
+there >"$tmp/before"
 SNAP=$(muxctl sandbox snapshot demo -o json | jq -r '.snapshot.id // .id')
 tree "$tmp/base"
 inside 'sed -i "5s/.*/five/; 1000d; 1999a more" src/big.txt && echo new >src/deep/a.c && printf "no end\n" >src/end
@@ -77,9 +80,10 @@ equal "two bases" "400 invalid_request" "$(export_to no "{\"snapshot\":\"$SNAP\"
 equal "without scope files" forbidden "$(TOKEN=$(new_token demo agent rounds) export_to no "{\"snapshot\":\"$SNAP\"}" | cut -d' ' -f2)"
 equal "of another's sandbox" forbidden "$(TOKEN=$(new_token other agent files) export_to no "{\"snapshot\":\"$SNAP\"}" | cut -d' ' -f2)"
 equal "none of them is an artifact" 404 "$(c -o /dev/null -w '%{http_code}' "$S/no")"
-alone() { [ "$(muxctl sandbox list -o json | jq '.agents | length')" = 1 ]; }
-wait_for 10 alone
-equal "no sandbox is left of them" demo "$(muxctl sandbox list -o json | jq -r '[.agents[].agent] | join(" ")')"
+left() { comm -13 "$tmp/before" <(there); }
+none_left() { [ -z "$(left)" ]; }
+wait_for 10 none_left
+equal "no sandbox is left of them" "" "$(left)"
 equal "the audit log has base and digest" "$SNAP" \
 	"$(muxctl audit --since 0 -n 1000 --event artifact.put -o json | jq -rs '[.[].record | select(.detail.name == "all.patch" and (.detail.sha256 | length) == 64)][0].detail.base')"
 
