@@ -48,7 +48,7 @@ static json_t *record_of(sqlite3_stmt *st)
 	void *next;
 
 	if (json_parse(detail, strlen(detail), DETAIL, &d, NULL))
-		d = json_object();
+		d = json_pack("{s:b, s:I}", "cut", 1, "bytes", (json_int_t)strlen(detail));
 	json_object_set_new(d, "event_id", json_string(store_text(st, 1)));
 	call = json_incref(json_object_get(d, OUTBOX_CALL));
 	json_object_del(d, OUTBOX_CALL);
@@ -68,12 +68,28 @@ static json_t *record_of(sqlite3_stmt *st)
 	return o;
 }
 
+/* An event that no record has room for: it is told without its detail, and holds up nothing behind it. */
+static json_t *record_short(sqlite3_stmt *st)
+{
+	const char *detail = store_text(st, 5);
+
+	return json_pack("{s:s, s:s, s:s, s:{s:s, s:b, s:I}}", "event", store_text(st, 2), "outcome", store_text(st, 4),
+			 "agent", store_text(st, 3), "detail", "event_id", store_text(st, 1), "cut", 1, "bytes",
+			 (json_int_t)strlen(detail));
+}
+
 static int outbox_on_row(void *arg, sqlite3_stmt *st)
 {
 	struct page *p = arg;
+	const struct work_host *host = &p->w->host;
 	json_t *o = record_of(st);
+	int rc = o ? host->audit(host->ctx, o) : ERR_NOMEM;
 
-	p->refused = !o || p->w->host.audit(p->w->host.ctx, o);
+	if (rc == ERR_TOO_LARGE) {
+		o = record_short(st);
+		rc = o ? host->audit(host->ctx, o) : ERR_NOMEM;
+	}
+	p->refused = rc != 0;
 	if (p->refused)
 		return STORE_ENOUGH;
 	p->told = sqlite3_column_int64(st, 0);

@@ -40,7 +40,8 @@ struct rig {
 	unsigned made, wiped, execs, released, read_nothing, audits;
 	json_t *told; /* to the audit log */
 	bool audit_refuses;
-	int fail_prepare; /* ERR_* */
+	size_t audit_room; /* bytes of an event; 0: any */
+	int fail_prepare;  /* ERR_* */
 	bool hold_discard;
 	int fail_discard;          /* so often */
 	work_exec_done *exec_done; /* a step that hangs */
@@ -172,6 +173,10 @@ static inline int host_audit(void *ctx, json_t *o)
 	struct rig *r = ctx;
 
 	assert_non_null(json_object_get(o, "event"));
+	if (r->audit_room && json_dumpb(o, NULL, 0, JSON_COMPACT) > r->audit_room) {
+		json_decref(o);
+		return ERR_TOO_LARGE;
+	}
 	if (!r->audit_refuses) {
 		r->audits++;
 		json_array_append(r->told, o);

@@ -331,6 +331,25 @@ static void test_told_once(void **state)
 	assert_int_equal(told(r, "lease.end", a, "RELEASED"), 0);
 }
 
+/* What no record has room for is told without its detail, and what comes behind it is told as ever. */
+static void test_told_short(void **state)
+{
+	char a[40], b[40], sa[64], sb[64];
+	struct rig *r = *state;
+	json_t *o;
+
+	r->audit_room = 250;
+	lease(r, "long", "good", 60, a, sa);
+	assert_int_equal(told(r, "lease.create", a, "ok"), 0);
+	o = json_array_get(r->told, json_array_size(r->told) - 1);
+	assert_string_equal(json_string_value(json_object_get(o, "event")), "lease.create");
+	assert_string_equal(json_string_value(json_object_get(o, "agent")), sa);
+	assert_true(json_is_true(json_object_get(json_object_get(o, "detail"), "cut")));
+	r->audit_room = 0;
+	lease(r, "short", "good", 60, b, sb);
+	assert_int_equal(told(r, "lease.create", b, "ok"), 1);
+}
+
 static void test_versions(void **state)
 {
 	static const char two[] =
@@ -388,6 +407,7 @@ int main(void)
 	    WORK_TEST(test_gone),
 	    WORK_TEST(test_crash),
 	    WORK_TEST(test_told_once),
+	    WORK_TEST(test_told_short),
 	    WORK_TEST(test_versions),
 	    WORK_TEST(test_version_of_an_administrator),
 	};
