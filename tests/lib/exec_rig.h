@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "control/kube/client/endpoint.h"
 #include "control/kube/exec/remotecommand.h"
+#include "tests/lib/patience.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -38,7 +39,7 @@ struct rig {
 	char dir[64]; /* certificates */
 	json_t *ports;
 	uv_timer_t alarm, napper;
-	bool late, woken;
+	bool rang, woken;
 };
 
 struct run {
@@ -91,7 +92,7 @@ static void rig_start(void)
 	uv_loop_init(&rig.loop);
 	uv_timer_init(&rig.loop, &rig.alarm);
 	uv_timer_init(&rig.loop, &rig.napper);
-	rig.alarm.data = &rig.late;
+	rig.alarm.data = &rig.rang; /* turns the loop */
 	rig.napper.data = &rig.woken;
 	if (rc_client_create(&rig.loop, &rig.client, NULL))
 		abort();
@@ -318,13 +319,13 @@ static void on_ring(uv_timer_t *t)
 	*(bool *)t->data = true;
 }
 
-/* Turns the loop until it is true, or the deadline: then false. */
+/* Turns the loop until it is true, or its time is over (tests/lib/patience.h): then false. */
 #define until(cond)                                                                                                    \
 	({                                                                                                             \
+		struct patience left_ = patience_of(DEADLINE_S * NS_PER_SEC);                                          \
 		bool ok_;                                                                                              \
-		rig.late = false;                                                                                      \
-		uv_timer_start(&rig.alarm, on_ring, DEADLINE_S * 1000, 0);                                             \
-		while (!(ok_ = (cond)) && !rig.late)                                                                   \
+		uv_timer_start(&rig.alarm, on_ring, 200, 200);                                                         \
+		while (!(ok_ = (cond)) && !patience_over(&left_))                                                      \
 			uv_run(&rig.loop, UV_RUN_ONCE);                                                                \
 		uv_timer_stop(&rig.alarm);                                                                             \
 		ok_;                                                                                                   \

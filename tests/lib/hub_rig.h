@@ -15,6 +15,7 @@
 #include "muxd/hub/session_run.h"
 #include "muxd/hub/wake.h"
 #include "muxd/link/link_state.h"
+#include "tests/lib/patience.h"
 
 #define HUB_RING (1024 * 1024)
 
@@ -197,8 +198,8 @@ static void hub_turn(struct hub_rig *r)
 /* Turns until the condition holds; a loaded machine may need more of them. */
 #define hub_until(r, condition)                                                                                        \
 	({                                                                                                             \
-		uint64_t until_ = clock_boot_ns() + 60 * NS_PER_SEC;                                                   \
-		while (!(condition) && clock_boot_ns() < until_)                                                       \
+		struct patience left_ = patience_of(60 * NS_PER_SEC);                                                  \
+		while (!(condition) && !patience_over(&left_))                                                         \
 			hub_turn(r);                                                                                   \
 		!!(condition);                                                                                         \
 	})

@@ -13,6 +13,7 @@
 #include "control/kube/client/kube_creds.h"
 #include "control/kube/client/kubeconfig.h"
 #include "control/kube/client/rest.h"
+#include "tests/lib/patience.h"
 #include "tests/lib/pki.h"
 
 #include <fcntl.h>
@@ -27,7 +28,7 @@
 #include <unistd.h>
 #include <uv.h>
 
-#define RIG_WAIT_S 30
+#define RIG_WAIT_S 30 /* as tests/lib/patience.h counts them */
 #define RIG_UNUSED __attribute__((unused))
 
 struct kube_rig {
@@ -212,11 +213,11 @@ static void rig_tick(uv_timer_t *t)
 static RIG_UNUSED void rig_until(struct kube_rig *r, const bool *what)
 {
 	uv_timer_t t;
-	time_t end = time(NULL) + RIG_WAIT_S;
+	struct patience left = patience_of(RIG_WAIT_S * UINT64_C(1000000000));
 
 	uv_timer_init(&r->loop, &t);
 	uv_timer_start(&t, rig_tick, 20, 20);
-	while (!*what && time(NULL) <= end)
+	while (!*what && !patience_over(&left))
 		uv_run(&r->loop, UV_RUN_ONCE);
 	uv_close((uv_handle_t *)&t, NULL);
 	uv_run(&r->loop, UV_RUN_NOWAIT);
@@ -227,7 +228,7 @@ static RIG_UNUSED void rig_until(struct kube_rig *r, const bool *what)
 /* Likewise until so many watches are open at the server. */
 static RIG_UNUSED void rig_until_open(struct kube_rig *r, int n)
 {
-	for (time_t end = time(NULL) + RIG_WAIT_S; time(NULL) <= end;) {
+	for (struct patience left = patience_of(RIG_WAIT_S * UINT64_C(1000000000)); !patience_over(&left);) {
 		json_t *open = rig_ask(r, "{\"do\":\"open\"}");
 		bool there = json_integer_value(open) == n;
 		json_decref(open);
@@ -300,7 +301,8 @@ static RIG_UNUSED void rig_destroy(struct kube_rig *r)
 	char command[128];
 
 	rig_disconnect(r);
-	for (time_t end = time(NULL) + RIG_WAIT_S; uv_run(&r->loop, UV_RUN_NOWAIT) && time(NULL) <= end;)
+	for (struct patience left = patience_of(RIG_WAIT_S * UINT64_C(1000000000));
+	     uv_run(&r->loop, UV_RUN_NOWAIT) && !patience_over(&left);)
 		usleep(1000);
 	assert_int_equal(uv_loop_close(&r->loop), 0); /* a handle was left open otherwise */
 	rig_stop_fake(r);

@@ -12,6 +12,7 @@
 #include "base/ids.h"
 #include "base/sock.h"
 #include "muxd/link/link.h"
+#include "tests/lib/patience.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -189,9 +190,10 @@ static void rig_tick(uv_timer_t *t)
 /* Turns of the loop until the condition holds; false after ms. */
 #define rig_until(r, ms, condition)                                                                                    \
 	({                                                                                                             \
-		/* A long wait is a limit for what will come, and a loaded machine may need more of it. */             \
-		uint64_t until_ = clock_boot_ns() + (uint64_t)(ms) * ((ms) >= 2000 ? 8 : 1) * NS_PER_MS;               \
-		while (!(condition) && clock_boot_ns() < until_) {                                                     \
+		/* A long wait is a limit for what will come, a short one a pause. */                                  \
+		uint64_t until_ = clock_boot_ns() + (uint64_t)(ms)*NS_PER_MS;                                          \
+		struct patience left_ = patience_of((ms) >= 2000 ? (uint64_t)(ms)*4 * NS_PER_MS : 1);                  \
+		while (!(condition) && (clock_boot_ns() < until_ || !patience_over(&left_))) {                         \
 			uv_timer_start(&(r)->timer, rig_tick, 20, 20);                                                 \
 			uv_run(&(r)->loop, UV_RUN_ONCE);                                                               \
 		}                                                                                                      \

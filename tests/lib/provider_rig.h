@@ -9,6 +9,7 @@
 
 #include "tests/lib/asks.h"
 #include "tests/lib/fake_cluster.h"
+#include "tests/lib/patience.h"
 
 /* ---- what the hub sees */
 
@@ -101,9 +102,9 @@ static RIG_UNUSED void settle(void)
 
 static RIG_UNUSED bool until(const int *times)
 {
-	uint64_t end = clock_boot_ns() + 30 * NS_PER_SEC;
+	struct patience left = patience_of(30 * NS_PER_SEC);
 
-	while (!*times && clock_boot_ns() < end) {
+	while (!*times && !patience_over(&left)) {
 		settle();
 		usleep(2000);
 	}

@@ -130,7 +130,7 @@ static RIG_UNUSED void merge(struct rig *r, const char *path, const char *object
 
 	uv_timer_init(&r->k->loop, &t);
 	uv_timer_start(&t, rig_tick, 10, 10);
-	for (time_t stop = time(NULL) + RIG_WAIT_S; !there && time(NULL) <= stop;) {
+	for (struct patience left = patience_of(RIG_WAIT_S * UINT64_C(1000000000)); !there && !patience_over(&left);) {
 		json_t *o = rig_ask(r->k, "{\"do\":\"merge\",\"path\":\"%s\",\"object\":%s}", path, object);
 
 		there = !json_is_null(o);
@@ -219,7 +219,7 @@ static RIG_UNUSED void until_seen(struct rig *r, const char *method, const char 
 
 	uv_timer_init(&r->k->loop, &t);
 	uv_timer_start(&t, rig_tick, 10, 10);
-	for (time_t stop = time(NULL) + RIG_WAIT_S; !seen && time(NULL) <= stop;) {
+	for (struct patience left = patience_of(RIG_WAIT_S * UINT64_C(1000000000)); !seen && !patience_over(&left);) {
 		seen = rig_seen(r->k, method, end) > 0;
 		uv_run(&r->k->loop, UV_RUN_ONCE);
 	}

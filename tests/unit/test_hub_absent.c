@@ -132,9 +132,9 @@ static bool all_answered(const struct answer answers[WAYS])
 
 static void expect_all(struct hub_rig *r, const struct answer answers[WAYS], int rc, uint64_t not_before)
 {
-	uint64_t until = clock_boot_ns() + 20 * NS_PER_SEC;
+	struct patience left = patience_of(20 * NS_PER_SEC);
 
-	while (!all_answered(answers) && clock_boot_ns() < until)
+	while (!all_answered(answers) && !patience_over(&left))
 		hub_turn(r);
 	for (enum way w = 0; w < WAYS; w++) {
 		if (answers[w].n != 1 || answers[w].rc != rc || answers[w].at < not_before)

@@ -78,7 +78,8 @@ static void until_late(struct rig *r, struct answer *a, const char *path)
 
 	uv_timer_init(&r->k->loop, &t);
 	uv_timer_start(&t, rig_tick, 10, 10);
-	for (time_t stop = time(NULL) + RIG_WAIT_S; !seen && !a->done && time(NULL) <= stop;) {
+	for (struct patience left = patience_of(RIG_WAIT_S * UINT64_C(1000000000));
+	     !seen && !a->done && !patience_over(&left);) {
 		seen = rig_seen(r->k, "GET", path) > 0;
 		uv_run(&r->k->loop, UV_RUN_ONCE);
 	}

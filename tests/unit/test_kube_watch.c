@@ -122,7 +122,8 @@ static void expect(struct consumer *c, const char *told)
 {
 	c->until = told;
 	c->reached = strcmp(c->told, told) == 0;
-	for (time_t end = time(NULL) + RIG_WAIT_S; !c->reached && time(NULL) <= end;) {
+	for (struct patience left = patience_of(RIG_WAIT_S * UINT64_C(1000000000));
+	     !c->reached && !patience_over(&left);) {
 		uv_run(&c->rig->loop, UV_RUN_NOWAIT);
 		usleep(1000);
 	}
@@ -143,7 +144,8 @@ static void until_trouble(struct consumer *c, int rc, const char *why)
 
 static void until_well(struct consumer *c)
 {
-	for (time_t end = time(NULL) + RIG_WAIT_S; c->trouble && time(NULL) <= end;) {
+	for (struct patience left = patience_of(RIG_WAIT_S * UINT64_C(1000000000));
+	     c->trouble && !patience_over(&left);) {
 		uv_run(&c->rig->loop, UV_RUN_NOWAIT);
 		usleep(1000);
 	}
@@ -390,7 +392,8 @@ static void test_bookmarks_move_the_version_on(void **state)
 	/* other objects make the world go on; only bookmarks tell of it */
 	for (int i = 0; i < 50; i++)
 		rig_do(c->rig, "{\"do\":\"put\",\"path\":\"/api/v1/namespaces/ns/configmaps/x\",\"object\":{}}");
-	for (time_t end = time(NULL) + RIG_WAIT_S; version <= listed && time(NULL) <= end;) {
+	for (struct patience left = patience_of(RIG_WAIT_S * UINT64_C(1000000000));
+	     version <= listed && !patience_over(&left);) {
 		run_ms(c, 50);
 		rig_do(c->rig, "{\"do\":\"streams\",\"how\":\"end\"}");
 		run_ms(c, 50);

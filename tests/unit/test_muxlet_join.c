@@ -4,6 +4,7 @@
 #include "tests/lib/link_peer.h"
 
 #include "muxd/muxlet/join.h"
+#include "tests/lib/patience.h"
 
 #include <dirent.h>
 #include <linux/filter.h>
@@ -219,9 +220,9 @@ static pid_t daemon_of(const struct name *name, pid_t exec)
 
 #define until(condition)                                                                                               \
 	({                                                                                                             \
-		uint64_t until_ = clock_boot_ns() + 30 * NS_PER_SEC;                                                   \
+		struct patience left_ = patience_of(30 * NS_PER_SEC);                                                  \
 		bool is_;                                                                                              \
-		while (!(is_ = (condition)) && clock_boot_ns() < until_)                                               \
+		while (!(is_ = (condition)) && !patience_over(&left_))                                                 \
 			usleep(10000);                                                                                 \
 		is_;                                                                                                   \
 	})
