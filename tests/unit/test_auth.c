@@ -37,7 +37,7 @@ static int setup(void **state)
 {
 	struct fixture *f = calloc(1, sizeof *f);
 
-	if (!f || grant_key_create(f->seed, &f->key) || auth_create(ISSUER, 0, &f->auth))
+	if (!f || grant_key_create(f->seed, &f->key) || auth_create(ISSUER, "", 0, &f->auth))
 		return -1;
 	use_keys(f, &f->key);
 	*state = f;
