@@ -479,9 +479,9 @@ static json_t *describe_edge(struct monitor *m)
 
 	if (at)
 		clock_format_utc(at, heard, sizeof(heard));
-	return json_pack("{s:s,s:o,s:o,s:s,s:s,s:s?,s:o,s:b,s:i,s:i}", "id", m->layout.instance, "key",
-			 key_text(x->key.key), "record_keys", record_key(m), "centre", x->centre, "url",
-			 m->conf->edge_centre, "heard_at", at ? heard : NULL, "age_seconds",
+	return json_pack("{s:s,s:o,s:s,s:o,s:s,s:s,s:s?,s:o,s:b,s:i,s:i}", "id", m->layout.instance, "key",
+			 key_text(x->key.key), "log_id", x->log_id, "record_keys", record_key(m), "centre", x->centre,
+			 "url", m->conf->edge_centre, "heard_at", at ? heard : NULL, "age_seconds",
 			 at ? json_integer((now - at) / SECOND) : json_null(), "in_force",
 			 (int)(at && now - at < (int64_t)m->conf->edge_state_max_ns), "revoked_by_centre",
 			 (int)x->state.n, "revoked_here", (int)x->nown);
@@ -495,7 +495,7 @@ json_t *edge_describe(struct monitor *m)
 		return describe_edge(m);
 	for (size_t i = 0; list && i < m->keys.set.n; i++)
 		json_array_append_new(list, key_text(m->keys.set.keys[i].key));
-	return json_pack("{s:s,s:o}", "centre", m->layout.instance, "keys", list);
+	return json_pack("{s:s,s:o,s:o}", "centre", m->layout.instance, "keys", list, "record_keys", record_key(m));
 }
 
 /* ---- at a centre */

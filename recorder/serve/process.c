@@ -543,7 +543,8 @@ static int start_witnesses(struct process *p, struct err *e)
 				     .conf = p->start.conf};
 	int rc = witnesses_create(&w, &p->witnesses, e);
 
-	return rc ? rc : keeper_create(p->start.dir, p->start.signer, p->start.conf, &p->keeper, e);
+	return rc ? rc
+		  : keeper_create(p->start.dir, p->start.signer, cutter_chain(p->cutter), p->start.conf, &p->keeper, e);
 }
 
 static int start_service(struct process *p, struct err *e)
@@ -610,8 +611,13 @@ static int tell_ready(struct process *p, struct err *e)
 		return told;
 
 	const struct grant_public_key *k = signer_public(p->start.signer);
-	char *key = base64_encode(k->key, sizeof(k->key), true);
-	json_t *msg = key ? json_pack("{s:s, s:s, s:s}", "op", "ready", "public_key", key, "kid", k->kid) : NULL;
+	char *key = base64_encode(k->key, sizeof(k->key), true), log_id[ID_STR_LEN];
+	struct id id;
+	chain_log_id(cutter_chain(p->cutter), &id);
+	id_format(&id, log_id);
+	json_t *msg =
+	    key ? json_pack("{s:s, s:s, s:s, s:s}", "op", "ready", "public_key", key, "kid", k->kid, "log_id", log_id)
+		: NULL;
 	if (msg && taken)
 		json_object_set_new(msg, "took_over",
 				    json_pack("{s:s, s:I}", "before", before, "entry", (json_int_t)foreign));
