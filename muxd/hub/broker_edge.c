@@ -56,7 +56,7 @@ int broker_edge(struct hub *h, const char *token, const struct origin *from, con
 		       : err_set(e, ERR_UNAUTHENTICATED, "send the edge's call: Authorization: Bearer TOKEN");
 
 	if (rc)
-		broker_audit_refused(h, from, token ? "edge" : "no token", NULL, e);
+		broker_refuse(h, token, token ? strlen(token) : 0, from, token ? "token" : "no token", e);
 	return rc;
 }
 

@@ -81,6 +81,7 @@ struct monitor {
 	int hup_fd; /* SIGHUP, with its sender */
 	uv_poll_t hup;
 	uv_timer_t minute;
+	uv_timer_t beat; /* of an edge: its floor of time is saved more often, since leases are short */
 	unsigned minutes;
 	bool end_sandboxes, sandboxes_ended;
 	bool ready_owed; /* ready.json could not be written; tried again each minute */

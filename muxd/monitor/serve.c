@@ -23,6 +23,7 @@
 #define SSH_DEFAULT   "127.0.0.1:2222"
 #define LEFTOVERS_NS  (10 * NS_PER_SEC)
 #define MINUTE_MS     60000
+#define BEAT_MS       5000
 
 static void serve_on_end_signal(uv_signal_t *s, int signum)
 {
@@ -98,6 +99,15 @@ static void serve_on_minute(uv_timer_t *t)
 		tell_grant_keys(m);
 }
 
+static void serve_on_beat(uv_timer_t *t)
+{
+	struct monitor *m = t->data;
+	struct err e = {0};
+
+	if (floor_save(&m->floor, &m->layout, &e))
+		log_error(NULL, "the time floor is not saved: %s", e.message);
+}
+
 static void start_signal(struct monitor *m, uv_signal_t *s, uv_signal_cb cb, int signum)
 {
 	uv_signal_init(&m->loop, s);
@@ -131,6 +141,10 @@ static int start_loop(struct monitor *m, struct local *local, struct err *e)
 	uv_timer_init(&m->loop, &m->minute);
 	m->minute.data = m;
 	uv_timer_start(&m->minute, serve_on_minute, MINUTE_MS, MINUTE_MS);
+	uv_timer_init(&m->loop, &m->beat);
+	m->beat.data = m;
+	if (m->edge.on)
+		uv_timer_start(&m->beat, serve_on_beat, BEAT_MS, BEAT_MS);
 	return 0;
 }
 

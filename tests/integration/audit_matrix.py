@@ -203,6 +203,7 @@ UNJUDGED = {
     "POST /mcp/{agent}/{server}", "GET /mcp/{agent}/{server}", "DELETE /mcp/{agent}/{server}",  # requests to it are judged
     "GET /v1/web/session", "POST /v1/web/session", "DELETE /v1/web/session",  # a log-in's cookie, whose calls are judged
     "subsystem",  # there is none over SSH
+    "GET /v1/edge/state",  # an edge's own call, which is no grant
 }
 POLICY = {
     "edge.mint": ["POST /v1/edge/leases"],

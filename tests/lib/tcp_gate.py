@@ -69,4 +69,7 @@ for line in sys.stdin:
             continue
         state["open"] = command == "open"
         for s in live if not state["open"] else ():
-            s.shutdown(socket.SHUT_RDWR)
+            try:
+                s.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
