@@ -100,16 +100,19 @@ static int take_keys(struct monitor *m, const json_t *o, struct err *e)
 static int read_object(const char *path, size_t max, json_t **out, struct err *e)
 {
 	char *text = NULL;
+	json_t *o = NULL;
 	size_t len = 0;
 	int rc = file_read(path, max, &text, &len, e);
 
 	if (rc == 0)
-		rc = json_parse(text, len, max, out, e);
+		rc = json_parse(text, len, max, &o, e);
 	free(text);
-	if (rc == 0 && !json_is_object(*out)) {
-		json_decref(*out);
+	if (rc == 0 && !json_is_object(o))
 		rc = err_set(e, ERR_CORRUPT, "it is no JSON object");
-	}
+	if (rc == 0)
+		*out = o;
+	else
+		json_decref(o);
 	return rc;
 }
 
