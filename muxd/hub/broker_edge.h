@@ -11,7 +11,8 @@
 
 struct conf_edge;
 
-/* Looks whose call it is. token NULL: none was sent. Refusals are audited. *out is borrowed until the configuration changes.
+/* Looks whose call it is. token NULL: none was sent. Refusals are audited. *out is borrowed until the configuration
+ * changes.
  */
 int broker_edge(struct hub *h, const char *token, const struct origin *from, const struct conf_edge **out,
 		struct err *e);

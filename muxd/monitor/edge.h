@@ -28,7 +28,8 @@ struct monitor;
 
 struct edge {
 	bool on;
-	char log_id[ID_STR_LEN]; /* of the record, as the recorder says; "": not yet. Of a daemon that is no edge, too */
+	char
+	    log_id[ID_STR_LEN]; /* of the record, as the recorder says; "": not yet. Of a daemon that is no edge, too */
 	char centre[ID_STR_LEN];
 	char seed[PATH_MAX]; /* of its calls: net's */
 	struct grant_public_key key;

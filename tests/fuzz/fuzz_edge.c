@@ -1,6 +1,6 @@
 // tier: check
 /*
- * What an edge and its centre send each other, from anybody. The input is tried as a whole token of each type, and as
+ * Messages of an edge and its centre, from anybody. The input is tried as a whole token of each type, and as
  * the claims of correctly signed ones. What is accepted must survive being signed and verified again.
  */
 #include "base/err.h"

@@ -105,7 +105,7 @@ static void a_clock_that_is_turned_back_makes_no_lease_longer(void **state)
 	hub_rig_destroy(w.r);
 }
 
-/* What is open ends, and new calls are refused, until the centre speaks. */
+/* Sessions end, and new calls are refused, until the centre speaks. */
 static void what_is_open_ends_when_nothing_is_heard(void **state)
 {
 	struct hub_client c;

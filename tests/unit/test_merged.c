@@ -311,7 +311,7 @@ static void entries_of_another_chain_are_not_taken(void **state)
 	assert_true(verified(w) == pushed(w));
 }
 
-/* Whoever can write there changes nothing unnoticed. */
+/* A writer of the folder changes nothing unnoticed. */
 static void a_changed_byte_is_found(void **state)
 {
 	struct world *w = *state;

@@ -1,7 +1,7 @@
 // tier: check
 /*
- * What an edge knows of revocations: the centre's newest word, which nobody plays an old one for, and its own, which is
- * on the disk before it is answered. Both outlive a restart and make no time young; what cannot be read refuses the
+ * Revocations, as an edge knows them: the centre's newest word, which nobody plays an old one for, and its own, which
+ * is on the disk before it is answered. Both outlive a restart and make no time young; what cannot be read refuses the
  * start.
  */
 #include "base/clock.h"
