@@ -545,6 +545,7 @@ static int read_pusher(struct conf_reader *r, const yaml_node_t *n)
 	    {"name", FIELD_TEXT, offsetof(struct conf_pusher, name), NULL, conf_check_witness_name},
 	    {"log_id", FIELD_TEXT, offsetof(struct conf_pusher, log_id), NULL, conf_check_log_id},
 	    {"keys", FIELD_OTHER, 0, NULL, NULL},
+	    {"merge", FIELD_BOOL, offsetof(struct conf_pusher, merge), NULL, NULL},
 	};
 	static const struct conf_fields all = FIELDS("witness.pushers", fields);
 	struct conf_pusher p = {0};
@@ -561,6 +562,28 @@ static int read_pusher(struct conf_reader *r, const yaml_node_t *n)
 			 : conf_fail(r, &n->start_mark, "witness.pushers: %s or its log id stands twice", p.name);
 	if (rc < 0)
 		conf_pusher_finish(&p);
+	return rc;
+}
+
+static int read_edge(struct conf_reader *r, const yaml_node_t *n)
+{
+	static const struct conf_field fields[] = {
+	    {"name", FIELD_TEXT, offsetof(struct conf_edge, name), NULL, conf_check_witness_name},
+	    {"id", FIELD_TEXT, offsetof(struct conf_edge, id), NULL, conf_check_log_id},
+	    {"key", FIELD_TEXT, offsetof(struct conf_edge, key), NULL, conf_check_record_key},
+	};
+	static const struct conf_fields all = FIELDS("edge.known", fields);
+	struct conf_edge x = {0};
+	int rc = read_fields(r, n, &all, &x);
+
+	if (rc == 0 && (!x.name || !x.id || !x.key))
+		rc = conf_fail(r, &n->start_mark, "an entry of edge.known needs name, id and key");
+	if (rc == 0 && (rc = conf_edge_add(r->conf, &x)) != 0)
+		rc = rc == ERR_NOMEM
+			 ? conf_fail_memory(r)
+			 : conf_fail(r, &n->start_mark, "edge.known: %s, its id or its key stands twice", x.name);
+	if (rc < 0)
+		conf_edge_finish(&x);
 	return rc;
 }
 
@@ -610,6 +633,8 @@ static int conf_read_list(struct conf_reader *r, const char *path, const yaml_no
 		return read_each(r, n, path, read_witness);
 	if (strcmp(path, "witness.pushers") == 0)
 		return read_each(r, n, path, read_pusher);
+	if (strcmp(path, "edge.known") == 0)
+		return read_each(r, n, path, read_edge);
 	return strcmp(path, "kubernetes.labels") == 0 ? read_labels(r, n) : read_rules(r, n);
 }
 

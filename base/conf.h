@@ -68,6 +68,13 @@ struct conf_pusher {
 	char *name, *log_id;
 	char **keys; /* base64url: public record keys that it signed or signs with */
 	size_t nkeys;
+	bool merge; /* its entries are kept here, too (recorder/chain/merged.h) */
+};
+
+/* An edge that this daemon is the centre of (docs/edge.md). */
+struct conf_edge {
+	char *name, *id; /* id: its instance id */
+	char *key;       /* base64url: the public key of its calls */
 };
 
 /* A label of every pod that muxd makes. */
@@ -204,6 +211,11 @@ struct conf {
 	size_t nwitnesses;
 	struct conf_pusher *pushers; /* witness.pushers */
 	size_t npushers;
+	/* edge.*: of a daemon that is one, and of the centre of others */
+	char *edge_centre, *edge_centre_keys, *edge_ca;
+	uint64_t edge_poll_ns, edge_state_max_ns, edge_lease_max_ns; /* 2s, 10m, 10m */
+	struct conf_edge *edges;                                     /* edge.known */
+	size_t nedges;
 	/* privsep.* */
 	char *net_user, *recorder_user; /* names or numbers; "" = built-in numbers */
 	uint32_t sandbox_uid_base;

@@ -106,6 +106,7 @@ void conf_destroy(struct conf *c)
 	conf_labels_clear(c);
 	conf_life_agents_clear(c);
 	conf_witnesses_clear(c);
+	conf_edges_clear(c);
 	conf_staff_clear(c);
 	free(c);
 }
@@ -154,7 +155,8 @@ static int describe_value(struct buf *b, const struct conf_key *k, const char *i
 		return buf_printf(b, "%s%s: %s%s%s\n", indent, name, k->type == CONF_STRING ? "\"" : "", k->value,
 				  k->type == CONF_STRING ? "\"" : "");
 	if (strcmp(k->path, "staff") == 0 || strcmp(k->path, "lifecycle.agents") == 0 ||
-	    strcmp(k->path, "witnesses") == 0 || strcmp(k->path, "witness.pushers") == 0)
+	    strcmp(k->path, "witnesses") == 0 || strcmp(k->path, "witness.pushers") == 0 ||
+	    strcmp(k->path, "edge.known") == 0)
 		return buf_printf(b, "%s%s: []\n", indent, name);
 	if (strcmp(k->path, "kubernetes.labels") == 0)
 		return buf_printf(b, "%s%s: {}\n", indent, name);

@@ -70,6 +70,12 @@ void conf_witness_finish(struct conf_witness *w);
 void conf_pusher_finish(struct conf_pusher *p);
 void conf_witnesses_clear(struct conf *c);
 
+/* conf_edge.c: edge.known. ERR_NOMEM; ERR_CONFLICT: its name, id or key is there already. */
+int conf_check_https_url(const char *value, struct err *e); /* or "" */
+int conf_edge_add(struct conf *c, const struct conf_edge *x);
+void conf_edge_finish(struct conf_edge *x);
+void conf_edges_clear(struct conf *c);
+
 /* conf_kube.c: values of the section kubernetes; "" is allowed where the key may be left out. */
 int conf_check_kubeconfig(const char *value, struct err *e);
 int conf_check_namespace(const char *value, struct err *e);

@@ -129,7 +129,15 @@ static json_t *pusher_of(const struct conf *c, size_t i)
 {
 	const struct conf_pusher *p = &c->pushers[i];
 
-	return json_pack("{s:s,s:s,s:o}", "name", p->name, "log_id", p->log_id, "keys", strings_of(p->keys, p->nkeys));
+	return json_pack("{s:s,s:s,s:o,s:b}", "name", p->name, "log_id", p->log_id, "keys",
+			 strings_of(p->keys, p->nkeys), "merge", (int)p->merge);
+}
+
+static json_t *edge_of(const struct conf *c, size_t i)
+{
+	const struct conf_edge *x = &c->edges[i];
+
+	return json_pack("{s:s,s:s,s:s}", "name", x->name, "id", x->id, "key", x->key);
 }
 
 static json_t *list_of(const struct conf *c, const char *path)
@@ -145,6 +153,7 @@ static json_t *list_of(const struct conf *c, const char *path)
 	    {"lifecycle.agents", c->life_nagents, life_agent_of},
 	    {"witnesses", c->nwitnesses, witness_of},
 	    {"witness.pushers", c->npushers, pusher_of},
+	    {"edge.known", c->nedges, edge_of},
 	};
 	json_t *o = NULL;
 

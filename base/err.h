@@ -30,6 +30,10 @@
 	X(TOKEN_EXPIRED, "token_expired", 401, 77, "Ask for a new grant: muxctl grant create.")                        \
 	X(TOKEN_NOT_YET, "token_not_yet_valid", 401, 77, "Wait until the grant begins, or check the clocks.")          \
 	X(TOKEN_REVOKED, "token_revoked", 401, 77, "The grant was revoked; ask its issuer why.")                       \
+	X(TOKEN_FOREIGN, "token_foreign", 401, 77,                                                                     \
+	  "Grants count at the daemon that gave them, a lease at the edge that it was minted for.")                    \
+	X(REVOCATIONS_OLD, "revocations_old", 503, 69,                                                                 \
+	  "The edge has to hear from its centre first: look there with muxctl edge show.")                             \
 	X(FORBIDDEN, "forbidden", 403, 77, "Ask for a grant that covers it: muxctl grant create.")                     \
 	X(NOT_NARROWER, "grant_not_narrower", 403, 77,                                                                 \
 	  "Ask for what your own grant covers, and for no longer; the message says what is the most.")                 \

@@ -11,7 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TOKEN_TYPE  "muxd-grant"
+#define GRANT_TYPE  "muxd-grant"
+#define LEASE_TYPE  "muxd-lease"
 #define SECOND      INT64_C(1000000000)
 #define SECONDS_MAX (INT64_MAX / SECOND)
 #define SCOPES_ALL                                                                                                     \
@@ -64,11 +65,26 @@ static int check_times(const struct grant *g, struct err *e)
 /* Every string of a grant is a fixed array: one without its NUL came from a defect, not from a person. */
 static int check_terminated(const struct grant *g, struct err *e)
 {
-	if (memchr(g->issuer, 0, sizeof g->issuer) && memchr(g->principal, 0, sizeof g->principal) &&
-	    memchr(g->agent, 0, sizeof g->agent) && memchr(g->task, 0, sizeof g->task) &&
-	    memchr(g->reason, 0, sizeof g->reason))
+	if (memchr(g->edge, 0, sizeof g->edge) && memchr(g->issuer, 0, sizeof g->issuer) &&
+	    memchr(g->principal, 0, sizeof g->principal) && memchr(g->agent, 0, sizeof g->agent) &&
+	    memchr(g->task, 0, sizeof g->task) && memchr(g->reason, 0, sizeof g->reason))
 		return 0;
 	return err_set(e, ERR_INVAL, "a name in the grant is too long");
+}
+
+static int check_lease(const struct grant *g, struct err *e)
+{
+	struct id edge;
+
+	if (id_parse(g->edge, &edge))
+		return err_set(e, ERR_INVAL, "edge is not an instance id");
+	if (!g->task[0])
+		return err_set(e, ERR_TASK_REQUIRED, "a lease is for one task: name it");
+	if (g->scopes & SCOPE_GRANT)
+		return err_set(e, ERR_INVAL, "a lease makes no grants: scope grant is not for it");
+	if (!id_is_nil(&g->kin.first))
+		return err_set(e, ERR_INVAL, "a lease is not renewed: mint another");
+	return 0;
 }
 
 int grant_check(const struct grant *g, struct err *e)
@@ -98,6 +114,8 @@ int grant_check(const struct grant *g, struct err *e)
 		rc = grant_files_check(&g->files, e);
 	if (rc == 0)
 		rc = grant_kin_check(&g->kin, e);
+	if (rc == 0 && g->edge[0])
+		rc = check_lease(g, e);
 	return rc ? rc : check_times(g, e);
 }
 
@@ -114,6 +132,7 @@ static json_t *claims_create(const struct grant *g)
 		      grant_kind_name(g->kind), "agent", g->agent, "scopes", scopes, "task", g->task, "reason",
 		      g->reason);
 	if (o && (grant_files_put(o, &g->files) || grant_kin_put(o, &g->kin) ||
+		  (g->edge[0] && json_object_set_new(o, "edge", json_string(g->edge))) ||
 		  (g->since_ns && json_object_set_new(o, "since", json_integer((json_int_t)(g->since_ns / SECOND)))))) {
 		json_decref(o);
 		return NULL;
@@ -133,7 +152,8 @@ int grant_sign(const struct grant *g, const char *kid, const uint8_t seed[GRANT_
 	claims = claims_create(g);
 	text = claims ? json_text(claims) : NULL;
 	if (text)
-		rc = jws_sign(TOKEN_TYPE, kid, seed, text, strlen(text), GRANT_TOKEN_MAX, out_token, e);
+		rc = jws_sign(g->edge[0] ? LEASE_TYPE : GRANT_TYPE, kid, seed, text, strlen(text), GRANT_TOKEN_MAX,
+			      out_token, e);
 	else
 		rc = err_set(e, ERR_NOMEM, "no memory to sign a grant");
 	free(text);
@@ -191,9 +211,9 @@ static int claims_names(const json_t *o, struct grant *g, struct err *e)
 
 static int claims_parse(const void *p, size_t len, struct grant *out, struct err *e)
 {
-	static const char *const keys[] = {"iss",   "jti",      "sub",    "iat",   "nbf",    "exp",
-					   "kind",  "agent",    "scopes", "task",  "reason", "read",
-					   "write", "file_max", "first",  "since", "above",  NULL};
+	static const char *const keys[] = {"iss",   "jti",    "sub",   "iat",    "nbf",  "exp",   "kind",
+					   "agent", "scopes", "task",  "reason", "read", "write", "file_max",
+					   "first", "since",  "above", "edge",   NULL};
 	struct grant g = {0};
 	json_t *o = NULL;
 	int rc = json_parse(p, len, GRANT_TOKEN_MAX, &o, e);
@@ -215,6 +235,8 @@ static int claims_parse(const void *p, size_t len, struct grant *out, struct err
 		rc = grant_kin_take(o, &g.kin, e);
 	if (rc == 0 && json_object_get(o, "since"))
 		rc = take_seconds(o, "since", &g.since_ns, e);
+	if (rc == 0 && json_object_get(o, "edge"))
+		rc = take_str(o, "edge", g.edge, sizeof g.edge, e);
 	if (rc == 0)
 		rc = grant_check(&g, e);
 	if (rc == 0)
@@ -241,22 +263,46 @@ static int check_now(const struct grant *g, int64_t now_ns, struct err *e)
 	return 0;
 }
 
-int grant_open(const char *token, size_t len, const struct grant_keyset *keys, struct grant *out,
+static bool is_of_type(const char *token, size_t len, const char *type)
+{
+	struct jws j;
+
+	if (jws_parse(token, len, GRANT_TOKEN_MAX, type, &j, NULL))
+		return false;
+	jws_finish(&j);
+	return true;
+}
+
+/* No token of that type at all is malformed; one of the other type is good somewhere else. */
+static int of_other_type(const char *token, size_t len, bool lease, struct err *e)
+{
+	if (!is_of_type(token, len, lease ? GRANT_TYPE : LEASE_TYPE))
+		return err_set(e, ERR_TOKEN_MALFORMED, "the token is not well formed");
+	return lease ? err_set(e, ERR_TOKEN_FOREIGN, "this is a grant, and an edge takes leases of its centre alone")
+		     : err_set(e, ERR_TOKEN_FOREIGN, "this is a lease, which counts at its edge alone");
+}
+
+int grant_open(const char *token, size_t len, const struct grant_trust *t, struct grant *out,
 	       struct grant_public_key *out_key, struct err *e)
 {
 	const struct grant_public_key *key;
 	struct grant g;
 	struct jws j;
-	int rc = jws_parse(token, len, GRANT_TOKEN_MAX, TOKEN_TYPE, &j, e);
+	int rc = jws_parse(token, len, GRANT_TOKEN_MAX, t->edge ? LEASE_TYPE : GRANT_TYPE, &j, e);
 
+	if (rc == ERR_TOKEN_MALFORMED)
+		return of_other_type(token, len, t->edge != NULL, e);
 	if (rc)
 		return rc;
-	key = key_find(keys, j.kid);
-	rc =
-	    key ? jws_verify(&j, key->key, e) : err_set(e, ERR_TOKEN_FORGED, "the token was not signed by this daemon");
+	key = key_find(t->keys, j.kid);
+	rc = key ? jws_verify(&j, key->key, e)
+		 : err_set(e, ERR_TOKEN_FORGED, "the token was not signed by %s",
+			   t->edge ? "this edge's centre" : "this daemon");
 	if (rc)
 		goto out;
 	rc = claims_parse(j.payload, j.payload_len, &g, NULL);
+	if (rc == 0 && !g.edge[0] != !t->edge)
+		rc = ERR_INVAL;
 	if (rc) {
 		rc = err_set(e, rc == ERR_NOMEM ? rc : ERR_TOKEN_MALFORMED, "the token's claims are not well formed");
 		goto out;
@@ -268,35 +314,54 @@ out:
 	return rc;
 }
 
-int grant_hold(const struct grant *g, const char *issuer, int64_t now_ns, struct err *e)
+static int hold_lease(const struct grant *g, const struct grant_trust *t, struct err *e)
 {
-	if (strcmp(g->issuer, issuer) != 0)
-		return err_set(e, ERR_TOKEN_FORGED, "the token was issued by another daemon");
-	return check_now(g, now_ns, e);
+	if (strcmp(g->edge, t->edge) != 0)
+		return err_set(e, ERR_TOKEN_FOREIGN, "the lease is for another edge");
+	if (g->expires_ns - g->issued_ns > t->lease_max_ns)
+		return err_set(e, ERR_FORBIDDEN, "the lease is for longer than this edge takes (edge.lease_max)");
+	return 0;
 }
 
-int grant_verify(const char *token, size_t len, const struct grant_keyset *keys, const char *issuer, int64_t now_ns,
-		 struct grant *out, struct err *e)
+int grant_hold(const struct grant *g, const struct grant_trust *t, int64_t now_ns, struct err *e)
+{
+	int rc = 0;
+
+	if (strcmp(g->issuer, t->issuer) != 0)
+		return err_set(e, ERR_TOKEN_FORGED, "the token was issued by another daemon");
+	if (!g->edge[0] != !t->edge)
+		rc =
+		    err_set(e, ERR_TOKEN_FOREIGN, "a lease counts at its edge, and a grant at the daemon that gave it");
+	else if (t->edge)
+		rc = hold_lease(g, t, e);
+	return rc ? rc : check_now(g, now_ns, e);
+}
+
+int grant_trusted(const char *token, size_t len, const struct grant_trust *t, int64_t now_ns, struct grant *out,
+		  struct err *e)
 {
 	struct grant_public_key key;
 	struct grant g;
-	int rc = grant_open(token, len, keys, &g, &key, e);
+	int rc = grant_open(token, len, t, &g, &key, e);
 
 	if (rc == 0)
-		rc = grant_hold(&g, issuer, now_ns, e);
+		rc = grant_hold(&g, t, now_ns, e);
 	if (rc == 0 || rc == ERR_TOKEN_EXPIRED || rc == ERR_TOKEN_NOT_YET)
 		*out = g;
 	return rc;
 }
 
+int grant_verify(const char *token, size_t len, const struct grant_keyset *keys, const char *issuer, int64_t now_ns,
+		 struct grant *out, struct err *e)
+{
+	const struct grant_trust t = {.keys = keys, .issuer = issuer};
+
+	return grant_trusted(token, len, &t, now_ns, out, e);
+}
+
 bool grant_is_token(const char *token, size_t len)
 {
-	struct jws j;
-
-	if (jws_parse(token, len, GRANT_TOKEN_MAX, TOKEN_TYPE, &j, NULL))
-		return false;
-	jws_finish(&j);
-	return true;
+	return is_of_type(token, len, GRANT_TYPE) || is_of_type(token, len, LEASE_TYPE);
 }
 
 struct grant_line grant_line(const struct grant *g)

@@ -8,6 +8,9 @@
  * Only the monitor signs; everybody else holds public keys. A token is at most
  * GRANT_TOKEN_MAX bytes so that every SSH client can send it as a password.
  *
+ * A lease is a grant for one edge (docs/edge.md): its token has typ "muxd-lease" and the claim edge, so that no daemon
+ * takes one for the other, whatever else the claims say. It is for one task, makes no grants and is not renewed.
+ *
  * Pure: no files, no sockets, no clock of its own.
  */
 #ifndef POLICY_GRANT_H
@@ -56,7 +59,8 @@ struct grant {
 	char reason[GRANT_REASON_MAX + 1];
 	struct grant_files files; /* of scope files: where, and how much */
 	struct grant_kin kin;
-	int64_t since_ns; /* a renewal: when the first of them was issued; 0: the grant is no renewal */
+	char edge[ID_STR_LEN]; /* a lease: the instance id of the edge that it is for; "": a grant */
+	int64_t since_ns;      /* a renewal: when the first of them was issued; 0: the grant is no renewal */
 };
 
 struct grant_public_key {
@@ -68,24 +72,39 @@ struct grant_keyset {
 	size_t n;
 };
 
+/* The tokens that count: those of a daemon's own monitor, or at an edge the leases of its centre. Borrowed. */
+struct grant_trust {
+	const struct grant_keyset *keys;
+	const char *issuer;   /* instance id of the daemon that signs */
+	const char *edge;     /* at an edge its own instance id: leases for it, and no grants; NULL: grants alone */
+	int64_t lease_max_ns; /* at an edge: what was minted for longer is refused */
+};
+
 /* Empty or blank reason: ERR_REASON_REQUIRED. Unknown scope, bad name, ttl <= 0 ...: ERR_INVAL naming it. */
 int grant_check(const struct grant *g, struct err *e);
-/* Sign a checked grant; *out_token is the caller's (free with grant_token_free, which wipes it). ERR_TOO_LARGE. */
+/* Sign a checked grant or lease; *out_token is the caller's (free with grant_token_free, which wipes it).
+ * ERR_TOO_LARGE. */
 int grant_sign(const struct grant *g, const char *kid, const uint8_t seed[GRANT_KEY_LEN], char **out_token,
 	       struct err *e);
 void grant_token_free(char *token);
 /*
  * Verify signature, issuer, form and times (now_ns: the guarded wall clock, see
  * time_floor.h). Revocation is the caller's next question (grant_kin.h).
- * ERR_TOKEN_MALFORMED, _FORGED, _EXPIRED, _NOT_YET. Never says which byte differed. Whose it is is in *out with
- * _EXPIRED and _NOT_YET too, since the signature was good: for the audit log alone.
+ * ERR_TOKEN_MALFORMED, _FORGED, _FOREIGN (a lease), _EXPIRED, _NOT_YET. Never says which byte differed. Whose it is is
+ * in *out with _EXPIRED and _NOT_YET too, since the signature was good: for the audit log alone.
  */
 int grant_verify(const char *token, size_t len, const struct grant_keyset *keys, const char *issuer, int64_t now_ns,
 		 struct grant *out, struct err *e);
-/* Its two halves: signature and form, once for a token and a key; issuer and times, each time. */
-int grant_open(const char *token, size_t len, const struct grant_keyset *keys, struct grant *out,
+/*
+ * The same by t, at an edge of leases. ERR_TOKEN_FOREIGN: a grant at an edge, a lease elsewhere or for another edge;
+ * ERR_FORBIDDEN: a lease for longer than lease_max_ns.
+ */
+int grant_trusted(const char *token, size_t len, const struct grant_trust *t, int64_t now_ns, struct grant *out,
+		  struct err *e);
+/* Its two halves: signature and form, once for a token and a key; who it is of and for, and times, each time. */
+int grant_open(const char *token, size_t len, const struct grant_trust *t, struct grant *out,
 	       struct grant_public_key *out_key, struct err *e);
-int grant_hold(const struct grant *g, const char *issuer, int64_t now_ns, struct err *e);
+int grant_hold(const struct grant *g, const struct grant_trust *t, int64_t now_ns, struct err *e);
 /* The part of a grant that is kept with whatever goes on under it. */
 struct grant_line grant_line(const struct grant *g);
 /* Does the right to `wide` (an agent of a grant) reach `name`, a target or itself such a pattern? */

@@ -19,11 +19,27 @@ bool grant_line_has(const struct grant_line *l, const struct id *id)
 	return false;
 }
 
-int64_t grant_line_ends(const struct grant_line *l, const struct grant_news *n)
+/* As it was given, and renewed. */
+static int64_t given_until(const struct grant_line *l, const struct grant_news *n)
 {
 	int64_t renewed = n->renewed ? id_times_until(n->renewed, grant_line_first(l)) : 0;
 
 	return renewed > l->expires_ns ? renewed : l->expires_ns;
+}
+
+int64_t grant_line_ends(const struct grant_line *l, const struct grant_news *n)
+{
+	int64_t ends = given_until(l, n);
+
+	return n->known_until_ns && n->known_until_ns < ends ? n->known_until_ns : ends;
+}
+
+int grant_news_check(const struct grant_news *n, int64_t now_ns, struct err *e)
+{
+	if (!n->known_until_ns || now_ns < n->known_until_ns)
+		return 0;
+	return err_set(e, ERR_REVOCATIONS_OLD,
+		       "this edge has not heard of revocations for longer than edge.state_max allows");
 }
 
 bool grant_line_revoked(const struct grant_line *l, const struct grant_news *n)
@@ -38,11 +54,11 @@ bool grant_line_revoked(const struct grant_line *l, const struct grant_news *n)
 
 int grant_line_check(const struct grant_line *l, const struct grant_news *n, int64_t now_ns, struct err *e)
 {
-	if (now_ns >= grant_line_ends(l, n))
+	if (now_ns >= given_until(l, n))
 		return err_set(e, ERR_TOKEN_EXPIRED, "the grant has ended");
 	if (grant_line_revoked(l, n))
 		return err_set(e, ERR_TOKEN_REVOKED, "the grant was revoked");
-	return 0;
+	return grant_news_check(n, now_ns, e);
 }
 
 int grant_kin_check(const struct grant_kin *k, struct err *e)

@@ -35,6 +35,9 @@ struct grant_line {
 /* News of grants, which their tokens cannot have. Borrowed. */
 struct grant_news {
 	const struct id_times *revoked; /* each until the end of the last grant that it concerns */
+	/* At an edge: until when what it knows of revocations may be used. 0: no such bound, as at who takes back
+	 * itself. */
+	int64_t known_until_ns;
 	const struct id_times *renewed; /* by `first`, until when the newest renewal holds; NULL: not known here */
 };
 
@@ -42,11 +45,13 @@ struct grant_news {
 const struct id *grant_line_first(const struct grant_line *l);
 /* Is `id` the grant, the first of its renewals, or one above it? */
 bool grant_line_has(const struct grant_line *l, const struct id *id);
-/* Its own end, or that of its newest renewal. */
+/* Its own end, or that of its newest renewal; no later than known_until_ns. */
 int64_t grant_line_ends(const struct grant_line *l, const struct grant_news *n);
 /* Was it taken back, or one that it comes from? */
 bool grant_line_revoked(const struct grant_line *l, const struct grant_news *n);
-/* ERR_TOKEN_EXPIRED, ERR_TOKEN_REVOKED. */
+/* Is what is known of revocations young enough? ERR_REVOCATIONS_OLD. */
+int grant_news_check(const struct grant_news *n, int64_t now_ns, struct err *e);
+/* ERR_TOKEN_EXPIRED, ERR_TOKEN_REVOKED, ERR_REVOCATIONS_OLD. */
 int grant_line_check(const struct grant_line *l, const struct grant_news *n, int64_t now_ns, struct err *e);
 
 /* May a grant hold it? ERR_INVAL. */

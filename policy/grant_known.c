@@ -36,8 +36,8 @@ static void known_remember(struct grant_known_one **place, const uint8_t digest[
 	(*place)->grant = *g;
 }
 
-int grants_known_verify(struct grants_known *known, const char *token, size_t len, const struct grant_keyset *keys,
-			const char *issuer, int64_t now_ns, struct grant *out, struct err *e)
+int grants_known_verify(struct grants_known *known, const char *token, size_t len, const struct grant_trust *t,
+			int64_t now_ns, struct grant *out, struct err *e)
 {
 	struct grant_known_one **place, *one;
 	uint8_t digest[EVP_MAX_MD_SIZE];
@@ -46,18 +46,18 @@ int grants_known_verify(struct grants_known *known, const char *token, size_t le
 	int rc = 0;
 
 	if (len > GRANT_TOKEN_MAX || EVP_Digest(token, len, digest, NULL, EVP_sha256(), NULL) != 1)
-		return grant_verify(token, len, keys, issuer, now_ns, out, e);
+		return grant_trusted(token, len, t, now_ns, out, e);
 	place = &known->places[digest[0] % GRANT_KNOWN_MAX];
 	one = *place;
-	if (one && CRYPTO_memcmp(one->digest, digest, DIGEST_LEN) == 0 && key_in(keys, &one->key)) {
+	if (one && CRYPTO_memcmp(one->digest, digest, DIGEST_LEN) == 0 && key_in(t->keys, &one->key)) {
 		g = one->grant;
 	} else {
-		rc = grant_open(token, len, keys, &g, &key, e);
+		rc = grant_open(token, len, t, &g, &key, e);
 		if (rc == 0)
 			known_remember(place, digest, &g, &key);
 	}
 	if (rc == 0)
-		rc = grant_hold(&g, issuer, now_ns, e);
+		rc = grant_hold(&g, t, now_ns, e);
 	if (rc == 0 || rc == ERR_TOKEN_EXPIRED || rc == ERR_TOKEN_NOT_YET)
 		*out = g;
 	return rc;

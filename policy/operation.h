@@ -56,6 +56,7 @@ enum policy_option {
 	X(GRANT_RENEW, "grant.renew", 0, "One's own grant renewed.")                                                   \
 	X(GRANT_REVOKE, "grant.revoke", 0, "A grant revoked, one's own or one made from it.")                          \
 	X(GRANT_LIST, "grant.list", 0, "Grants listed.")                                                               \
+	X(EDGE_MINT, "edge.mint", 0, "A lease for an edge minted from one's own grant.")                               \
 	X(LEASE_HOLD, "lease.hold", 0, "A lease taken, kept and released.")                                            \
 	X(LEASE_READ, "lease.read", 0, "Leases and the pool shown and listed.")                                        \
 	X(RUN_START, "run.start", 0, "A run of a stored workflow.")                                                    \

@@ -18,6 +18,11 @@ void time_floor_init(struct time_floor *f, int64_t persisted_wall_ns, int64_t wa
 	f->boot_ns = boot_ns;
 }
 
+void time_floor_raise(struct time_floor *f, int64_t wall_ns, uint64_t boot_ns)
+{
+	(void)time_floor_now(f, wall_ns, boot_ns);
+}
+
 int64_t time_floor_now(struct time_floor *f, int64_t wall_ns, uint64_t boot_ns)
 {
 	int64_t floor_ns = carried(f, boot_ns);

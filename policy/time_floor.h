@@ -17,6 +17,8 @@ struct time_floor {
 
 /* persisted_wall_ns: what the file said, 0 when there was none. */
 void time_floor_init(struct time_floor *f, int64_t persisted_wall_ns, int64_t wall_ns, uint64_t boot_ns);
+/* The time is at least wall_ns, by the word of somebody who is believed. */
+void time_floor_raise(struct time_floor *f, int64_t wall_ns, uint64_t boot_ns);
 int64_t time_floor_now(struct time_floor *f, int64_t wall_ns, uint64_t boot_ns);
 
 #endif

@@ -6,6 +6,7 @@ python3-zstandard. It changes nothing and needs no daemon.
 
   mrec.py events FILE.mrec                 each event, a JSON object a line, as `muxctl export --format json` writes them
   mrec.py log RECORD                       each entry of the chain log, a JSON object a line
+  mrec.py merged RECORD                    each entry of other logs that this one took in, a JSON object a line
   mrec.py check [--key PUB]... FILE|RECORD is anything changed, is anything missing? RECORD: the folder record/ of a state
                                            directory, whose keys are taken from ../keys/record unless --key names others
 
@@ -312,6 +313,10 @@ def unique(pairs):
     return o
 
 
+def unbase64(text):
+    return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+
+
 def json_of(data):
     """Strict: UTF-8, an object or a list, each name once. None when it is not."""
     try:
@@ -528,6 +533,48 @@ def log_entries(folder, out_id):
                 yield e
 
 
+def merged_entries(record, o, before, seq):
+    """The entries of a batch of another log, which an entry o of this one tells of, behind (hash, sequence)."""
+    log, key, signature = uuid.UUID(o["log_id"]), unbase64(o["key"]), unbase64(o["signature"])
+    path = os.path.join(record, "merged", "%s.entries" % log)
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as f:
+        f.seek(o["at"])
+        data = f.read(o["size"])
+    where = "entries %d to %d of the log of %s" % (o["after"] + 1, o["until"], o["name"])
+    digest = hashlib.sha256(data).digest()
+    message = log.bytes + struct.pack("<Q", o["after"]) + digest
+    if digest.hex() != o["sha256"] or not signed_by(key, b"muxd witness batch 1", message, signature):
+        raise Damage("merged_changed", "%s: digest or signature differ" % where)
+    if o["after"] != seq:
+        raise Damage("merged_changed", "%s do not follow entry %d" % (where, seq))
+    at = 0
+    while at < len(data):
+        front = data[at:at + ENTRY]
+        if len(front) < ENTRY:
+            raise Damage("merged_changed", "%s end within one" % where)
+        magic, kind, _, n, _, own, journal, wall, session, _, crc = struct.unpack("<4sHHIIQQq16sII", front)
+        payload = data[at + ENTRY:at + ENTRY + n]
+        if magic != b"MENT" or crc != zlib.crc32(front[:60]) or len(payload) != n or own != seq + 1:
+            raise Damage("merged_changed", "%s: no entry %d" % (where, seq + 1))
+        e = Entry()
+        e.type, e.critical, e.seq, e.journal_seq, e.wall_ns = kind & ~CRITICAL, kind & CRITICAL != 0, own, journal, wall
+        e.session, e.payload, e.prev, e.hash = uuid.UUID(bytes=session), payload, before, link(before, front, payload)
+        before, seq, at = e.hash, own, at + ENTRY + n
+        yield e
+    if before.hex() != o["hash"] or seq != o["until"]:
+        raise Damage("merged_changed", "%s end elsewhere" % where)
+
+
+def merged_batch(record, places, o):
+    """The next batch; places: how far each log is."""
+    log = uuid.UUID(o["log_id"]).bytes
+    before, seq, size = places.get(log, (link(bytes(32), b"muxd chain 1\0", log), 0, 0))
+    places[log] = (bytes.fromhex(o["hash"]), o["until"], o["at"] + o["size"])
+    if o["at"] != size:
+        raise Damage("merged_changed", "the batch behind entry %d of the log of %s stands elsewhere" % (o["after"], o["name"]))
+    yield from merged_entries(record, o, before, seq)
+
+
 class Log:
     """The log as its heads vouch for it."""
 
@@ -535,6 +582,7 @@ class Log:
         self.check, self.seals, self.erased = check, {}, {}
         self.entries, self.vouched, self.waiting, self.announced = 0, 0, [], {}
         self.last = None
+        self.merged, self.places = 0, {}
         self.id = []
 
     def head(self, e):
@@ -577,7 +625,7 @@ class Log:
         o = json_of(e.payload)
         try:
             text = o["public_key"]
-            key = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+            key = unbase64(text)
             if o["kid"] != key_id(key):
                 raise ValueError
         except (TypeError, KeyError, ValueError):
@@ -586,8 +634,16 @@ class Log:
         if o["kid"] not in self.check.keys:
             self.announced[o["kid"]] = key
 
+    def batch(self, e, record):
+        try:
+            self.merged += sum(1 for _ in merged_batch(record, self.places, json_of(e.payload)))
+        except Damage as d:
+            self.check.found(d.code, "", str(d))
+        except (TypeError, KeyError, ValueError, OSError) as d:
+            self.check.found("merged_changed", "", "entry %d: %s" % (e.seq, d))
+
     def read(self, folder):
-        take = {2: self.seal, 3: self.seal, 4: self.head, 5: self.key}
+        take = {2: self.seal, 3: self.seal, 4: self.head, 5: self.key, 11: lambda e: self.batch(e, os.path.dirname(folder))}
         try:
             for e in log_entries(folder, self.id):
                 self.entries += 1
@@ -637,7 +693,7 @@ def check_record(check, record):
         if session not in seen and session not in log.erased and not any(
                 str(session) in f["path"] for f in check.findings):
             check.found("recording_missing", "", "session %s is in the log and not on the disk" % session)
-    return {"recordings": n, "open": opened, "entries": log.entries, "removed": len(log.erased), "head": log.last}
+    return {"recordings": n, "open": opened, "entries": log.entries, "removed": len(log.erased), "merged": log.merged, "head": log.last}
 
 
 def signed(check, r):
@@ -665,6 +721,17 @@ def command_log(record):
         body = json_of(e.payload)
         say({"seq": e.seq, "type": e.type, "time": clock(e.wall_ns), "session": None if e.session.int == 0 else str(e.session),
              "payload": e.payload.hex() if body is None else body, "hash": e.hash.hex()})
+    return 0
+
+
+def command_merged(record):
+    places = {}
+    for batch in log_entries(os.path.join(record, "chain"), []):
+        o = json_of(batch.payload) if batch.type == 11 else None
+        for e in merged_batch(record, places, o) if o else ():
+            body = json_of(e.payload)
+            say({"name": o["name"], "log_id": o["log_id"], "seq": e.seq, "type": e.type, "time": clock(e.wall_ns),
+                 "payload": e.payload.hex() if body is None else body})
     return 0
 
 
@@ -702,6 +769,8 @@ def main(argv):
             return command_events(argv[2])
         if len(argv) == 3 and argv[1] == "log":
             return command_log(argv[2])
+        if len(argv) == 3 and argv[1] == "merged":
+            return command_merged(argv[2])
         if len(argv) >= 3 and argv[1] == "check":
             return command_check(argv[2:])
     except Damage as e:

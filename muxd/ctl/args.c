@@ -17,6 +17,7 @@
 
 const struct ctl_option args_common[] = {
     {"state", 0, "DIR", "State directory of the daemon (else $MUXD_STATE, else ./.muxd)."},
+    {"token-file", 0, "FILE", "A token to use in place of a grant of its own making: at an edge, a lease."},
     {"output", 'o', "table|json", "How results and errors are printed."},
     {"help", 'h', NULL, "This text."},
     {NULL, 0, NULL, NULL},
@@ -80,6 +81,10 @@ static int take_value(struct ctl_args *out, const struct ctl_option *o, const ch
 		if (!*value)
 			return err_set(e, ERR_INVAL, "--state is empty");
 		out->state_dir = value;
+		return 0;
+	}
+	if (strcmp(o->name, "token-file") == 0) {
+		out->token_file = value;
 		return 0;
 	}
 	struct ctl_value *values = realloc(out->values, (out->nvalues + 1) * sizeof(*values));
@@ -360,6 +365,21 @@ char *args_usage_all(const struct ctl_command *const *tables)
 	buf_append_str(&b, "\nmuxctl COMMAND --help says more. Exit status: 0, that of the round (exec), or one that\n"
 			   "tells the kind of error; see muxctl(1).\n");
 	return usage_text(&b);
+}
+
+void args_patterns(const struct ctl_args *a, const char *name, json_t *out)
+{
+	const char *text = args_get(a, name);
+	json_t *list = text ? json_array() : NULL;
+
+	for (size_t n; list && *text; text += n + (text[n] == ',')) {
+		n = strcspn(text, ",");
+		json_array_append_new(list, json_stringn(text, n));
+	}
+	if (list && out)
+		json_object_set_new(out, name, list);
+	else
+		json_decref(list);
 }
 
 int args_env(const struct ctl_args *a, json_t *out, struct err *e)

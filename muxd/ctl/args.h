@@ -1,7 +1,7 @@
 /*
  * args.h - the command line of muxctl: one table per command, parsed by getopt_long.
  *
- * Every command takes --state DIR, -o table|json and --help besides its own
+ * Every command takes --state DIR, --token-file FILE, -o table|json and --help besides its own
  * options, before or after its operands. What stands behind -- is operands only.
  * A struct ctl_args borrows argv's strings; args_finish() frees its lists.
  */
@@ -46,15 +46,15 @@ struct ctl_args {
 	char **operands;
 	size_t noperands;
 	bool help, json;
-	const char *state_dir; /* NULL: not given */
+	const char *state_dir, *token_file; /* NULL: not given */
 };
 
 /* The options of every command, and those that stand before one alone. */
 extern const struct ctl_option args_common[], args_before[];
 
 /*
- * What stands before the command: --state, -o, --help, --version. *out_next: the first word of the command, or argc.
- * ERR_INVAL.
+ * What stands before the command: --state, --token-file, -o, --help, --version. *out_next: the first word of the
+ * command, or argc. ERR_INVAL.
  */
 int args_global(int argc, char **argv, struct ctl_args *out, bool *out_version, int *out_next, struct err *e);
 /* The command behind cmd, the first one behind NULL, and NULL behind the last. tables moves on, and is NULL-ended. */
@@ -76,6 +76,9 @@ bool args_has(const struct ctl_args *a, const char *name);
 int args_duration(const struct ctl_args *a, const char *name, unsigned long long *out_ns, struct err *e);
 int args_number(const struct ctl_args *a, const char *name, long long min, long long max, long long *out,
 		struct err *e);
+
+/* The patterns of a text with commas, as a list in the object, where the option was given; "" is an empty one. */
+void args_patterns(const struct ctl_args *a, const char *name, json_t *out);
 
 /* Each --env NAME=VALUE into the object. */
 int args_env(const struct ctl_args *a, json_t *out, struct err *e);

@@ -17,6 +17,7 @@
 
 struct ctl {
 	const char *state_dir;
+	const char *token_file; /* holds the token to use; NULL: muxctl has itself a grant made */
 	bool json;
 	const struct ctl_command *const *commands; /* all of them, NULL-ended */
 	char hint[256];                            /* of a remote error; "" = the table's */

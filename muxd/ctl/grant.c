@@ -61,19 +61,6 @@ static int need(const struct ctl_args *a, const char *name, int code, struct err
 	return args_has(a, name) ? 0 : err_set(e, code, "--%s is missing", name);
 }
 
-/* Of a text with commas a list; "" is an empty one. */
-static void add_patterns(json_t *q, const char *key, const char *text)
-{
-	json_t *list = text ? json_array() : NULL;
-
-	for (size_t n; list && *text; text += n + (text[n] == ',')) {
-		n = strcspn(text, ",");
-		json_array_append_new(list, json_stringn(text, n));
-	}
-	if (list)
-		json_object_set_new(q, key, list);
-}
-
 static int create_run(struct ctl *c, const struct ctl_args *a)
 {
 	unsigned long long ttl = 0;
@@ -98,8 +85,8 @@ static int create_run(struct ctl *c, const struct ctl_args *a)
 	    json_pack("{s:s,s:s,s:s,s:s,s:s*,s:s*,s:s}", "op", "grant.create", "kind", args_get_or(a, "kind", "staff"),
 		      "agent", args_get(a, "agent"), "principal", args_get(a, "principal"), "scopes",
 		      args_get(a, "scopes"), "task", args_get(a, "task"), "reason", args_get(a, "reason"));
-	add_patterns(q, "read", args_get(a, "read"));
-	add_patterns(q, "write", args_get(a, "write"));
+	args_patterns(a, "read", q);
+	args_patterns(a, "write", q);
 	if (q && most)
 		json_object_set_new(q, "file_max", json_integer(most));
 	if (q && ttl)

@@ -22,6 +22,7 @@ extern const struct ctl_command servers_commands[];
 extern const struct ctl_command session_commands[];
 extern const struct ctl_command sandbox_commands[];
 extern const struct ctl_command work_commands[];
+extern const struct ctl_command edge_commands[];
 extern const struct ctl_command cluster_commands[];
 extern const struct ctl_command demo_commands[];
 extern const struct ctl_command replay_commands[];

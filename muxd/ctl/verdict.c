@@ -222,11 +222,12 @@ static json_t *head_json(const struct chain_head *h)
 
 static json_t *summary_json(const struct verify_summary *s)
 {
-	return json_pack("{s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I}", "recordings", (json_int_t)s->recordings, "open",
-			 (json_int_t)s->open, "tombstones", (json_int_t)s->tombstones, "missing",
+	return json_pack("{s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I}", "recordings", (json_int_t)s->recordings,
+			 "open", (json_int_t)s->open, "tombstones", (json_int_t)s->tombstones, "missing",
 			 (json_int_t)s->missing, "unknown", (json_int_t)s->unknown, "pending", (json_int_t)s->pending,
 			 "entries", (json_int_t)s->entries, "heads", (json_int_t)s->heads, "unsigned_entries",
-			 (json_int_t)s->unsigned_entries, "snapshots", (json_int_t)s->snapshots);
+			 (json_int_t)s->unsigned_entries, "snapshots", (json_int_t)s->snapshots, "merged",
+			 (json_int_t)s->merged);
 }
 
 static void say_drawings(const struct verdict *v, const struct verify_drawings *d)
@@ -340,6 +341,8 @@ int verdict_whole(struct verdict *v, const struct verify_summary *s, size_t give
 	       s->recordings, s->open, s->tombstones, s->missing, s->unknown + s->pending);
 	printf("log:          %" PRIu64 " entries, %" PRIu64 " signed heads, %" PRIu64 " entries behind the last one\n",
 	       s->entries, s->heads, s->unsigned_entries);
+	if (s->merged)
+		printf("merged:       %" PRIu64 " entries of other logs\n", s->merged);
 	say_heads(s, given);
 	say_timestamps(v, s);
 	say_drawings(v, &s->drawings);

@@ -19,9 +19,9 @@ void ssh_door_close(struct ssh_door *d);  /* NULL-safe, as the others */
 
 /*
  * Its limits are read from hub_conf() where they count: another configuration needs no reload.
- * listen_fd: TCP. local_fd: a Unix socket with the same API behind the same TLS, for this machine; -1: none. PEM
- * certificate and key. The descriptors are the door's, also when it fails.
- * Closing ends in the loop's next turns (ten or so): run it before uv_loop_close().
+ * listen_fd: TCP; -1: none. local_fd: a Unix socket with the same API behind the same TLS, for this machine; -1: none.
+ * PEM certificate and key. The descriptors are the door's, also when it fails. Closing ends in the loop's next turns
+ * (ten or so): run it before uv_loop_close().
  */
 int rest_door_open(struct hub *h, int listen_fd, int local_fd, int cert_fd, int key_fd, struct rest_door **out,
 		   struct err *e);

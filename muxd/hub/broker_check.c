@@ -58,13 +58,15 @@ void broker_audit_refused(struct hub *h, const struct origin *from, const char *
 /* Whose token it is: *out is filled wherever its signature is good, also when it has ended or was revoked. */
 static int identify(struct hub *h, const char *token, size_t len, struct grant *out, struct err *e)
 {
-	int rc = grants_known_verify(&h->known, token, len, &h->keyset, h->p.instance, hub_now_wall(h), out, e);
+	struct grant_trust trust = hub_trust(h);
+	int64_t now = hub_now_wall(h);
+	int rc = grants_known_verify(&h->known, token, len, &trust, now, out, e);
 	struct grant_news news = hub_grant_news(h);
 	struct grant_line line = grant_line(out);
 
 	if (!rc && grant_line_revoked(&line, &news))
 		rc = err_set(e, ERR_TOKEN_REVOKED, "the grant of this token was revoked");
-	return rc;
+	return rc ? rc : grant_news_check(&news, now, e);
 }
 
 void broker_refuse(struct hub *h, const char *token, size_t len, const struct origin *from, const char *what,

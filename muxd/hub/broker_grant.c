@@ -66,6 +66,8 @@ static json_t *question_of(const struct request *rq, const struct grant_ask *a)
 		json_decref(o);
 		return NULL;
 	}
+	if (o && a->child && a->child->edge)
+		json_object_set_new(o, "edge", json_string(a->child->edge));
 	if (o && a->ttl_ns)
 		json_object_set_new(o, "ttl_ns", json_integer((json_int_t)a->ttl_ns));
 	if (o && a->limit)
@@ -75,7 +77,7 @@ static json_t *question_of(const struct request *rq, const struct grant_ask *a)
 
 static int check(struct hub *h, const struct request *rq, const struct grant_ask *a, struct err *e)
 {
-	const struct policy_question q = {.op = policy_ops[a->call]};
+	const struct policy_question q = {.op = a->child && a->child->edge ? POLICY_EDGE_MINT : policy_ops[a->call]};
 	int rc = broker_in_force(h, rq, grant_ops[a->call], e);
 
 	if (!rc && a->call == GRANT_CHILD && !(rq->grant.scopes & SCOPE_GRANT)) {

@@ -14,6 +14,7 @@ enum grant_call { GRANT_CHILD, GRANT_RENEW, GRANT_REVOKE, GRANT_LIST };
 /* A child: what is NULL or 0 is as the holder's own grant has it, without scope grant. Borrowed. */
 struct child_wish {
 	const char *principal, *agent, *task, *kind, *reason;
+	const char *edge; /* a lease for that edge, a name of edge.known; NULL: a grant */
 	uint32_t scopes;
 	struct grant_files files;
 };

@@ -8,6 +8,23 @@
 #include <stdlib.h>
 #include <string.h>
 
+struct grant_trust hub_trust(const struct hub *h)
+{
+	bool edge = h->p.centre[0];
+
+	return (struct grant_trust){.keys = &h->keyset,
+				    .issuer = edge ? h->p.centre : h->p.instance,
+				    .edge = edge ? h->p.instance : NULL,
+				    .lease_max_ns = (int64_t)h->conf->edge_lease_max_ns};
+}
+
+int64_t hub_known_until(const struct hub *h)
+{
+	if (!h->p.centre[0])
+		return 0;
+	return h->edge_heard_ns ? h->edge_heard_ns + (int64_t)h->conf->edge_state_max_ns : 1;
+}
+
 int64_t hub_grant_ends(const struct hub *h, const struct grant_line *l)
 {
 	struct grant_news news = hub_grant_news(h);

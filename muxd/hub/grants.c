@@ -25,6 +25,12 @@ int hub_set_grant_keys(struct hub *h, const struct grant_public_key *keys, size_
 	return 0;
 }
 
+void hub_set_edge_state(struct hub *h, int64_t at_ns)
+{
+	h->edge_heard_ns = at_ns;
+	time_floor_raise(&h->floor, at_ns, clock_boot_ns());
+}
+
 /* Nobody is at it whom something else than its own grant lets in. */
 static bool left_alone(const struct session *s)
 {
@@ -150,7 +156,9 @@ void grants_tick(struct hub *h)
 		int64_t left = grant_line_ends(&a->grant, &news) - now;
 
 		if (left <= 0)
-			attachment_cut(a, CUT_EXPIRED, "the grant has ended");
+			attachment_cut(a, CUT_EXPIRED,
+				       grant_news_check(&news, now, NULL) ? "the edge has not heard of revocations"
+									  : "the grant has ended");
 		else if (!a->warned && left <= (int64_t)h->conf->grant_warn_ns)
 			warn(a, left);
 	}

@@ -33,6 +33,7 @@ struct hub {
 	struct grant_public_key *keys;
 	struct grant_keyset keyset;
 	struct grants_known known;
+	int64_t edge_heard_ns;                /* of an edge: hub_set_edge_state() */
 	struct id_times *revoked, *renewed;   /* grants (policy/grant_kin.h) */
 	struct renewed_token *renewed_tokens; /* of what was renewed since the start: what goes on asks with them */
 	struct failures *failures, *verdicts, *denials;
@@ -92,10 +93,14 @@ int hub_writable(struct hub *h, struct err *e); /* 0, ERR_RECORD_UNAVAILABLE, ER
 void hub_stir(struct hub *h);
 /* grants.c, witnesses.c: each second */
 void grants_tick(struct hub *h);
+/* grant_news.c: until when what is known of revocations may be used; 0: for ever, as at whoever takes back itself. */
+int64_t hub_known_until(const struct hub *h);
+/* The same: whose tokens count. Borrowed. */
+struct grant_trust hub_trust(const struct hub *h);
 /* grant_news.c. Borrowed. */
 static inline struct grant_news hub_grant_news(const struct hub *h)
 {
-	return (struct grant_news){.revoked = h->revoked, .renewed = h->renewed};
+	return (struct grant_news){.revoked = h->revoked, .renewed = h->renewed, .known_until_ns = hub_known_until(h)};
 }
 struct hub_renewal;
 int grants_keep_token(struct hub *h, const struct hub_renewal *r); /* of a renewal; copied. ERR_NOMEM */

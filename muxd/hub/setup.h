@@ -22,8 +22,8 @@ struct hub_issuer {
 	void (*issue)(void *ctx, const struct grant *wanted, uint64_t ttl_ns, const char *via, hub_issue_done *done,
 		      void *arg);
 	/*
-	 * A question of a grant's holder, by its token (broker_grant.h). question: stolen; NULL: there was no memory. Done once,
-	 * result borrowed.
+	 * A question of a grant's holder, by its token (broker_grant.h). question: stolen; NULL: there was no memory.
+	 * Done once, result borrowed.
 	 */
 	void (*ask)(void *ctx, json_t *question, hub_ask_done *done, void *arg);
 	void *ctx;
@@ -58,6 +58,7 @@ struct hub_params {
 	struct hub_reviewer reviewer;
 	struct hub_screens screens;
 	char instance[ID_STR_LEN];
+	char centre[ID_STR_LEN];   /* of an edge: leases of that one count, and no grants; "": this daemon is none */
 	const char *failures_path; /* where counts of failed log-ins outlive a kill; NULL: nowhere. Borrowed until
 				      hub_create() returns */
 	int64_t floor_ns;
@@ -69,6 +70,8 @@ void hub_destroy(struct hub *h);
 /* hub_alarms(); a reference is taken. */
 void hub_set_alarms(struct hub *h, json_t *list);
 int hub_set_grant_keys(struct hub *h, const struct grant_public_key *keys, size_t n);
+/* Of an edge: when its centre last said which leases it took back; 0: never. From then on edge.state_max counts. */
+void hub_set_edge_state(struct hub *h, int64_t at_ns);
 /* Taken back: what it is, what renews it and what was made from it, as far as grant_line_has() says. */
 int hub_revoke(struct hub *h, const struct id *grant, int64_t expires_ns);
 /* A renewal holds what its grant, and the renewals before it, hold open; first as in grant_kin.h. */

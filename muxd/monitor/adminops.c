@@ -24,7 +24,8 @@ static void adminops_on_created(void *arg, int rc, const struct err *e, const st
 	o = grant_describe(g);
 	if (o &&
 	    (json_object_set_new(o, "rc", json_integer(0)) || json_object_set_new(o, "token", json_string(token)) ||
-	     request_add_doors(o, g->agent, token, c->m->listeners.https_address, c->m->listeners.ssh_address))) {
+	     (!g->edge[0] &&
+	      request_add_doors(o, g->agent, token, c->m->listeners.https_address, c->m->listeners.ssh_address)))) {
 		json_decref(o);
 		o = NULL;
 	}
@@ -50,6 +51,39 @@ static int op_grant_create(struct admin_call *c, const json_t *msg, json_t **out
 	memcpy(w.by, c->by, sizeof w.by);
 	issue_create(c->m, &w, adminops_on_created, c);
 	return ADMIN_LATER;
+}
+
+static int op_edge_mint(struct admin_call *c, const json_t *msg, json_t **out, struct err *e)
+{
+	static const char *const keys[] = {"op",   "tag",    "edge",   "principal", "kind",  "agent",    "scopes",
+					   "task", "ttl_ns", "reason", "read",      "write", "file_max", NULL};
+	struct wish w = {.via = "admin"};
+	const char *edge = NULL;
+	int rc = json_only_keys(msg, keys, e);
+
+	(void)out;
+	if (rc == 0)
+		rc = json_need_str(msg, "edge", &edge, e);
+	if (rc == 0)
+		rc = request_wish(msg, &w, e);
+	if (rc == 0)
+		rc = edge_find(c->m->conf, edge, &w.edge, e);
+	if (rc)
+		return rc;
+	memcpy(w.by, c->by, sizeof w.by);
+	issue_create(c->m, &w, adminops_on_created, c);
+	return ADMIN_LATER;
+}
+
+static int op_edge_show(struct admin_call *c, const json_t *msg, json_t **out, struct err *e)
+{
+	static const char *const keys[] = {"op", "tag", NULL};
+	int rc = json_only_keys(msg, keys, e);
+
+	if (rc)
+		return rc;
+	*out = edge_describe(c->m);
+	return *out && json_object_set_new(*out, "rc", json_integer(0)) == 0 ? 0 : err_set(e, ERR_NOMEM, "no memory");
 }
 
 static int op_grant_renew(struct admin_call *c, const json_t *msg, json_t **out, struct err *e)
@@ -130,6 +164,31 @@ static int op_grant_revoke(struct admin_call *c, const json_t *msg, json_t **out
 	return ADMIN_LATER;
 }
 
+/* A lease is taken back at its edge, which knows of none before it is shown, or at the centre, as any grant. */
+static int op_edge_revoke(struct admin_call *c, const json_t *msg, json_t **out, struct err *e)
+{
+	static const char *const keys[] = {"op", "tag", "id", NULL};
+	struct grants_revoked what;
+	const char *text = NULL;
+	struct id id;
+	int rc;
+
+	if (!c->m->edge.on)
+		return op_grant_revoke(c, msg, out, e);
+	rc = json_only_keys(msg, keys, e);
+	if (rc == 0)
+		rc = json_need_str(msg, "id", &text, e);
+	if (rc == 0 && id_parse(text, &id))
+		rc = err_set(e, ERR_INVAL, "invalid lease id \"%.40s\"", text);
+	if (rc == 0)
+		rc = edge_revoke(c->m, &id, &what, e);
+	if (rc)
+		return rc;
+	edge_audit_revoked(c->m, &id, c->by);
+	issue_enforce(c->m, &what, adminops_on_revoked, c);
+	return ADMIN_LATER;
+}
+
 static int op_shutdown(struct admin_call *c, const json_t *msg, json_t **out, struct err *e)
 {
 	static const char *const keys[] = {"op", "tag", "sandboxes", NULL};
@@ -196,6 +255,8 @@ static int op_key_rotate(struct admin_call *c, const json_t *msg, json_t **out, 
 		rc = json_opt_bool(msg, "record", &record, e);
 	if (rc == 0 && record && drop_old)
 		rc = err_set(e, ERR_INVAL, "drop_old is for grant keys: public keys of the record stay for ever");
+	if (rc == 0 && !record && m->edge.on)
+		rc = err_set(e, ERR_UNSUPPORTED, "an edge has no key that signs grants");
 	if (rc == 0 && record && (rc = rotation_begin(m, c, e)) == 0)
 		return ADMIN_LATER;
 	if (rc == 0)
@@ -230,6 +291,9 @@ const struct admin_op admin_ops[] = {
     {"grant.renew", op_grant_renew, false},
     {"grant.list", op_grant_list, true},
     {"grant.revoke", op_grant_revoke, true},
+    {"edge.mint", op_edge_mint, false},
+    {"edge.revoke", op_edge_revoke, true},
+    {"edge.show", op_edge_show, true},
     {"shutdown", op_shutdown, true},
     {"status", op_status, true},
     {"key.rotate", op_key_rotate, false},

@@ -6,6 +6,7 @@
 #include "base/slurp.h"
 #include "base/text.h"
 #include "muxd/monitor/file.h"
+#include "policy/edge.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -52,11 +53,22 @@ json_t *grant_describe(const struct grant *g)
 	o = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s}", "id", id, "principal", g->principal, "kind",
 		      grant_kind_name(g->kind), "agent", g->agent, "scopes", scopes, "task", g->task, "reason",
 		      g->reason, "issued_at", issued, "not_before", begins, "expires_at", ends);
-	if (o && (grant_files_put(o, &g->files) || grant_kin_put(o, &g->kin))) {
+	if (o && (grant_files_put(o, &g->files) || grant_kin_put(o, &g->kin) ||
+		  (g->edge[0] && json_object_set_new(o, "edge", json_string(g->edge))))) {
 		json_decref(o);
 		return NULL;
 	}
 	return o;
+}
+
+json_t *renewed_message(const struct grant *g)
+{
+	char first[ID_STR_LEN], id[ID_STR_LEN];
+
+	id_format(&g->kin.first, first);
+	id_format(&g->id, id);
+	return json_pack("{s:s, s:s, s:s, s:I}", "op", "grant.renewed", "first", first, "id", id, "expires_ns",
+			 (json_int_t)g->expires_ns);
 }
 
 /* The line of the log: the public face, exact times, and who asked. */
@@ -190,7 +202,8 @@ static int read_create(const json_t *o, struct entry *out, struct err *e)
 	    (rc = json_need_int(o, "expires_ns", 1, INT64_MAX, &g->expires_ns, e)) ||
 	    (rc = json_opt_int(o, "since_ns", 1, INT64_MAX, &g->since_ns, e)) ||
 	    (rc = json_opt_bool(o, "pending", &out->pending, e)) || (rc = grant_kin_take(o, &g->kin, e)) ||
-	    (rc = grant_files_take(o, &g->files, e)))
+	    (rc = grant_files_take(o, &g->files, e)) ||
+	    (json_object_get(o, "edge") && (rc = copy_str(o, "edge", g->edge, sizeof g->edge, e))))
 		return rc;
 	return grant_check(g, e);
 }
@@ -476,6 +489,16 @@ static size_t came_of(const struct grants *g, const struct grant *grant)
 	return n;
 }
 
+/* The leases of one edge that are not over: its state has to hold them all. */
+static size_t of_edge(const struct grants *g, const char *edge)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < g->n; i++)
+		n += strcmp(g->list[i].grant.edge, edge) == 0;
+	return n;
+}
+
 int grants_create(struct grants *g, const struct grant *grant, const char *via, const char *by, struct err *e)
 {
 	struct entry en = {.grant = *grant};
@@ -486,6 +509,8 @@ int grants_create(struct grants *g, const struct grant *grant, const char *via, 
 		return err_set(e, ERR_LIMIT, "%d grants are alive already", GRANTS_MAX);
 	if (strcmp(via, "grant") == 0 && came_of(g, grant) >= GRANTS_OF_ONE)
 		return err_set(e, ERR_LIMIT, "%d grants that are not over yet came of one", GRANTS_OF_ONE);
+	if (grant->edge[0] && of_edge(g, grant->edge) >= EDGE_LEASES_MAX)
+		return err_set(e, ERR_LIMIT, "%d leases of this edge are not over yet", EDGE_LEASES_MAX);
 	if (grants_find(g, &grant->id))
 		return err_set(e, ERR_CONFLICT, "a grant with this id exists");
 	text_put(en.via, sizeof en.via, via);
@@ -629,6 +654,16 @@ int grants_each_revoked(const struct grants *g, grants_revoked_fn *fn, void *arg
 		if (g->list[i - 1].revoked)
 			rc = fn(arg, &g->list[i - 1].grant.id, g->list[i - 1].grant.expires_ns);
 	}
+	return rc;
+}
+
+int grants_each_gone(const struct grants *g, grants_gone_fn *fn, void *arg)
+{
+	int rc = 0;
+
+	for (size_t i = 0; i < g->n && rc == 0; i++)
+		if (g->list[i].revoked)
+			rc = fn(arg, &g->list[i].grant);
 	return rc;
 }
 

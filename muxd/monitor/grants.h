@@ -63,12 +63,16 @@ int grants_list(const struct grants *g, const struct id *of, const struct id *be
 /* Every revocation that still matters. */
 typedef int grants_revoked_fn(void *arg, const struct id *id, int64_t expires_ns);
 int grants_each_revoked(const struct grants *g, grants_revoked_fn *fn, void *arg);
+/* The grants themselves that were revoked and are not over. */
+typedef int grants_gone_fn(void *arg, const struct grant *g);
+int grants_each_gone(const struct grants *g, grants_gone_fn *fn, void *arg);
 /* Every renewal that holds. */
 typedef int grants_renewed_fn(void *arg, const struct grant *g);
 int grants_each_renewed(const struct grants *g, grants_renewed_fn *fn, void *arg);
 size_t grants_count(const struct grants *g);
 /* The public face of a grant: {id, principal, kind, agent, scopes, task, reason, issued_at, not_before, expires_at,
- * read, write, file_max, first, above}. */
+ * read, write, file_max, first, above, edge}. */
 json_t *grant_describe(const struct grant *g);
+json_t *renewed_message(const struct grant *g); /* to net, of a renewal */
 
 #endif

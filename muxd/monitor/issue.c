@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "muxd/monitor/monitor.h"
 #include "policy/grant_narrow.h"
 #include "policy/reason.h"
@@ -71,14 +72,15 @@ static uint64_t usual_ttl(const struct conf *c, uint64_t least_ns)
 static int set_times(struct monitor *m, const struct wish *w, struct grant *g, struct err *e)
 {
 	const int64_t s = (int64_t)NS_PER_SEC;
-	uint64_t ttl_ns = w->ttl_ns;
+	uint64_t ttl_ns = w->ttl_ns, most_ns = w->edge ? m->conf->edge_lease_max_ns : m->conf->grant_ttl_max_ns;
 	char max[32];
 
 	if (ttl_ns == 0)
-		ttl_ns = usual_ttl(m->conf, w->least_ns);
-	if (ttl_ns > m->conf->grant_ttl_max_ns) {
-		clock_format_duration(m->conf->grant_ttl_max_ns, max, sizeof max);
-		return err_set(e, ERR_INVAL, "ttl is longer than grants.ttl_max allows (%s)", max);
+		ttl_ns = w->edge ? most_ns : usual_ttl(m->conf, w->least_ns);
+	if (ttl_ns > most_ns) {
+		clock_format_duration(most_ns, max, sizeof max);
+		return err_set(e, ERR_INVAL, "ttl is longer than %s allows (%s)",
+			       w->edge ? "edge.lease_max" : "grants.ttl_max", max);
 	}
 	/* Tokens hold whole seconds: begin with the current one, end with the one that the ttl reaches into. */
 	g->issued_ns = floor_now(&m->floor) / s * s;
@@ -126,6 +128,8 @@ static int make_child(struct monitor *m, const struct wish *w, struct grant *out
 		g.files.write = w->files.write;
 	if (w->files.size_max)
 		g.files.size_max = w->files.size_max;
+	if (w->edge)
+		text_put(g.edge, sizeof g.edge, w->edge);
 	if ((w->principal && (rc = copy_name("principal", w->principal, g.principal, sizeof g.principal, e))) ||
 	    (w->agent && (rc = copy_name("agent", w->agent, g.agent, sizeof g.agent, e))) ||
 	    (w->task && (rc = copy_name("task", w->task, g.task, sizeof g.task, e))) ||
@@ -179,6 +183,8 @@ static int make_renewal(struct monitor *m, const struct wish *w, struct grant *o
 
 	if (rc)
 		return err_set(e, rc, "no random bytes for a grant's id");
+	if (g.edge[0])
+		return err_set(e, ERR_UNSUPPORTED, "a lease is not renewed: mint another");
 	if (id_is_nil(&g.kin.first))
 		g.kin.first = w->from->id;
 	if (!g.since_ns)
@@ -205,7 +211,7 @@ static int make_renewal(struct monitor *m, const struct wish *w, struct grant *o
 
 static int make_new(struct monitor *m, const struct wish *w, struct grant *out, struct err *e)
 {
-	const char *task = w->task ? w->task : w->kind == GRANT_STAFF ? "console" : "";
+	const char *task = w->task ? w->task : w->kind == GRANT_STAFF && !w->edge ? "console" : "";
 	struct grant g = {
 	    .kind = w->kind, .scopes = w->scopes ? w->scopes : default_scopes(w->kind), .files = w->files};
 	int rc = id_new(&g.id);
@@ -213,6 +219,8 @@ static int make_new(struct monitor *m, const struct wish *w, struct grant *out, 
 	if (rc)
 		return err_set(e, rc, "no random bytes for a grant's id");
 	memcpy(g.issuer, m->layout.instance, sizeof g.issuer);
+	if (w->edge)
+		text_put(g.edge, sizeof g.edge, w->edge);
 	if ((rc = copy_name("principal", w->principal, g.principal, sizeof g.principal, e)) ||
 	    (rc = copy_name("agent", w->agent, g.agent, sizeof g.agent, e)) ||
 	    (rc = copy_name("task", task, g.task, sizeof g.task, e)) ||
@@ -225,6 +233,9 @@ static int make_new(struct monitor *m, const struct wish *w, struct grant *out, 
 
 static int make_grant(struct monitor *m, const struct wish *w, struct grant *out, struct err *e)
 {
+	if (m->edge.on)
+		return err_set(e, ERR_UNSUPPORTED,
+			       "an edge makes no grants: its centre mints leases (muxctl edge mint there)");
 	switch (w->how) {
 	case WISH_NEW:
 		return make_new(m, w, out, e);
@@ -287,6 +298,12 @@ static bool tell_revoked(struct monitor *m, const struct grants_revoked *what)
 	(void)tell_one(&m->recorder, msg);
 	json_decref(msg);
 	return wait;
+}
+
+void issue_tell(struct monitor *m, const json_t *msg)
+{
+	(void)tell_one(&m->net, msg);
+	(void)tell_one(&m->recorder, msg);
 }
 
 /* net hears of it before the answer; one that cannot be told does at its next start. */
@@ -373,8 +390,10 @@ void issue_create(struct monitor *m, const struct wish *w, issue_done *done, voi
 		*p = (struct pending_create){m, p->grant, w->how, p->token, "", done, arg};
 		memcpy(p->by, w->by, sizeof p->by);
 		rc = audit_put_first(m->audit,
-				     audit_record(w->how == WISH_RENEWAL ? "grant.renew" : "grant.create", &p->grant,
-						  w->via, w->by, "ok"),
+				     audit_record(w->how == WISH_RENEWAL ? "grant.renew"
+						  : w->edge              ? "edge.lease"
+									 : "grant.create",
+						  &p->grant, w->via, w->by, "ok"),
 				     JOURNAL_MS, issue_on_create_journaled, p);
 		if (rc == 0)
 			return;
@@ -448,9 +467,16 @@ void issue_revoke(struct monitor *m, const struct id *id, const char *by, revoke
 	log_grant("revoked", g, by);
 	if (audit_put(m->audit, audit_record("grant.revoke", g, "admin", by, "ok"), 0, NULL, NULL))
 		log_error(NULL, "the audit queue is full: the revocation stands in grants.log alone");
-	if (tell_revoked(m, &what) && m->net.pid > 0 && wait_for_net(m, &what, done, arg) == 0)
+	issue_enforce(m, &what, done, arg);
+}
+
+void issue_enforce(struct monitor *m, const struct grants_revoked *what, revoke_done *done, void *arg)
+{
+	bool answers = tell_revoked(m, what) && m->net.pid > 0;
+
+	if (!done || (answers && wait_for_net(m, what, done, arg) == 0))
 		return;
-	done(arg, 0, NULL, g);
+	done(arg, 0, NULL, &what->grant);
 }
 
 void issue_revoked(struct monitor *m, const struct id *id)

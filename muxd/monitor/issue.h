@@ -8,8 +8,10 @@
 #ifndef MUXD_MONITOR_ISSUE_H
 #define MUXD_MONITOR_ISSUE_H
 
+#include "base/json.h"
 #include "policy/grant.h"
 
+struct grants_revoked;
 struct monitor;
 struct err;
 
@@ -23,11 +25,12 @@ struct wish {
 	 */
 	const struct grant *from;
 	const char *principal, *agent, *task, *reason; /* task NULL: the kind's default */
+	const char *edge;                              /* a lease for the edge of this instance id; NULL: a grant */
 	bool kind_given;
 	enum grant_kind kind;
 	struct grant_files files;
 	uint32_t scopes;   /* 0: the kind's default */
-	uint64_t ttl_ns;   /* 0: grants.ttl */
+	uint64_t ttl_ns;   /* 0: grants.ttl; of a lease edge.lease_max */
 	uint64_t least_ns; /* then grants.ttl, but at least so long */
 	const char *via;   /* "admin", "ssh-key", "cluster", "grant" (a token's holder) */
 	char by[48];       /* "uid 1000", "net" */
@@ -44,6 +47,10 @@ void issue_create(struct monitor *m, const struct wish *w, issue_done *done, voi
 typedef void revoke_done(void *arg, int rc, const struct err *e, const struct grant *g);
 /* The grant, what renews it and what was made from it. */
 void issue_revoke(struct monitor *m, const struct id *id, const char *by, revoke_done *done, void *arg);
+/* Tells net and the recorder of a revocation; done (NULL: nobody waits) once it is in force in net. */
+void issue_enforce(struct monitor *m, const struct grants_revoked *what, revoke_done *done, void *arg);
+/* Both are told; one that cannot be is started again. msg NULL: there was no memory for it. */
+void issue_tell(struct monitor *m, const json_t *msg);
 /* A token that net passes on is looked at here again: signature, time, and what is known of its line. */
 int issue_check_token(struct monitor *m, const char *token, struct grant *out, struct err *e);
 void issue_revoked(struct monitor *m, const struct id *id); /* net: it is in force */

@@ -419,10 +419,24 @@ static int open_link_secret(struct keys *k, const struct layout *l, struct err *
 	return file_own(k->link_secret, 0600, FILE_OWNER_SELF, e);
 }
 
-int keys_open(const struct layout *l, const struct identity *who, struct keys *out, struct err *e)
+/* Of an edge: whoever takes it over finds nothing that signs. */
+static int check_no_seed(const struct layout *l, struct err *e)
+{
+	struct key_folder *f = NULL;
+	int rc = folder_open(l, "keys/grant", &f, e);
+
+	if (rc == 0 && newest_seed(f))
+		rc = err_set(e, ERR_CONFLICT,
+			     "%s holds a key that signs grants: an edge has none, give it a state directory of its own",
+			     f->path);
+	free(f);
+	return rc;
+}
+
+int keys_open(const struct layout *l, const struct identity *who, bool signs, struct keys *out, struct err *e)
 {
 	struct keys k = {0};
-	int rc = open_grant_keys(&k, l, NULL, e);
+	int rc = signs ? open_grant_keys(&k, l, NULL, e) : check_no_seed(l, e);
 
 	if (rc == 0)
 		rc = open_record_key(&k, l, who, e);

@@ -29,7 +29,11 @@ struct keys {
 	char ssh_fingerprint[HOSTKEY_FINGERPRINT_MAX];
 };
 
-int keys_open(const struct layout *l, const struct identity *who, struct keys *out, struct err *e);
+/*
+ * signs false: an edge's; there is no key for grants, neither here nor on the disk (ERR_CONFLICT where there is one),
+ * and set stays empty.
+ */
+int keys_open(const struct layout *l, const struct identity *who, bool signs, struct keys *out, struct err *e);
 void keys_finish(struct keys *k); /* NULL-safe */
 /* A new signing key. drop_old: tokens of earlier keys stop verifying at once. On failure *k is as it was. */
 int keys_rotate(struct keys *k, const struct layout *l, bool drop_old, struct err *e);

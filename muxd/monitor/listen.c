@@ -40,9 +40,9 @@ int listeners_open(struct listeners *s, const struct layout *l, const struct ide
 		   const char *ssh, struct err *e)
 {
 	struct listeners n = {-1, -1, -1, -1, -1, "", ""};
-	int rc = open_tcp(https, &n.https, n.https_address, e);
+	int rc = https ? open_tcp(https, &n.https, n.https_address, e) : 0;
 
-	if (rc == 0)
+	if (rc == 0 && ssh)
 		rc = open_tcp(ssh, &n.ssh, n.ssh_address, e);
 	if (rc == 0)
 		rc = open_local(l, who, local_names[0], SOCK_SEQPACKET, &n.admin, e);

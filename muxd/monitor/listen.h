@@ -18,7 +18,8 @@ struct listeners {
 	char https_address[ADDRESS_MAX], ssh_address[ADDRESS_MAX]; /* with the port that was given */
 };
 
-/* ERR_ADDR_IN_USE and the like name the address. On failure nothing is left open. */
+/* https, ssh: NULL: there is no such door. ERR_ADDR_IN_USE and the like name the address. On failure nothing is left
+ * open. */
 int listeners_open(struct listeners *s, const struct layout *l, const struct identity *who, const char *https,
 		   const char *ssh, struct err *e);
 /* Closes; unlink_paths: removes the local sockets too (a clean end). */

@@ -37,6 +37,7 @@ static void close_handles(struct monitor *m)
 	uv_close((uv_handle_t *)&m->hup, NULL);
 	uv_close((uv_handle_t *)&m->sigchld, NULL);
 	uv_close((uv_handle_t *)&m->minute, NULL);
+	uv_close((uv_handle_t *)&m->beat, NULL);
 }
 
 static void drop_journal(const struct monitor *m)

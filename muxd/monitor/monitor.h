@@ -16,6 +16,7 @@
 #include "muxd/monitor/audit.h"
 #include "muxd/monitor/cert.h"
 #include "muxd/monitor/cluster.h"
+#include "muxd/monitor/edge.h"
 #include "muxd/monitor/floor.h"
 #include "muxd/monitor/grants.h"
 #include "muxd/monitor/keys.h"
@@ -47,6 +48,7 @@ struct monitor {
 	struct identity who;
 	struct layout layout;
 	struct keys keys;
+	struct edge edge;
 	struct cert_status cert;
 	struct cluster cluster;
 	struct listeners listeners;
@@ -79,6 +81,7 @@ struct monitor {
 	int hup_fd; /* SIGHUP, with its sender */
 	uv_poll_t hup;
 	uv_timer_t minute;
+	uv_timer_t beat; /* of an edge: its floor of time is saved more often, since leases are short */
 	unsigned minutes;
 	bool end_sandboxes, sandboxes_ended;
 	bool ready_owed; /* ready.json could not be written; tried again each minute */
@@ -103,9 +106,9 @@ json_t *start_packet(struct monitor *m, const char *const *fd_names, size_t n, b
 int start_send(struct monitor *m, struct channel *c, const json_t *start, const int *fds, size_t n, struct err *e);
 int conf_descriptor(const struct monitor *m, int *out_fd, struct err *e);
 int policy_descriptor(const struct monitor *m, int *out_fd, struct err *e);
+int edge_descriptor(const struct monitor *m, int *out_fd, struct err *e); /* empty: this daemon is no edge */
 /* A sealed memory file that holds data; name: for people who look into /proc. */
 int memory_descriptor(const char *name, const char *data, size_t len, int *out_fd, struct err *e);
-json_t *renewed_message(const struct grant *g); /* what net is told of a renewal */
 /* The renewals that hold, to a net that starts: of a packet that counted them. */
 int start_send_renewed(struct monitor *m, struct channel *c, struct err *e);
 void tell_reload(struct monitor *m);

@@ -78,6 +78,7 @@ enum {
 	MUXLET,
 	POD_TEMPLATE,
 	POLICY,
+	EDGE,
 	COUNT
 };
 
@@ -98,7 +99,7 @@ static int open_all(struct monitor *m, int fds[COUNT], struct err *e)
 	    (rc = memory_descriptor("kubeconfig", m->cluster.text, m->cluster.len, &fds[KUBECONFIG], e)) ||
 	    (rc = memory_descriptor("pod template", m->cluster.pod_template, strlen(m->cluster.pod_template),
 				    &fds[POD_TEMPLATE], e)) ||
-	    (rc = policy_descriptor(m, &fds[POLICY], e)))
+	    (rc = policy_descriptor(m, &fds[POLICY], e)) || (rc = edge_descriptor(m, &fds[EDGE], e)))
 		return rc;
 	fds[HTTPS] = m->listeners.https;
 	fds[SSH] = m->listeners.ssh;
@@ -113,20 +114,33 @@ static int netipc_on_hello(void *arg, struct channel *c, struct err *e)
 	static const char *const names[COUNT] = {"conf",         "ring",         "cursor",     "bell",        "moved",
 						 "https",        "ssh",          "api",        "recorder",    "tls_key",
 						 "tls_crt",      "ssh_host_key", "kubeconfig", "link_secret", "muxlet",
-						 "pod_template", "policy"};
+						 "pod_template", "policy",       "edge"};
 	static const bool kept[COUNT] = {[HTTPS] = true, [SSH] = true, [API] = true, [BELL] = true, [MOVED] = true};
 	struct monitor *m = arg;
-	int fds[COUNT], rc = ERR_NOMEM;
-	json_t *start = start_packet(m, names, COUNT, true);
+	const char *given[COUNT];
+	int fds[COUNT], sent[COUNT], rc;
+	json_t *start = NULL;
+	size_t n = 0;
 
 	layout_note_children(&m->layout, m->net.pid, m->recorder.pid);
 
 	for (size_t i = 0; i < COUNT; i++)
 		fds[i] = -1;
-	if (!start || json_object_set(start, "sandboxes", m->sandbox_list))
-		err_set(e, rc, "no memory for a start packet");
-	else if ((rc = open_all(m, fds, e)) == 0)
-		rc = start_send(m, c, start, fds, COUNT, e);
+	rc = open_all(m, fds, e);
+	/* An edge may have no door by TCP. */
+	for (size_t i = 0; rc == 0 && i < COUNT; i++) {
+		if (fds[i] < 0)
+			continue;
+		given[n] = names[i];
+		sent[n++] = fds[i];
+	}
+	if (rc == 0) {
+		start = start_packet(m, given, n, true);
+		if (!start || json_object_set(start, "sandboxes", m->sandbox_list))
+			rc = err_set(e, ERR_NOMEM, "no memory for a start packet");
+	}
+	if (rc == 0)
+		rc = start_send(m, c, start, sent, n, e);
 	if (rc == 0)
 		rc = start_send_renewed(m, c, e);
 	for (size_t i = 0; i < COUNT; i++) {
@@ -389,9 +403,14 @@ static int grant_child(struct net_call *c, const struct grant *holder, const jso
 {
 	const json_t *grant = json_object_get(msg, "grant");
 	struct wish w = {.how = WISH_CHILD, .from = holder, .via = "grant"};
+	const char *edge = NULL;
 	int rc = json_is_object(grant) ? request_child(grant, &w, e) : err_set(e, ERR_INVAL, "grant is missing");
 
 	by_grant(holder, w.by, sizeof w.by);
+	if (rc == 0)
+		rc = json_opt_str(msg, "edge", &edge, e);
+	if (rc == 0 && edge)
+		rc = edge_find(c->m->conf, edge, &w.edge, e);
 	if (rc == 0)
 		issue_create(c->m, &w, netipc_on_issued, c);
 	return rc;
@@ -573,6 +592,34 @@ static int issue_for_staff(struct net_call *c, const json_t *msg, struct err *e)
 	return rc;
 }
 
+/* Of an edge: what its centre says of revocations. Of a centre: the same, signed for one of its edges. */
+static int ask_edge(struct net_call *c, const char *verb, const json_t *msg, struct err *e)
+{
+	const char *text = NULL, *id = NULL;
+	char *token = NULL;
+	json_t *o;
+	int rc;
+
+	if (strcmp(verb, "state") == 0) {
+		rc = json_need_str(msg, "state", &text, e);
+		rc = rc ? rc : edge_take_state(c->m, text, e);
+		o = rc ? NULL : json_pack("{s:i}", "rc", 0);
+	} else if (strcmp(verb, "sign") == 0) {
+		rc = json_need_str(msg, "edge", &text, e);
+		rc = rc ? rc : edge_find(c->m->conf, text, &id, e);
+		rc = rc ? rc : edge_sign_state(c->m, id, &token, e);
+		o = rc ? NULL : json_pack("{s:i,s:s}", "rc", 0, "state", token);
+		free(token);
+	} else {
+		return err_set(e, ERR_UNSUPPORTED, "edge.%.20s is not known", verb);
+	}
+	if (rc)
+		return rc;
+	netipc_answer(c, o, NULL, 0);
+	free(c);
+	return 0;
+}
+
 static void netipc_on_question(struct monitor *m, const char *op, const json_t *msg)
 {
 	struct net_call *c = calloc(1, sizeof *c);
@@ -594,6 +641,8 @@ static void netipc_on_question(struct monitor *m, const char *op, const json_t *
 		start_screen(c);
 	else if (strcmp(op, "grant.issue") == 0)
 		rc = issue_for_staff(c, msg, &e);
+	else if (strncmp(op, "edge.", 5) == 0)
+		rc = ask_edge(c, op + 5, msg, &e);
 	else if (strncmp(op, "grant.", 6) == 0)
 		rc = ask_grant(c, op + 6, msg, &e);
 	else

@@ -6,6 +6,7 @@
 
 const char options_usage[] =
     "usage: muxd serve --state DIR [--https HOST:PORT] [--ssh HOST:PORT] [--config FILE] [--end-sandboxes]\n"
+    "       muxd serve --edge --state DIR --config FILE [--https HOST:PORT] [--end-sandboxes]\n"
     "       muxd serve --print-config\n"
     "       muxd check-config FILE\n"
     "       muxd version\n";
@@ -58,6 +59,7 @@ int options_parse(int argc, char *const *argv, struct options *out, struct err *
 	    {"--https", &o.https, NULL},
 	    {"--ssh", &o.ssh, NULL},
 	    {"--config", &o.config, NULL},
+	    {"--edge", NULL, &o.edge},
 	    {"--end-sandboxes", NULL, &o.end_sandboxes},
 	    {"--foreground-sandboxes", NULL, &o.end_sandboxes},
 	    {"--print-config", NULL, &o.print_config},

@@ -16,6 +16,7 @@ struct options {
 	const char *https, *ssh; /* NULL = not given */
 	const char *config;      /* NULL = none */
 	bool end_sandboxes;      /* at a clean end */
+	bool edge;               /* a lease takes a grant's place (docs/edge.md) */
 	bool print_config;
 	bool help;
 };

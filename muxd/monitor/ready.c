@@ -13,6 +13,9 @@ static void https_url(const char *address, char *out, size_t size)
 	char host[ADDRESS_MAX];
 	unsigned port;
 
+	*out = '\0';
+	if (!*address)
+		return;
 	address_for_client(address, host, &port);
 	snprintf(out, size, strchr(host, ':') ? "https://[%s]:%u/" : "https://%s:%u/", host, port);
 }

@@ -1,6 +1,7 @@
 /* The conversation with the recorder. */
 #define LOG_SUBSYS "monitor"
 #include "base/log.h"
+#include "base/text.h"
 #include "muxd/monitor/monitor.h"
 #include "muxd/monitor/rotation.h"
 
@@ -101,6 +102,7 @@ static void recorderipc_on_packet(void *arg, const json_t *msg)
 	json_opt_str(msg, "op", &op, NULL);
 	if (strcmp(op, "ready") == 0 && m->recorder.state == PROC_STARTING) {
 		json_opt_str(msg, "kid", &kid, NULL);
+		text_put(m->edge.log_id, sizeof m->edge.log_id, json_get_text(msg, "log_id"));
 		log_info(NULL, "recorder is ready, record key %s", kid);
 		audit_took_over(m, kid, json_object_get(msg, "took_over"));
 		proc_set_ready(&m->recorder);

@@ -23,6 +23,7 @@
 #define SSH_DEFAULT   "127.0.0.1:2222"
 #define LEFTOVERS_NS  (10 * NS_PER_SEC)
 #define MINUTE_MS     60000
+#define BEAT_MS       5000
 
 static void serve_on_end_signal(uv_signal_t *s, int signum)
 {
@@ -89,13 +90,22 @@ static void serve_on_minute(uv_timer_t *t)
 	cluster_refresh(&m->cluster, &m->layout, &m->who);
 	if (grants_expire(m->grants, floor_now(&m->floor), &e))
 		log_error(NULL, "expired grants are not dropped: %s", e.message);
-	if (++m->minutes % 60)
+	if (++m->minutes % 60 || m->edge.on)
 		return;
 	if (keys_expire(&m->keys, &m->layout, clock_wall_ns() / (int64_t)NS_PER_SEC,
 			(int64_t)(m->conf->grant_ttl_max_ns / NS_PER_SEC), &dropped, &e))
 		log_error(NULL, "old keys are not dropped: %s", e.message);
 	else if (dropped > 0)
 		tell_grant_keys(m);
+}
+
+static void serve_on_beat(uv_timer_t *t)
+{
+	struct monitor *m = t->data;
+	struct err e = {0};
+
+	if (floor_save(&m->floor, &m->layout, &e))
+		log_error(NULL, "the time floor is not saved: %s", e.message);
 }
 
 static void start_signal(struct monitor *m, uv_signal_t *s, uv_signal_cb cb, int signum)
@@ -131,6 +141,10 @@ static int start_loop(struct monitor *m, struct local *local, struct err *e)
 	uv_timer_init(&m->loop, &m->minute);
 	m->minute.data = m;
 	uv_timer_start(&m->minute, serve_on_minute, MINUTE_MS, MINUTE_MS);
+	uv_timer_init(&m->loop, &m->beat);
+	m->beat.data = m;
+	if (m->edge.on)
+		uv_timer_start(&m->beat, serve_on_beat, BEAT_MS, BEAT_MS);
 	return 0;
 }
 
@@ -175,8 +189,15 @@ static int tls_files(struct monitor *m, struct err *e)
 static int open_doors(struct monitor *m, struct err *e)
 {
 	const struct conf *c = m->conf;
-	const char *https = m->options.https ? m->options.https : *c->listen_https ? c->listen_https : HTTPS_DEFAULT;
-	const char *ssh = m->options.ssh ? m->options.ssh : *c->listen_ssh ? c->listen_ssh : SSH_DEFAULT;
+	/* An edge is asked on api.sock; the API by TCP is opened for it only where somebody says so, and SSH never. */
+	const char *https = m->options.https   ? m->options.https
+			    : *c->listen_https ? c->listen_https
+			    : m->edge.on       ? NULL
+					       : HTTPS_DEFAULT;
+	const char *ssh = m->options.ssh   ? m->options.ssh
+			  : *c->listen_ssh ? c->listen_ssh
+			  : m->edge.on     ? NULL
+					   : SSH_DEFAULT;
 	char host[ADDRESS_MAX];
 	int rc = listeners_open(&m->listeners, &m->layout, &m->who, https, ssh, e);
 
@@ -184,7 +205,7 @@ static int open_doors(struct monitor *m, struct err *e)
 		rc = tls_files(m, e);
 	if (rc)
 		return rc;
-	address_host(https, host);
+	address_host(https ? https : "localhost:0", host);
 	rc = cert_ensure(m->tls_key, m->tls_cert, host, clock_wall_ns() / (int64_t)NS_PER_SEC, m->who.net, &m->cert, e);
 	if (rc)
 		return rc;
@@ -209,8 +230,10 @@ static int open_stores(struct monitor *m, struct err *e)
 			 "the wall clock stands %lld s behind what this daemon saw before; grants go by the later time",
 			 (long long)(back_ns / (int64_t)NS_PER_SEC));
 	if (rc == 0)
-		rc = keys_open(&m->layout, &m->who, &m->keys, e);
+		rc = keys_open(&m->layout, &m->who, !m->options.edge, &m->keys, e);
 	if (rc == 0)
+		rc = edge_open(m, e);
+	if (rc == 0 && !m->edge.on)
 		rc = keys_expire(&m->keys, &m->layout, clock_wall_ns() / (int64_t)NS_PER_SEC,
 				 (int64_t)(m->conf->grant_ttl_max_ns / NS_PER_SEC), &dropped, e);
 	if (rc == 0)
@@ -251,7 +274,7 @@ static int setup(struct monitor *m, struct err *e)
 	uint64_t files;
 	int rc;
 
-	if ((rc = descriptors_raise(&files, e)) || (rc = config_load(m, e)) ||
+	if ((rc = descriptors_raise(&files, e)) || (rc = config_load(m, e)) || (rc = edge_check(m, e)) ||
 	    (rc = identity_find(m->conf, geteuid(), getenv("SUDO_UID"), getenv("SUDO_GID"), &m->who, e)) ||
 	    (rc = find_programs(m, e)) || (rc = layout_open(m->options.state_dir, &m->who, &m->layout, e)) ||
 	    (rc = layout_wait_leftovers(&m->layout, LEFTOVERS_NS, e)) || (rc = open_stores(m, e)) ||
@@ -270,6 +293,7 @@ static void serve_finish(struct monitor *m)
 	listeners_close(&m->listeners, &m->layout, m->layout.lock_fd >= 0);
 	grants_close(m->grants);
 	keys_finish(&m->keys);
+	edge_finish(&m->edge);
 	cluster_finish(&m->cluster);
 	conf_destroy(m->conf);
 	conf_destroy(m->local_conf);

@@ -79,12 +79,19 @@ static int count_renewed(void *arg, const struct grant *g)
 	return 0;
 }
 
+static int each_revoked(const struct monitor *m, grants_revoked_fn *fn, void *arg)
+{
+	int rc = grants_each_revoked(m->grants, fn, arg);
+
+	return rc ? rc : edge_each_revoked(&m->edge, fn, arg);
+}
+
 /* How many packets follow the start: without them a child would take a grant for what it no longer is. */
 static size_t followers(const struct monitor *m, bool renewals)
 {
 	size_t revoked = 0, renewed = 0;
 
-	(void)grants_each_revoked(m->grants, count_revoked, &revoked);
+	(void)each_revoked(m, count_revoked, &revoked);
 	if (renewals)
 		(void)grants_each_renewed(m->grants, count_renewed, &renewed);
 	return renewed + (revoked > REVOKED_IN_START ? revoked - REVOKED_IN_START : 0);
@@ -98,12 +105,16 @@ json_t *start_packet(struct monitor *m, const char *const *fd_names, size_t n, b
 	for (size_t i = 0; rc == 0 && i < n; i++)
 		rc = json_array_append_new(names, json_string(fd_names[i])) ? ERR_NOMEM : 0;
 	if (rc == 0)
-		rc = grants_each_revoked(m->grants, add_revoked, revoked);
+		rc = each_revoked(m, add_revoked, revoked);
 	if (rc == 0)
 		o = json_pack("{s:s, s:s, s:s, s:s, s:O, s:O, s:O, s:I, s:I}", "op", "start", "mode",
 			      identity_mode(&m->who), "instance", m->layout.instance, "state_dir", m->layout.dir, "fds",
 			      names, "grant_keys", keys, "revoked", revoked, "follow",
 			      (json_int_t)followers(m, renewals), "floor_ns", (json_int_t)floor_now(&m->floor));
+	if (o && m->edge.on && json_object_set_new(o, "edge", edge_for_start(&m->edge))) {
+		json_decref(o);
+		o = NULL;
+	}
 	if (o && m->alarms)
 		json_object_set(o, "alarms", m->alarms);
 	if (o && m->loaded)
@@ -143,18 +154,8 @@ int start_send(struct monitor *m, struct channel *c, const json_t *start, const 
 	int rc = start ? channel_send(c, start, fds, n) : ERR_NOMEM;
 
 	if (rc == 0)
-		rc = grants_each_revoked(m->grants, send_revoked, &rest);
+		rc = each_revoked(m, send_revoked, &rest);
 	return rc ? err_set(e, rc, "the start packet could not be sent: %s", err_name(rc)) : 0;
-}
-
-json_t *renewed_message(const struct grant *g)
-{
-	char first[ID_STR_LEN], id[ID_STR_LEN];
-
-	id_format(&g->kin.first, first);
-	id_format(&g->id, id);
-	return json_pack("{s:s, s:s, s:s, s:I}", "op", "grant.renewed", "first", first, "id", id, "expires_ns",
-			 (json_int_t)g->expires_ns);
 }
 
 static int send_renewed(void *arg, const struct grant *g)
@@ -206,6 +207,17 @@ void tell_grant_keys(struct monitor *m)
 int policy_descriptor(const struct monitor *m, int *out_fd, struct err *e)
 {
 	return memory_descriptor("policy", m->policy_text ? m->policy_text : "", m->policy_len, out_fd, e);
+}
+
+int edge_descriptor(const struct monitor *m, int *out_fd, struct err *e)
+{
+	char *text = NULL;
+	int rc = m->edge.on ? edge_text(m, &text, e) : 0;
+
+	if (rc == 0)
+		rc = memory_descriptor("edge", text ? text : "", text ? strlen(text) : 0, out_fd, e);
+	grant_token_free(text);
+	return rc;
 }
 
 /* Net alone judges by the policy. */

@@ -23,6 +23,7 @@
 #include "muxd/hub/setup.h"
 #include "muxd/net/asks.h"
 #include "muxd/net/cluster.h"
+#include "muxd/net/edge.h"
 #include "muxd/net/ipc.h"
 #include "muxd/net/provider.h"
 #include "muxd/net/reviewer.h"
@@ -61,11 +62,12 @@ enum net_fd {
 	FD_MUXLET,
 	FD_POD_TEMPLATE,
 	FD_POLICY,
+	FD_EDGE,
 	FD_COUNT
 };
 static const char *const fd_names[FD_COUNT] = {
-    "conf",    "ring",    "cursor",       "bell",       "moved",       "https",  "ssh",          "api",   "recorder",
-    "tls_key", "tls_crt", "ssh_host_key", "kubeconfig", "link_secret", "muxlet", "pod_template", "policy"};
+    "conf",    "ring",    "cursor",       "bell",       "moved",       "https",  "ssh",          "api",    "recorder",
+    "tls_key", "tls_crt", "ssh_host_key", "kubeconfig", "link_secret", "muxlet", "pod_template", "policy", "edge"};
 
 enum net_state { NET_STARTING, NET_OPEN, NET_STOPPING };
 
@@ -76,6 +78,7 @@ struct net {
 	struct ipc *ipc;
 	struct cluster_client *cluster;    /* NULL: none is configured */
 	struct reviewer *reviewer;         /* likewise */
+	struct edge_client *edge;          /* NULL: this daemon is no edge */
 	struct sandbox_provider *provider; /* life's, once there is one */
 	struct store *store;
 	struct life *life;
@@ -300,6 +303,8 @@ static void net_on_told(void *arg, const char *op, const json_t *json, const int
 	} else if (strcmp(op, "grant.renewed") == 0) {
 		if (renew_one(n->hub, json))
 			log_error(NULL, "a renewal was not taken: what it holds ends with the grant before it");
+	} else if (strcmp(op, "edge.state") == 0) {
+		hub_set_edge_state(n->hub, json_integer_value(json_object_get(json, "at_ns")));
 	} else if (strcmp(op, "grant_keys") == 0) {
 		(void)set_keys(n->hub, json_object_get(json, "grant_keys"));
 	} else if (strcmp(op, "alarms") == 0) {
@@ -325,7 +330,10 @@ static const struct ipc_ops ipc_callbacks = {.told = net_on_told, .closed = net_
 
 static int open_doors(struct net *n, struct err *e)
 {
-	int rc = ssh_door_open(n->hub, take_fd(n, FD_SSH), take_fd(n, FD_HOST_KEY), &n->ssh, e);
+	int rc = 0;
+
+	if (n->fds[FD_SSH] >= 0) /* an edge has none */
+		rc = ssh_door_open(n->hub, take_fd(n, FD_SSH), take_fd(n, FD_HOST_KEY), &n->ssh, e);
 
 	if (!rc)
 		rc = rest_door_open(n->hub, take_fd(n, FD_HTTPS), take_fd(n, FD_API), take_fd(n, FD_TLS_CRT),
@@ -357,6 +365,10 @@ static void net_on_recovered(void *arg, int rc, const struct err *e)
 	(void)sock_name(n->fds[FD_HTTPS], 0, https, sizeof(https));
 	(void)sock_name(n->fds[FD_SSH], 0, ssh, sizeof(ssh));
 	if (open_doors(n, &here)) {
+		net_fail(n, &here);
+		return;
+	}
+	if (edge_client_create(&n->loop, n->hub, n->ipc, n->fds[FD_EDGE], &n->edge, &here)) {
 		net_fail(n, &here);
 		return;
 	}
@@ -423,7 +435,7 @@ static void name_fds(struct net *n, const json_t *start, const int *fds, size_t 
 static int check_fds(const struct net *n, struct err *e)
 {
 	for (int i = 0; i < FD_COUNT; i++)
-		if (n->fds[i] < 0)
+		if (n->fds[i] < 0 && i != FD_HTTPS && i != FD_SSH)
 			return err_set(e, ERR_PROTOCOL, "the monitor did not hand over \"%s\"", fd_names[i]);
 	return 0;
 }
@@ -532,6 +544,7 @@ static int make_hub(struct net *n, const json_t *start, struct err *e)
 	}
 	p.failures_path = path;
 	text_put(p.instance, sizeof(p.instance), instance);
+	text_put(p.centre, sizeof(p.centre), json_get_text(json_object_get(start, "edge"), "centre"));
 	p.privsep = strcmp(mode, "root") == 0;
 	p.provider = n->provider;
 	p.life = n->life;
@@ -545,6 +558,9 @@ static int make_hub(struct net *n, const json_t *start, struct err *e)
 	if (rc)
 		return rc;
 	hub_set_alarms(n->hub, json_object_get(start, "alarms"));
+	if (p.centre[0])
+		hub_set_edge_state(n->hub,
+				   json_integer_value(json_object_get(json_object_get(start, "edge"), "at_ns")));
 	rc = take_policy(n, n->fds[FD_POLICY], json_object_get(start, "loaded"), e);
 	if (rc)
 		return rc;
@@ -592,6 +608,7 @@ static void tear_down(struct net *n)
 {
 	ssh_door_close(n->ssh);
 	rest_door_close(n->rest);
+	edge_client_destroy(n->edge);
 	work_stop(n->work);
 	artifacts_stop(n->artifacts);
 	reviewer_destroy(n->reviewer);

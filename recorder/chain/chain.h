@@ -35,11 +35,12 @@ enum chain_type {
 	CHAIN_TOMBSTONE = 3,
 	CHAIN_HEAD = 4,
 	CHAIN_KEY = 5,
-	CHAIN_DIGEST = 6, /* of a derived file: what it was when it was made */
-	CHAIN_ANCHOR = 7, /* a witness's receipt for a head */
-	CHAIN_HOLD = 8,   /* legal hold, set or released */
-	CHAIN_PART = 9,   /* how far an open recording stands in its file */
-	CHAIN_HOLE = 10,  /* the recorder found its own log shorter than others know it */
+	CHAIN_DIGEST = 6,  /* of a derived file: what it was when it was made */
+	CHAIN_ANCHOR = 7,  /* a witness's receipt for a head */
+	CHAIN_HOLD = 8,    /* legal hold, set or released */
+	CHAIN_PART = 9,    /* how far an open recording stands in its file */
+	CHAIN_HOLE = 10,   /* the recorder found its own log shorter than others know it */
+	CHAIN_MERGED = 11, /* a batch of another log's entries was taken in (merged.h) */
 };
 #define CHAIN_HASH 32
 

@@ -85,10 +85,10 @@ int chain_entry_decode(const uint8_t p[CHAIN_ENTRY_HEADER], struct chain_entry_h
 static const struct {
 	bool known, critical, needs_head;
 } types[] = {
-    [CHAIN_AUDIT] = {true, true, false},  [CHAIN_SEAL] = {true, true, false}, [CHAIN_TOMBSTONE] = {true, true, true},
-    [CHAIN_HEAD] = {true, true, true},    [CHAIN_KEY] = {true, true, true},   [CHAIN_DIGEST] = {true, false, true},
-    [CHAIN_ANCHOR] = {true, false, true}, [CHAIN_HOLD] = {true, true, true},  [CHAIN_PART] = {true, false, true},
-    [CHAIN_HOLE] = {true, false, true},
+    [CHAIN_AUDIT] = {true, true, false},  [CHAIN_SEAL] = {true, true, false},   [CHAIN_TOMBSTONE] = {true, true, true},
+    [CHAIN_HEAD] = {true, true, true},    [CHAIN_KEY] = {true, true, true},     [CHAIN_DIGEST] = {true, false, true},
+    [CHAIN_ANCHOR] = {true, false, true}, [CHAIN_HOLD] = {true, true, true},    [CHAIN_PART] = {true, false, true},
+    [CHAIN_HOLE] = {true, false, true},   [CHAIN_MERGED] = {true, false, true},
 };
 #define TYPES (sizeof types / sizeof types[0])
 

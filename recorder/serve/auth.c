@@ -11,18 +11,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define KEYS_MAX  64
+#define KEYS_MAX 64
 
 struct auth {
 	pthread_mutex_t lock;
-	char instance[ID_STR_LEN];
+	char instance[ID_STR_LEN], centre[ID_STR_LEN]; /* centre "": this daemon is no edge */
+	int64_t lease_max_ns, state_max_ns, heard_ns;
 	struct grant_keyset keys;
 	struct id_times *revoked;
 	struct time_floor floor;
 	struct grants_known known;
 };
 
-int auth_create(const char *instance, int64_t floor_ns, struct auth **out)
+int auth_create(const char *instance, const char *centre, int64_t floor_ns, struct auth **out)
 {
 	struct auth *a = calloc(1, sizeof(*a));
 	if (!a || id_times_create(&a->revoked)) {
@@ -31,6 +32,7 @@ int auth_create(const char *instance, int64_t floor_ns, struct auth **out)
 	}
 	pthread_mutex_init(&a->lock, NULL);
 	snprintf(a->instance, sizeof(a->instance), "%s", instance);
+	snprintf(a->centre, sizeof(a->centre), "%s", centre);
 	time_floor_init(&a->floor, floor_ns, clock_wall_ns(), clock_boot_ns());
 	*out = a;
 	return 0;
@@ -92,6 +94,46 @@ int auth_set_keys(struct auth *a, const json_t *keys, struct err *e)
 	return 0;
 }
 
+void auth_set_edge(struct auth *a, int64_t lease_max_ns, int64_t state_max_ns)
+{
+	pthread_mutex_lock(&a->lock);
+	a->lease_max_ns = lease_max_ns;
+	a->state_max_ns = state_max_ns;
+	pthread_mutex_unlock(&a->lock);
+}
+
+int auth_set_edge_state(struct auth *a, const json_t *state, struct err *e)
+{
+	int64_t at = 0;
+	int rc = json_need_int(state, "at_ns", 0, INT64_MAX / 2, &at, e);
+
+	if (rc)
+		return rc;
+	pthread_mutex_lock(&a->lock);
+	a->heard_ns = at;
+	time_floor_raise(&a->floor, at, clock_boot_ns());
+	pthread_mutex_unlock(&a->lock);
+	return 0;
+}
+
+/* Under the lock. */
+static struct grant_trust trust_of(const struct auth *a)
+{
+	bool edge = a->centre[0];
+
+	return (struct grant_trust){.keys = &a->keys,
+				    .issuer = edge ? a->centre : a->instance,
+				    .edge = edge ? a->instance : NULL,
+				    .lease_max_ns = a->lease_max_ns};
+}
+
+static struct grant_news news_of(const struct auth *a)
+{
+	int64_t until = a->heard_ns ? a->heard_ns + a->state_max_ns : 1;
+
+	return (struct grant_news){.revoked = a->revoked, .known_until_ns = a->centre[0] ? until : 0};
+}
+
 int auth_revoke(struct auth *a, const json_t *revocation, struct err *e)
 {
 	const char *text;
@@ -116,10 +158,14 @@ int auth_verify(struct auth *a, const char *token, struct grant *out, struct err
 	struct grant g;
 	pthread_mutex_lock(&a->lock);
 	int64_t now = time_floor_now(&a->floor, clock_wall_ns(), clock_boot_ns());
-	int rc = grants_known_verify(&a->known, token, strlen(token), &a->keys, a->instance, now, &g, e);
+	struct grant_trust trust = trust_of(a);
+	struct grant_news news = news_of(a);
+	int rc = grants_known_verify(&a->known, token, strlen(token), &trust, now, &g, e);
 	struct grant_line line = rc == 0 ? grant_line(&g) : (struct grant_line){0};
-	if (rc == 0 && grant_line_revoked(&line, &(struct grant_news){.revoked = a->revoked}))
+	if (rc == 0 && grant_line_revoked(&line, &news))
 		rc = err_set(e, ERR_TOKEN_REVOKED, "the grant was revoked");
+	if (rc == 0)
+		rc = grant_news_check(&news, now, e);
 	pthread_mutex_unlock(&a->lock);
 	if (rc == 0 || rc == ERR_TOKEN_EXPIRED || rc == ERR_TOKEN_NOT_YET || rc == ERR_TOKEN_REVOKED)
 		*out = g;

@@ -11,6 +11,7 @@
 #include "recorder/chain/chain_text.h"
 #include "recorder/chain/digest.h"
 #include "recorder/chain/file.h"
+#include "recorder/chain/merged.h"
 #include "recorder/chain/receipt.h"
 #include "recorder/serve/client.h"
 
@@ -23,8 +24,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define PURPOSE        "muxd witness batch 1"
-#define SIGNED         (16 + 8 + DIGEST_LEN)
 #define LINE_MAX_BYTES (8 * 1024)
 #define READ_MAX       (UINT64_C(16) << 20) /* of a log's file, for a list */
 #define BATCH_BYTES    (KEEPER_BATCH_MAX + CHAIN_ENTRY_HEADER + CHAIN_PAYLOAD_MAX)
@@ -40,13 +39,15 @@ struct kept {
 	bool loaded;
 	struct chain_head last; /* seq 0: none yet */
 	unsigned refused;       /* lines of that sort in the file */
-	uint64_t seq;           /* computed up to here, from the last head on */
-	uint8_t hash[CHAIN_HASH];
+	bool merge;             /* its entries are taken in */
+	struct merged_place
+	    at; /* computed up to here: from the last head on; of one that is merged, from its first entry */
 };
 
 struct keeper {
 	char *dir;
 	const struct signer *signer;
+	struct chain *chain; /* NULL: nothing is merged */
 	pthread_mutex_t lock;
 	struct kept *logs;
 	size_t n;
@@ -93,6 +94,7 @@ static int take_pusher(struct kept *l, const struct conf_pusher *p, struct err *
 	int rc = 0;
 
 	text_put(l->name, sizeof l->name, p->name);
+	l->merge = p->merge;
 	l->keys = calloc(p->nkeys, sizeof *l->keys);
 	if (!l->keys || id_parse(p->log_id, &l->log_id))
 		return err_set(e, ERR_NOMEM, "no memory for a pusher");
@@ -123,7 +125,8 @@ int keeper_configure(struct keeper *k, const struct conf *conf, struct err *e)
 	return rc;
 }
 
-int keeper_create(const char *dir, const struct signer *s, const struct conf *conf, struct keeper **out, struct err *e)
+int keeper_create(const char *dir, const struct signer *s, struct chain *c, const struct conf *conf,
+		  struct keeper **out, struct err *e)
 {
 	struct keeper *k = calloc(1, sizeof *k);
 	int rc;
@@ -132,6 +135,7 @@ int keeper_create(const char *dir, const struct signer *s, const struct conf *co
 		return err_set(e, ERR_NOMEM, "no memory");
 	pthread_mutex_init(&k->lock, NULL);
 	k->signer = s;
+	k->chain = c;
 	k->dir = strdup(dir);
 	rc = k->dir ? keeper_configure(k, conf, e) : err_set(e, ERR_NOMEM, "no memory");
 	if (rc) {
@@ -214,10 +218,13 @@ static int load_line(void *arg, const json_t *o)
 	return 0;
 }
 
+/* Merged entries stay: this log has them. */
 static void keeper_go_back(struct kept *l)
 {
-	l->seq = l->last.seq;
-	memcpy(l->hash, l->last.hash, CHAIN_HASH);
+	if (l->merge)
+		return;
+	l->at = (struct merged_place){.log_id = l->log_id, .seq = l->last.seq};
+	memcpy(l->at.hash, l->last.hash, CHAIN_HASH);
 }
 
 static int keeper_load(struct keeper *k, struct kept *l, struct err *e)
@@ -230,6 +237,8 @@ static int keeper_load(struct keeper *k, struct kept *l, struct err *e)
 	memset(&l->last, 0, sizeof l->last);
 	l->refused = 0;
 	rc = each_line(path, UINT64_MAX, load_line, l, e);
+	if (rc == 0 && l->merge)
+		rc = merged_find(k->dir, &l->log_id, &l->at, e);
 	l->loaded = rc == 0;
 	keeper_go_back(l);
 	return rc;
@@ -306,6 +315,8 @@ static int keeper_keep(struct keeper *k, struct kept *l, const struct chain_head
 	if (rc == 0 && !again) {
 		l->last = *h;
 		keeper_go_back(l);
+		if (l->merge) /* under a head of this log, too; else with its next one */
+			(void)chain_sign_head(k->chain, clock_wall_ns(), NULL);
 	}
 	if (rc == 0 && !(*out = json_pack("{s:s, s:O}", "state", "kept", "receipt", receipt)))
 		rc = err_set(e, ERR_NOMEM, "no memory for an answer");
@@ -374,58 +385,55 @@ static int take_older(struct keeper *k, struct kept *l, const struct chain_head 
 
 /* ---- the proof */
 
-static void batch_message(const struct id *log_id, uint64_t after, const uint8_t *p, size_t n, uint8_t out[SIGNED])
+/* By which of its keys; NULL: by none. */
+static const struct grant_public_key *batch_signer(const struct kept *l, uint64_t after, const uint8_t *p, size_t n,
+						   const uint8_t *sig, size_t len)
 {
-	struct digest d;
+	uint8_t bytes[MERGED_SIGNED];
 
-	memcpy(out, log_id->b, 16);
-	put_u64(out + 16, after);
-	digest_init(&d);
-	digest_update(&d, p, n);
-	digest_peek(&d, out + 24);
+	if (len != SIGN_LEN)
+		return NULL;
+	merged_message(&l->log_id, after, p, n, bytes);
+	for (size_t i = 0; i < l->nkeys; i++)
+		if (sign_verify(l->keys[i].key, MERGED_PURPOSE, bytes, sizeof bytes, sig) == 0)
+			return &l->keys[i];
+	return NULL;
 }
 
-static int batch_signed(const struct kept *l, uint64_t after, const uint8_t *p, size_t n, const char *text,
-			struct err *e)
+/* A batch that is taken in: looked through whole, then its bytes, then what this log says of it. */
+static int keeper_merge(struct keeper *k, struct kept *l, const struct grant_public_key *key, const uint8_t *sig,
+			const uint8_t *p, size_t n, struct err *e)
 {
-	uint8_t bytes[SIGNED], *sig = NULL;
-	size_t len = 0;
-	bool good = false;
+	const struct grant_keyset keys = {l->keys, l->nkeys};
+	struct merged_batch b = {.from = l->at, .to = l->at};
+	uint8_t message[MERGED_SIGNED];
+	int rc;
 
-	batch_message(&l->log_id, after, p, n, bytes);
-	if (base64_decode(text, strlen(text), true, &sig, &len) == 0 && len == SIGN_LEN)
-		for (size_t i = 0; i < l->nkeys && !good; i++)
-			good = sign_verify(l->keys[i].key, PURPOSE, bytes, sizeof bytes, sig) == 0;
-	free(sig);
-	return good ? 0 : err_set(e, ERR_FORBIDDEN, "the entries are not signed by a key of this log");
+	if (!k->chain || n > MERGED_BATCH_MAX)
+		return err_set(e, ERR_TOO_LARGE, "entries are taken in at most %d bytes at once", MERGED_BATCH_MAX);
+	rc = merged_walk(&b.to, p, n, &keys, NULL, NULL, e);
+	if (rc)
+		return rc;
+	merged_message(&l->log_id, b.from.seq, p, n, message);
+	memcpy(b.sha256, message + MERGED_SIGNED - CHAIN_HASH, CHAIN_HASH);
+	memcpy(b.key, key->key, sizeof b.key);
+	memcpy(b.signature, sig, sizeof b.signature);
+	text_put(b.name, sizeof b.name, l->name);
+	rc = merged_append(k->chain, k->dir, &b, p, n, e);
+	if (rc == 0)
+		l->at = b.to;
+	else
+		l->loaded = false; /* where it is now this log says */
+	return rc;
 }
 
-/* Goes on from the last head, entry by entry. */
-static int walk(struct kept *l, const uint8_t *p, size_t n, struct err *e)
-{
-	while (n) {
-		struct chain_entry_header h;
-		uint8_t hash[CHAIN_HASH];
-
-		if (n < CHAIN_ENTRY_HEADER || chain_entry_decode(p, &h) || h.len > CHAIN_PAYLOAD_MAX ||
-		    n - CHAIN_ENTRY_HEADER < h.len || h.seq != l->seq + 1)
-			return err_set(e, ERR_INVAL, "the entries are malformed, or do not begin behind entry %" PRIu64,
-				       l->seq);
-		digest_link(l->hash, p, CHAIN_ENTRY_HEADER, p + CHAIN_ENTRY_HEADER, h.len, hash);
-		memcpy(l->hash, hash, CHAIN_HASH);
-		l->seq = h.seq;
-		p += CHAIN_ENTRY_HEADER + h.len;
-		n -= CHAIN_ENTRY_HEADER + h.len;
-	}
-	return 0;
-}
-
-static int take_entries(struct kept *l, const json_t *q, struct err *e)
+static int take_entries(struct keeper *k, struct kept *l, const json_t *q, struct err *e)
 {
 	const char *entries = NULL, *signature = NULL;
+	const struct grant_public_key *key = NULL;
 	int64_t after = 0;
-	uint8_t *p = NULL;
-	size_t n = 0;
+	uint8_t *p = NULL, *sig = NULL;
+	size_t n = 0, nsig = 0;
 	int rc;
 
 	if (!json_object_get(q, "entries"))
@@ -437,29 +445,37 @@ static int take_entries(struct kept *l, const json_t *q, struct err *e)
 		rc = json_need_str(q, "signature", &signature, e);
 	if (rc == 0 && base64_decode(entries, strlen(entries), true, &p, &n))
 		rc = err_set(e, ERR_INVAL, "entries is no base64url");
-	if (rc == 0)
-		rc = batch_signed(l, (uint64_t)after, p, n, signature, e);
+	if (rc == 0 && base64_decode(signature, strlen(signature), true, &sig, &nsig) == 0)
+		key = batch_signer(l, (uint64_t)after, p, n, sig, nsig);
+	if (rc == 0 && !key)
+		rc = err_set(e, ERR_FORBIDDEN, "the entries are not signed by a key of this log");
 	/* One that came twice, or after a restart: the answer says where to go on. */
-	if (rc == 0 && (uint64_t)after == l->seq && (rc = walk(l, p, n, e)) != 0)
-		keeper_go_back(l);
+	if (rc == 0 && (uint64_t)after == l->at.seq && n) {
+		rc = l->merge ? keeper_merge(k, l, key, sig, p, n, e) : merged_walk(&l->at, p, n, NULL, NULL, NULL, e);
+		if (rc)
+			keeper_go_back(l);
+	}
 	free(p);
+	free(sig);
 	return rc;
 }
 
 static int take_newer(struct keeper *k, struct kept *l, const struct chain_head *h, const json_t *q, json_t **out,
 		      struct err *e)
 {
-	int rc = take_entries(l, q, e);
+	int rc = take_entries(k, l, q, e);
 
 	if (rc)
 		return rc;
-	if (l->seq > h->seq)
+	if (l->at.seq > h->seq)
 		keeper_go_back(l);
-	if (l->seq == h->seq)
-		return memcmp(l->hash, h->hash, CHAIN_HASH) == 0 ? keeper_keep(k, l, h, false, out, e)
-								 : keeper_refuse(k, l, h, "fork", out, e);
-	*out =
-	    json_pack("{s:s, s:I, s:o}", "state", "more", "after", (json_int_t)l->seq, "newest", head_json(&l->last));
+	if (l->at.seq > h->seq) /* what is merged goes further: a head that came late */
+		return take_older(k, l, h, out, e);
+	if (l->at.seq == h->seq)
+		return memcmp(l->at.hash, h->hash, CHAIN_HASH) == 0 ? keeper_keep(k, l, h, false, out, e)
+								    : keeper_refuse(k, l, h, "fork", out, e);
+	*out = json_pack("{s:s, s:I, s:o}", "state", "more", "after", (json_int_t)l->at.seq, "newest",
+			 head_json(&l->last));
 	return *out ? 0 : err_set(e, ERR_NOMEM, "no memory for an answer");
 }
 
@@ -476,9 +492,9 @@ static int serve_keeper_take(struct keeper *k, const struct chain_head *h, const
 		return err_set(e, ERR_FORBIDDEN, "the head is not signed by a key that is configured for its log");
 	if ((rc = keeper_load(k, l, e)) != 0)
 		return rc;
-	if (!l->last.seq)
+	if (!l->last.seq && !l->merge)
 		return keeper_keep(k, l, h, false, out, e);
-	if (h->seq > l->last.seq)
+	if (h->seq > l->last.seq || (l->merge && h->seq > l->at.seq))
 		return take_newer(k, l, h, q, out, e);
 	if (h->seq < l->last.seq)
 		return take_older(k, l, h, out, e);
@@ -586,7 +602,7 @@ static int read_batch(const char *dir, uint64_t after, uint64_t until, struct bu
 
 int keeper_batch(struct keeper *k, uint64_t after, uint64_t until, json_t **out, struct err *e)
 {
-	uint8_t bytes[SIGNED], sig[SIGN_LEN];
+	uint8_t bytes[MERGED_SIGNED], sig[SIGN_LEN];
 	char *entries = NULL, *signature = NULL;
 	struct id log_id;
 	struct buf b;
@@ -595,9 +611,9 @@ int keeper_batch(struct keeper *k, uint64_t after, uint64_t until, json_t **out,
 	buf_init(&b, BATCH_BYTES);
 	rc = read_batch(k->dir, after, until, &b, &log_id, e);
 	if (rc == 0) {
-		batch_message(&log_id, after, buf_ptr(&b), buf_len(&b), bytes);
+		merged_message(&log_id, after, buf_ptr(&b), buf_len(&b), bytes);
 		pthread_mutex_lock(&k->lock);
-		rc = signer_sign(k->signer, PURPOSE, bytes, sizeof bytes, sig, e);
+		rc = signer_sign(k->signer, MERGED_PURPOSE, bytes, sizeof bytes, sig, e);
 		pthread_mutex_unlock(&k->lock);
 	}
 	if (rc == 0) {

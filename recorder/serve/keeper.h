@@ -7,8 +7,12 @@
  * computed here, and the last must be the head's. Then the receipt is made. A head that is not reached that way is
  * refused and kept beside the one that was there: a fork.
  *
+ * Of a log whose pusher says merge, all entries from the first on are taken in besides (recorder/chain/merged.h): where
+ * this log has it, there the next batch begins, so none is lost or taken in twice whatever ends when. The heads among
+ * them must be those of one chain.
+ *
  * DIR/witnessed/<log id>.heads, append-only: {"state":"kept","head","receipt"} and {"state":"refused","why","head",
- * "against","at"} a line; of refused ones REFUSED_MAX a log. Entries are not kept.
+ * "against","at"} a line; of refused ones REFUSED_MAX a log. Entries of others are not kept.
  *
  * Owned by the process; any thread may call.
  */
@@ -19,12 +23,15 @@
 #include "base/json.h"
 #include "recorder/chain/sign.h"
 
+struct chain;
 struct keeper;
 
 #define KEEPER_REFUSED_MAX 64
 #define KEEPER_BATCH_MAX   (192 * 1024) /* bytes of entries at once; one that is longer goes alone */
 
-int keeper_create(const char *dir, const struct signer *s, const struct conf *conf, struct keeper **out, struct err *e);
+/* c: this record's log, to which batches are told; it outlives the keeper. NULL: nothing is merged. */
+int keeper_create(const char *dir, const struct signer *s, struct chain *c, const struct conf *conf,
+		  struct keeper **out, struct err *e);
 void keeper_destroy(struct keeper *k);
 int keeper_configure(struct keeper *k, const struct conf *conf, struct err *e);
 /*

@@ -128,8 +128,12 @@ static int start_auth(const json_t *msg, struct start *s, struct err *e)
 	int rc = json_need_str(msg, "instance", &instance, e);
 	if (rc == 0)
 		rc = json_opt_int(msg, "floor_ns", 0, INT64_MAX, &floor, e);
-	if (rc == 0 && auth_create(instance, floor, &s->auth))
+	if (rc == 0 && auth_create(instance, json_get_text(json_object_get(msg, "edge"), "centre"), floor, &s->auth))
 		rc = err_set(e, ERR_NOMEM, "out of memory");
+	if (rc == 0 && json_object_get(msg, "edge"))
+		rc = auth_set_edge_state(s->auth, json_object_get(msg, "edge"), e);
+	if (rc == 0)
+		auth_set_edge(s->auth, (int64_t)s->conf->edge_lease_max_ns, (int64_t)s->conf->edge_state_max_ns);
 	if (rc == 0)
 		rc = auth_set_keys(s->auth, json_object_get(msg, "grant_keys"), e);
 	json_array_foreach(json_object_get(msg, "revoked"), i, entry)
@@ -539,7 +543,8 @@ static int start_witnesses(struct process *p, struct err *e)
 				     .conf = p->start.conf};
 	int rc = witnesses_create(&w, &p->witnesses, e);
 
-	return rc ? rc : keeper_create(p->start.dir, p->start.signer, p->start.conf, &p->keeper, e);
+	return rc ? rc
+		  : keeper_create(p->start.dir, p->start.signer, cutter_chain(p->cutter), p->start.conf, &p->keeper, e);
 }
 
 static int start_service(struct process *p, struct err *e)
@@ -606,8 +611,13 @@ static int tell_ready(struct process *p, struct err *e)
 		return told;
 
 	const struct grant_public_key *k = signer_public(p->start.signer);
-	char *key = base64_encode(k->key, sizeof(k->key), true);
-	json_t *msg = key ? json_pack("{s:s, s:s, s:s}", "op", "ready", "public_key", key, "kid", k->kid) : NULL;
+	char *key = base64_encode(k->key, sizeof(k->key), true), log_id[ID_STR_LEN];
+	struct id id;
+	chain_log_id(cutter_chain(p->cutter), &id);
+	id_format(&id, log_id);
+	json_t *msg =
+	    key ? json_pack("{s:s, s:s, s:s, s:s}", "op", "ready", "public_key", key, "kid", k->kid, "log_id", log_id)
+		: NULL;
 	if (msg && taken)
 		json_object_set_new(msg, "took_over",
 				    json_pack("{s:s, s:I}", "before", before, "entry", (json_int_t)foreign));
@@ -678,6 +688,7 @@ static int take_conf(struct process *p, int fd, const json_t *loaded, struct err
 	if (rc == 0) {
 		feeder_configure(p->feeder, conf);
 		drain_configure(p->drain, conf->record_min_free);
+		auth_set_edge(p->start.auth, (int64_t)conf->edge_lease_max_ns, (int64_t)conf->edge_state_max_ns);
 		log_info(NULL, "took the new configuration");
 	}
 	conf_destroy(conf);
@@ -763,6 +774,8 @@ static void process_packet(struct process *p, const json_t *msg, int *fds, size_
 	} else if (strcmp(op, "screen") == 0) {
 		drawers_answer(p->drawers, n == 1 ? fds[0] : -1);
 		fds[0] = -1;
+	} else if (strcmp(op, "edge.state") == 0) {
+		rc = auth_set_edge_state(p->start.auth, msg, &e);
 	} else if (strcmp(op, "grant_keys") == 0) {
 		rc = auth_set_keys(p->start.auth, json_object_get(msg, "grant_keys"), &e);
 	} else if (strcmp(op, "key.name") == 0) {

@@ -157,6 +157,7 @@ static void report_missing(struct verify_whole *w)
 static void take_log_sums(struct verify_whole *w)
 {
 	w->sum->entries = w->log.entries;
+	w->sum->merged = w->log.merged.entries;
 	w->sum->heads = w->log.heads;
 	w->sum->unsigned_entries = w->log.unsigned_entries;
 	w->sum->tombstones = w->log.tombstones;

@@ -101,6 +101,7 @@ struct verify_summary {
 	bool intact, complete;
 	/* missing: in the log, not on disk; unknown: reversed; pending: sealed, not yet in the log */
 	uint64_t recordings, open, tombstones, missing, unknown, pending;
+	uint64_t merged;                           /* entries of other logs, that were found right */
 	uint64_t entries, heads, unsigned_entries; /* of the log; unsigned: behind the last signed head */
 	struct chain_head head;                    /* last one whose signature verified; seq 0: none */
 	uint64_t outside_found;                    /* how many of the heads from outside are in the log */

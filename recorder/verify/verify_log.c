@@ -219,6 +219,16 @@ static int take_hole(struct reading *r, const struct chain_entry *en)
 	return 0;
 }
 
+static int take_merged(struct reading *r, const struct chain_entry *en)
+{
+	struct err why = {0};
+	int rc = verify_merged_take(&r->log->merged, r->ask->dir, en, &why);
+
+	if (rc == ERR_CORRUPT)
+		found(r, VERIFY_INTEGRITY, "merged_changed", NULL, "%s", why.message);
+	return rc == ERR_CORRUPT ? 0 : rc;
+}
+
 static int verify_log_take(struct reading *r, const struct chain_entry *en)
 {
 	r->log->entries++;
@@ -238,6 +248,8 @@ static int verify_log_take(struct reading *r, const struct chain_entry *en)
 		return take_digest(r, en);
 	case CHAIN_HOLE:
 		return take_hole(r, en);
+	case CHAIN_MERGED:
+		return take_merged(r, en);
 	case CHAIN_ANCHOR:
 		r->log->anchors++;
 		return 0;
@@ -454,6 +466,7 @@ void verify_log_keys(const struct verify_log *l, verify_key_each *each, void *ar
 
 void verify_log_finish(struct verify_log *l)
 {
+	verify_merged_finish(&l->merged);
 	free(l->seals);
 	free(l->keyframes);
 	free(l->keys.keys);

@@ -11,6 +11,7 @@
 #include "recorder/chain/sign.h"
 #include "recorder/chain/succession.h"
 #include "recorder/verify/verify.h"
+#include "recorder/verify/verify_merged.h"
 
 struct verify_log_seal {
 	struct id session;
@@ -37,6 +38,7 @@ struct verify_log {
 	size_t nkeyframes;
 	struct grant_keyset keys; /* given, then announced and vouched for */
 	uint64_t anchors;
+	struct verify_merged merged;
 	uint64_t entries, heads, unsigned_entries, tombstones, last_seq;
 	struct chain_head head; /* the last that verified */
 	struct succession line;

@@ -21,7 +21,7 @@ ABSENT = "0193aaaa-0000-7000-8000-000000000001"
 
 # ---- operations
 
-OPEN, METRICS, CLUSTER, GRANT = "open", "metrics", "cluster", "grant"
+OPEN, METRICS, CLUSTER, EDGE, GRANT = "open", "metrics", "cluster", "edge", "grant"
 Op = collections.namedtuple("Op", "auth about needs body event")
 # about: what it is about: an agent, a session that has ended (of another principal), all of them, a lease, or the caller.
 # needs: one of these scopes; empty: any grant. event: what the right credential leaves in the log, "" : nothing.
@@ -118,6 +118,8 @@ REST = {
     "DELETE /v1/holds/{id}": op(about="pool", needs="admin"),
     "GET /v1/audit": op(about="record list", needs="replay", event="record.read"),
     "GET /v1/policy": op(needs="replay admin"),
+    "POST /v1/edge/leases": op(body={"edge": "e", "target": AGENT, "task_id": "m", "reason": "the matrix"}),
+    "GET /v1/edge/state": op(EDGE),  # an edge's own call opens it, and no grant: edge.sh
     "GET /v1/head": op(about="record list", needs="replay", event="record.read"),
     "POST /v1/witness/heads": op(OPEN, body={}), "GET /v1/witness/heads": op(OPEN),  # by the signature of a log's key; by a log's id
     "GET /v1/web/session": op(), "POST /v1/web/session": op(body={}), "DELETE /v1/web/session": op(),
@@ -201,8 +203,10 @@ UNJUDGED = {
     "POST /mcp/{agent}/{server}", "GET /mcp/{agent}/{server}", "DELETE /mcp/{agent}/{server}",  # requests to it are judged
     "GET /v1/web/session", "POST /v1/web/session", "DELETE /v1/web/session",  # a log-in's cookie, whose calls are judged
     "subsystem",  # there is none over SSH
+    "GET /v1/edge/state",  # an edge's own call, which is no grant
 }
 POLICY = {
+    "edge.mint": ["POST /v1/edge/leases"],
     "grant.make": ["POST /v1/grants"], "grant.list": ["GET /v1/grants"], "grant.renew": ["POST /v1/grants/renew"],
     "grant.revoke": ["DELETE /v1/grants/{id}"],
     "sandbox.read": ["GET /v1/agents", "GET /v1/agents/{agent}", "GET /v1/agents/{agent}/snapshots", "GET /v1/agents/{agent}/logs",
@@ -372,6 +376,9 @@ def expected(door, name, o, cred):
         return None  # a page reads without one: the same as the right grant
     if o.auth == OPEN:
         return None if cred in PAGES else ("let in", "", "")
+    if o.auth == EDGE:
+        code = "unauthenticated" if cred == "none" else "token_malformed"
+        return None if cred in PAGES else ({code}, "auth.fail", code)
     if o.auth == CLUSTER:
         if cred == "none":
             return {"unauthenticated"}, "auth.fail", "unauthenticated"
@@ -425,9 +432,9 @@ CREDENTIALS = [*UNKNOWN, *KNOWN, *PAGES, "other agent", "no scope", *POLICIES, *
 # Operations that answer otherwise.
 EXCEPTIONS = {
     # What the monitor is asked for by a token is about a grant that it made: these it never did (grant_chain.sh has others).
-    (door, name, cred): (({"forbidden"}, "verdict", "forbidden") if (name, cred) == ("POST /v1/grants", "no scope") else
+    (door, name, cred): (({"forbidden"}, "verdict", "forbidden") if cred == "no scope" and name in ("POST /v1/grants", "POST /v1/edge/leases") else
                          ({"token_signature"}, "verdict", "token_signature"))
-    for door in ("rest", "api.sock") for name in REST if "/v1/grants" in name for cred in ("other agent", "no scope", *GOOD)
+    for door in ("rest", "api.sock") for name in REST if "/v1/grants" in name or name == "POST /v1/edge/leases" for cred in ("other agent", "no scope", *GOOD)
 } | {
     # SSH has no log-in without a password that the daemon would see: an empty one is a token that is none.
     ("ssh", name, "none"): ({"token_malformed"}, "auth.fail", "token_malformed") for name in SSH
@@ -719,7 +726,7 @@ def closed(state, facts, phase):
     token, _ = Mint(state, (facts["revoked"], facts["revoked_id"])).token("closed-" + phase, kind="service", agent="*")
     todo = [(door, index, name, o) for door in ("rest", "ws", "port", "runtime", "ssh") for index, (name, o) in enumerate(TABLES[door].items())
             if policy_of(door, name) and policy_of(door, name) not in LOOKS and name not in STAYS
-            and not (phase == "killed" and "/v1/grants" in name)
+            and not (phase == "killed" and ("/v1/grants" in name or "/v1/edge" in name))
             and policy_of(door, name) != "record.keep"]  # a hold is the recorder's own line: it waits until there is room
 
     def one(door, index, name, o):

@@ -835,6 +835,12 @@ def grants(api, service):
     api.refused("GET", path, 401, "unauthenticated", token=False)
     api.refused("POST", path + "/renew", 501, "unsupported", body={"reason": "x", "ttl": "1m"})
     api.refused("POST", path + "/renew", 400, "reason_required", body={})
+    lease = {"edge": "none", "target": "some-x", "task_id": "t", "scopes": "rounds", "reason": "x"}
+    api.refused("POST", "/v1/edge/leases", 404, "not_found", body=lease, token=service)
+    api.refused("POST", "/v1/edge/leases", 403, "forbidden", body=lease)
+    api.refused("POST", "/v1/edge/leases", 400, "invalid_request", body={"reason": "x"}, token=service)
+    api.refused("GET", "/v1/edge/state", 401, "unauthenticated", token=False)
+    api.refused("GET", "/v1/edge/state", 401, "token_malformed", token=service)
     api.refused("DELETE", one, 404, "not_found", id=made["id"])
     api.call("DELETE", one, {200}, id=made["id"], token=service)
     api.refused("DELETE", one, 404, "not_found", id=made["id"], token=service)

@@ -37,7 +37,7 @@ static int setup(void **state)
 {
 	struct fixture *f = calloc(1, sizeof *f);
 
-	if (!f || grant_key_create(f->seed, &f->key) || auth_create(ISSUER, 0, &f->auth))
+	if (!f || grant_key_create(f->seed, &f->key) || auth_create(ISSUER, "", 0, &f->auth))
 		return -1;
 	use_keys(f, &f->key);
 	*state = f;
@@ -152,12 +152,62 @@ static void test_many(void **state)
 		grant_token_free(tokens[i]);
 }
 
+/* At an edge a lease counts in a grant's place, to the second, and no longer than what is known of revocations. */
+static void test_edge(void **state)
+{
+	static const char edge[] = "01890a5d-ac96-774b-bcce-b302099a8058";
+	struct fixture *f = *state;
+	int64_t wall = INT64_C(1800000000) * SECOND;
+	uint64_t boot = 1000 * (uint64_t)SECOND;
+	struct grant g = {.kind = GRANT_AUDITOR,
+			  .scopes = SCOPE_REPLAY,
+			  .issued_ns = wall,
+			  .not_before_ns = wall,
+			  .expires_ns = wall + 300 * SECOND,
+			  .issuer = ISSUER,
+			  .principal = "ada",
+			  .agent = "*",
+			  .task = "t",
+			  .reason = "test"},
+		     back = {0};
+	json_t *heard = json_pack("{s:I}", "at_ns", (json_int_t)wall);
+	char *lease = NULL, *grant = NULL;
+
+	clock_test_set(boot, wall);
+	assert_int_equal(id_new(&g.id), 0);
+	assert_int_equal(grant_sign(&g, f->key.kid, f->seed, &grant, NULL), 0);
+	strcpy(g.edge, edge);
+	assert_int_equal(grant_sign(&g, f->key.kid, f->seed, &lease, NULL), 0);
+	auth_destroy(f->auth);
+	assert_int_equal(auth_create(edge, ISSUER, 0, &f->auth), 0);
+	auth_set_edge(f->auth, 600 * SECOND, 100 * SECOND);
+	use_keys(f, &f->key);
+	assert_int_equal(verify(f, lease, &back), ERR_REVOCATIONS_OLD); /* nothing was heard yet */
+	assert_int_equal(auth_set_edge_state(f->auth, heard, NULL), 0);
+	assert_int_equal(verify(f, lease, &back), 0);
+	assert_int_equal(verify(f, grant, &back), ERR_TOKEN_FOREIGN);
+	clock_test_set(boot + 100 * (uint64_t)SECOND - 1, wall - 3600 * SECOND); /* turned back */
+	assert_int_equal(verify(f, lease, &back), 0);
+	clock_test_set(boot + 100 * (uint64_t)SECOND, wall - 3600 * SECOND);
+	assert_int_equal(verify(f, lease, &back), ERR_REVOCATIONS_OLD);
+	json_object_set_new(heard, "at_ns", json_integer(wall + 250 * SECOND)); /* the centre's time is a floor */
+	assert_int_equal(auth_set_edge_state(f->auth, heard, NULL), 0);
+	assert_int_equal(verify(f, lease, &back), 0);
+	clock_test_set(boot + 150 * (uint64_t)SECOND, wall - 3600 * SECOND);
+	assert_int_equal(verify(f, lease, &back), ERR_TOKEN_EXPIRED);
+	clock_test_reset();
+	json_decref(heard);
+	grant_token_free(lease);
+	grant_token_free(grant);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test_setup_teardown(test_revoked_and_of_other_keys, setup, teardown),
 	    cmocka_unit_test_setup_teardown(test_expired, setup, teardown),
-	    cmocka_unit_test_setup_teardown(test_many, setup, teardown)};
+	    cmocka_unit_test_setup_teardown(test_many, setup, teardown),
+	    cmocka_unit_test_setup_teardown(test_edge, setup, teardown)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -64,6 +64,14 @@ static int verify(const struct fixture *f, const char *token, int64_t now, struc
 	return grant_verify(token, strlen(token), &f->keys, ISSUER, now, out, NULL);
 }
 
+static int known_verify(struct grants_known *known, const char *token, size_t len, const struct grant_keyset *keys,
+			const char *issuer, int64_t now, struct grant *out)
+{
+	const struct grant_trust t = {.keys = keys, .issuer = issuer};
+
+	return grants_known_verify(known, token, len, &t, now, out, NULL);
+}
+
 static void a_signed_grant_comes_back_whole(void **state)
 {
 	const struct fixture *f = *state;
@@ -206,20 +214,17 @@ static void a_known_token_is_asked_for_what_may_have_changed(void **state)
 	len = strlen(token);
 	for (int i = 0; i < 2; i++) { /* the second time from memory */
 		memset(&back, 0, sizeof back);
-		assert_int_equal(grants_known_verify(&known, token, len, &f->keys, ISSUER, NOW, &back, NULL), 0);
+		assert_int_equal(known_verify(&known, token, len, &f->keys, ISSUER, NOW, &back), 0);
 		assert_memory_equal(&back.id, &g.id, sizeof g.id);
 		assert_string_equal(back.reason, g.reason);
 	}
-	assert_int_equal(grants_known_verify(&known, token, len, &f->keys, ISSUER, NOW - 1, &back, NULL),
-			 ERR_TOKEN_NOT_YET);
-	assert_int_equal(grants_known_verify(&known, token, len, &f->keys, ISSUER, g.expires_ns, &back, NULL),
-			 ERR_TOKEN_EXPIRED);
-	assert_int_equal(grants_known_verify(&known, token, len, &f->keys, "another", NOW, &back, NULL),
-			 ERR_TOKEN_FORGED);
-	assert_int_equal(grants_known_verify(&known, token, len, &none, ISSUER, NOW, &back, NULL), ERR_TOKEN_FORGED);
-	assert_int_equal(grants_known_verify(&known, token, len, &others, ISSUER, NOW, &back, NULL), ERR_TOKEN_FORGED);
-	assert_int_equal(grants_known_verify(&known, token, len, &swapped, ISSUER, NOW, &back, NULL), ERR_TOKEN_FORGED);
-	assert_int_equal(grants_known_verify(&known, token, len, &f->keys, ISSUER, NOW, &back, NULL), 0);
+	assert_int_equal(known_verify(&known, token, len, &f->keys, ISSUER, NOW - 1, &back), ERR_TOKEN_NOT_YET);
+	assert_int_equal(known_verify(&known, token, len, &f->keys, ISSUER, g.expires_ns, &back), ERR_TOKEN_EXPIRED);
+	assert_int_equal(known_verify(&known, token, len, &f->keys, "another", NOW, &back), ERR_TOKEN_FORGED);
+	assert_int_equal(known_verify(&known, token, len, &none, ISSUER, NOW, &back), ERR_TOKEN_FORGED);
+	assert_int_equal(known_verify(&known, token, len, &others, ISSUER, NOW, &back), ERR_TOKEN_FORGED);
+	assert_int_equal(known_verify(&known, token, len, &swapped, ISSUER, NOW, &back), ERR_TOKEN_FORGED);
+	assert_int_equal(known_verify(&known, token, len, &f->keys, ISSUER, NOW, &back), 0);
 	grants_known_finish(&known);
 	grant_token_free(token);
 }
@@ -234,17 +239,17 @@ static void nothing_is_remembered_of_a_token_that_is_not_good(void **state)
 
 	assert_int_equal(grant_sign(&g, f->key.kid, f->seed, &token, NULL), 0);
 	len = strlen(token);
-	assert_int_equal(grants_known_verify(&known, token, len, &f->keys, ISSUER, NOW, &back, NULL), 0);
+	assert_int_equal(known_verify(&known, token, len, &f->keys, ISSUER, NOW, &back), 0);
 	memset(&back, 0, sizeof back);
 	for (size_t i = 0; i < len; i++) {
 		char was = token[i];
 
 		token[i] = was == 'A' ? 'B' : 'A';
 		for (int again = 0; again < 2; again++) {
-			int rc = grants_known_verify(&known, token, len, &f->keys, ISSUER, NOW, &back, NULL);
+			int rc = known_verify(&known, token, len, &f->keys, ISSUER, NOW, &back);
 
 			assert_true(rc == ERR_TOKEN_MALFORMED || rc == ERR_TOKEN_FORGED || was == token[i]);
-			rc = grants_known_verify(&known, token, i, &f->keys, ISSUER, NOW, &back, NULL);
+			rc = known_verify(&known, token, i, &f->keys, ISSUER, NOW, &back);
 			assert_int_equal(rc, ERR_TOKEN_MALFORMED);
 		}
 		token[i] = was;
@@ -269,8 +274,7 @@ static void a_place_is_taken_by_the_next_good_token(void **state)
 	for (int i = 0; i < 4 * GRANT_KNOWN_MAX; i++) {
 		int k = i % (2 * GRANT_KNOWN_MAX);
 
-		assert_int_equal(
-		    grants_known_verify(&known, tokens[k], strlen(tokens[k]), &f->keys, ISSUER, NOW, &back, NULL), 0);
+		assert_int_equal(known_verify(&known, tokens[k], strlen(tokens[k]), &f->keys, ISSUER, NOW, &back), 0);
 		assert_true(id_equal(&back.id, &made[k].id));
 	}
 	for (int i = 0; i < 2 * GRANT_KNOWN_MAX; i++)

@@ -79,7 +79,7 @@ static struct keys open_keys(struct fixture *f)
 	struct keys k;
 	struct err e = {0};
 
-	if (keys_open(&f->layout, &f->who, &k, &e))
+	if (keys_open(&f->layout, &f->who, true, &k, &e))
 		fail_msg("%s", e.message);
 	return k;
 }
@@ -184,9 +184,9 @@ static void a_damaged_key_refuses_the_start(void **state)
 
 	snprintf(path, sizeof path, "%s/keys/grant/%s.seed", f->dir, k.kid);
 	assert_int_equal(truncate(path, 31), 0);
-	assert_int_equal(keys_open(&f->layout, &f->who, &none, NULL), ERR_CORRUPT);
+	assert_int_equal(keys_open(&f->layout, &f->who, true, &none, NULL), ERR_CORRUPT);
 	assert_int_equal(file_publish(path, k.record_seed, GRANT_KEY_LEN, 0600, FILE_OWNER_SELF, true, NULL), 0);
-	assert_int_equal(keys_open(&f->layout, &f->who, &none, NULL), ERR_CORRUPT); /* another key's seed */
+	assert_int_equal(keys_open(&f->layout, &f->who, true, &none, NULL), ERR_CORRUPT); /* another key's seed */
 	keys_finish(&k);
 }
 

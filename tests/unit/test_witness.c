@@ -76,8 +76,8 @@ static int set_up(void **state)
 	    snprintf(text, sizeof text, "witness:\n  pushers:\n    - {name: a, log_id: %s, keys: [\"%s\"]}\n", id, key);
 	free(key);
 	assert_int_equal(conf_parse(text, (size_t)n, "test", &w->conf, &e), 0);
-	assert_int_equal(keeper_create(w->other, w->witness, w->conf, &w->keeper, &e), 0);
-	assert_int_equal(keeper_create(w->dir, w->own, w->conf, &w->pusher, &e), 0);
+	assert_int_equal(keeper_create(w->other, w->witness, NULL, w->conf, &w->keeper, &e), 0);
+	assert_int_equal(keeper_create(w->dir, w->own, NULL, w->conf, &w->pusher, &e), 0);
 	*state = w;
 	return 0;
 }

@@ -59,6 +59,14 @@ class TokenRevoked(SandboxError):
     code = "token_revoked"
 
 
+class TokenForeign(SandboxError):
+    code = "token_foreign"
+
+
+class RevocationsOld(SandboxError):
+    code = "revocations_old"
+
+
 class Forbidden(SandboxError):
     code = "forbidden"
 
@@ -393,6 +401,8 @@ BY_CODE: Dict[str, Type[SandboxError]] = {
     "token_expired": TokenExpired,
     "token_not_yet_valid": TokenNotYetValid,
     "token_revoked": TokenRevoked,
+    "token_foreign": TokenForeign,
+    "revocations_old": RevocationsOld,
     "forbidden": Forbidden,
     "grant_not_narrower": GrantNotNarrower,
     "policy_denied": PolicyDenied,
@@ -557,6 +567,7 @@ __all__ = [
     "ReasonRequired",
     "RecordUnavailable",
     "RequestTimeout",
+    "RevocationsOld",
     "SandboxCreateFailed",
     "SandboxCreateTimeout",
     "SandboxError",
@@ -573,6 +584,7 @@ __all__ = [
     "TaskMismatch",
     "TaskRequired",
     "TokenExpired",
+    "TokenForeign",
     "TokenMalformed",
     "TokenNotYetValid",
     "TokenRevoked",

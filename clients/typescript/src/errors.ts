@@ -58,6 +58,14 @@ export class TokenRevoked extends SandboxError {
   static override readonly code: string = "token_revoked";
 }
 
+export class TokenForeign extends SandboxError {
+  static override readonly code: string = "token_foreign";
+}
+
+export class RevocationsOld extends SandboxError {
+  static override readonly code: string = "revocations_old";
+}
+
 export class Forbidden extends SandboxError {
   static override readonly code: string = "forbidden";
 }
@@ -392,6 +400,8 @@ export const BY_CODE: ReadonlyMap<string, typeof SandboxError> = new Map<string,
   ["token_expired", TokenExpired],
   ["token_not_yet_valid", TokenNotYetValid],
   ["token_revoked", TokenRevoked],
+  ["token_foreign", TokenForeign],
+  ["revocations_old", RevocationsOld],
   ["forbidden", Forbidden],
   ["grant_not_narrower", GrantNotNarrower],
   ["policy_denied", PolicyDenied],

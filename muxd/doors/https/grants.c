@@ -85,7 +85,7 @@ static json_t *grant_shown(const json_t *o, const char *token)
 {
 	static const char *const kept[] = {"id",        "principal",  "kind",    "scopes", "reason",
 					   "issued_at", "expires_at", "read",    "write",  "file_max",
-					   "first",     "above",      "revoked", NULL};
+					   "first",     "above",      "revoked", "edge",   NULL};
 	json_t *shown = json_pack("{s:s*,s:O*,s:O*}", "token", token, "target", json_object_get(o, "agent"), "task_id",
 				  json_object_get(o, "task"));
 
@@ -122,8 +122,10 @@ static const struct schema_field child_fields[] = {
     {"read", SCHEMA_LIST, false, 0, 0, NULL, SCHEMA_TO(struct child_fields, read)},
     {"write", SCHEMA_LIST, false, 0, 0, NULL, SCHEMA_TO(struct child_fields, write)},
     {"file_max", SCHEMA_INTEGER, false, 1, INT64_MAX, NULL, SCHEMA_TO(struct child_fields, file_max)},
+    {"edge", SCHEMA_TEXT, false, 1, GRANT_NAME_MAX, NULL, SCHEMA_TO(struct child_fields, w.edge)},
 };
-#define RENEWAL_FIELDS 2 /* the first of them are of a renewal, too */
+#define RENEWAL_FIELDS 2                                /* the first of them are of a renewal, too */
+#define CHILD_FIELDS   (SCHEMA_COUNT(child_fields) - 1) /* the last is of a lease for an edge alone */
 
 static int read_child(struct http_exchange *x, size_t fields, struct child_fields *out, uint64_t *out_ttl,
 		      json_t **body, struct err *e)
@@ -140,14 +142,16 @@ static int read_child(struct http_exchange *x, size_t fields, struct child_field
 	return out->scopes ? grant_scopes_parse(out->scopes, &out->w.scopes, e) : 0;
 }
 
-static void create_child(struct http_exchange *x)
+static void create_child(struct http_exchange *x, size_t fields)
 {
 	struct child_fields f = {0};
 	struct grant_ask a = {.call = GRANT_CHILD, .child = &f.w};
 	json_t *body = NULL;
 	struct err e = {0};
-	int rc = read_child(x, SCHEMA_COUNT(child_fields), &f, &a.ttl_ns, &body, &e);
+	int rc = read_child(x, fields, &f, &a.ttl_ns, &body, &e);
 
+	if (rc == 0 && fields > CHILD_FIELDS && !f.w.edge)
+		rc = err_set(&e, ERR_INVAL, "edge is missing: the name of one of edge.known");
 	if (rc)
 		http_reply_error(x, rc, &e);
 	else
@@ -158,9 +162,14 @@ static void create_child(struct http_exchange *x)
 void rest_grant_create(struct http_exchange *x)
 {
 	if (x->authenticated)
-		create_child(x);
+		create_child(x, CHILD_FIELDS);
 	else
 		create_for_staff(x);
+}
+
+void rest_edge_lease(struct http_exchange *x)
+{
+	create_child(x, CHILD_FIELDS + 1);
 }
 
 void rest_grant_renew(struct http_exchange *x)

@@ -13,6 +13,9 @@
 void rest_agent_list(struct http_exchange *x);
 void rest_agent_show(struct http_exchange *x);
 void rest_agent_destroy(struct http_exchange *x);
+/* edge.c */
+void rest_edge_state(struct http_exchange *x);
+void rest_edge_lease(struct http_exchange *x); /* grants.c */
 /* life.c */
 void rest_life(struct http_exchange *x);
 void rest_agent_logs(struct http_exchange *x);

@@ -101,7 +101,7 @@ struct http_exchange {
 	bool authenticated;
 	struct mcp_head *mcp_head; /* of a request for MCP; owned */
 	bool routed;               /* to a port in a sandbox: none of the routes */
-	char *token;               /* ROUTE_CLUSTER: what was sent that is no grant; owned, wiped */
+	char *token;               /* ROUTE_CLUSTER, ROUTE_EDGE: what was sent that is no grant; owned, wiped */
 	struct buf body;
 	uint64_t body_len; /* BODY_STREAM: as announced, UINT64_MAX when chunked */
 	char *file_path;   /* query parameter path, or path_base64: any bytes but NUL, up to HTTP_FILE_PATH_MAX */

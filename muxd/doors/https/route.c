@@ -146,6 +146,9 @@ static const struct route routes[] = {
     {HTTP_DELETE, "/v1/holds/{id}", rest_hold_release, ROUTE_GRANT, BODY_NONE, "admin on every agent", "reason", NULL},
     {HTTP_GET, "/v1/audit", rest_audit_list, ROUTE_GRANT, BODY_NONE, "replay",
      "agent,principal,event,session,lease,run,client_request,after,limit", NULL},
+    {HTTP_POST, "/v1/edge/leases", rest_edge_lease, ROUTE_GRANT, BODY_REQUIRED, "grant", "", NULL},
+    {HTTP_GET, "/v1/edge/state", rest_edge_state, ROUTE_EDGE, BODY_NONE, "none: the call of an edge of edge.known", "",
+     NULL},
     {HTTP_GET, "/v1/policy", rest_policy_show, ROUTE_GRANT, BODY_NONE, "replay or admin", "", NULL},
     {HTTP_GET, "/v1/head", rest_head_show, ROUTE_GRANT, BODY_NONE, "replay", NULL, NULL},
     {HTTP_POST, "/v1/witness/heads", rest_witness_keep, ROUTE_OPEN, BODY_REQUIRED, "none: the signature of a log's key",
@@ -384,6 +387,13 @@ int route_authenticate(struct http_exchange *x, const char *token, size_t len, s
 	return 0;
 }
 
+/* None may be sent: its handler says so. */
+static int take_call(struct http_exchange *x, const char *token, struct err *e)
+{
+	x->token = token ? strdup(token) : NULL;
+	return token && !x->token ? err_set(e, ERR_NOMEM, "out of memory") : 0;
+}
+
 static int take_token(struct http_exchange *x, const char *token, struct err *e)
 {
 	/* RFC 6750, 2.1 */
@@ -401,6 +411,8 @@ int route_authorize(struct http_exchange *x, const char *token, struct err *e)
 {
 	int rc;
 
+	if (x->route->auth == ROUTE_EDGE)
+		return take_call(x, token, e);
 	if (x->route->auth == ROUTE_CLUSTER && !(token && grant_is_token(token, strlen(token)))) {
 		struct origin from = http_origin(x, "rest");
 

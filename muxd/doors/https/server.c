@@ -294,7 +294,7 @@ int rest_door_open(struct hub *h, int listen_fd, int local_fd, int cert_fd, int 
 	rc = listener_init(d, LISTEN_TCP, listen_fd);
 	rc_local = listener_init(d, LISTEN_LOCAL, local_fd);
 	rc = rc ? rc : rc_local;
-	if (rc == 0)
+	if (rc == 0 && listen_fd >= 0)
 		rc = sock_set_nonblock(listen_fd, 1);
 	if (rc == 0 && local_fd >= 0)
 		rc = sock_set_nonblock(local_fd, 1);
