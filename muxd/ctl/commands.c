@@ -19,6 +19,7 @@ const struct ctl_command *const ctl_commands[] = {
     context_commands,
     mcp_commands,
     servers_commands,
+    services_commands,
     session_commands,
     sandbox_commands,
     work_commands,
