@@ -790,6 +790,11 @@ static int check_together(struct conf_reader *r)
 	if (strcmp(c->sandbox_backend, "kubernetes") == 0 && !c->kubernetes_kubeconfig[0])
 		return conf_fail(r, mark_of(r, "sandbox.backend", "sandbox.backend"),
 				 "sandbox.backend is kubernetes, and kubernetes.kubeconfig names no cluster");
+	if (strcmp(c->sandbox_backend, "kubernetes") == 0 && c->sandbox_persist[0])
+		return conf_fail(
+		    r, mark_of(r, "sandbox.persist", "sandbox.backend"),
+		    "sandbox.persist holds for sandboxes of this machine: of a pod its claim alone outlives a "
+		    "sleep, which is at /workspace");
 	if (strcmp(c->kubernetes_kubeconfig, CONF_IN_CLUSTER) == 0 && c->kubernetes_context[0])
 		return conf_fail(r, mark_of(r, "kubernetes.context", "kubernetes.context"),
 				 "kubernetes.context goes with a kubeconfig; " CONF_IN_CLUSTER " has none");

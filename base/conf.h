@@ -161,7 +161,8 @@ struct conf {
 	char *sandbox_backend; /* local, kubernetes: where agents without a slash in their name are */
 	uint64_t workspace_size, memory_max;
 	uint32_t pids_max, cpu_milli;
-	char *sandbox_shell; /* "" = bash where there is one, else sh */
+	char *sandbox_shell;   /* "" = bash where there is one, else sh */
+	char *sandbox_persist; /* base/persist.h; "": none */
 	uint64_t sandbox_create_timeout_ns;
 	/* kubernetes.*: strings are "" where nothing is said; quantities as Kubernetes writes them */
 	char *kubernetes_kubeconfig; /* path, paths with ':', or CONF_IN_CLUSTER; "": no cluster */

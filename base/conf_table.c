@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
+#include "base/persist.h"
 #include "base/ports.h"
 #include "base/prefix.h"
 
@@ -22,6 +23,11 @@
 static int check_ports(const char *value, struct err *e)
 {
 	return ports_check(value, e);
+}
+
+static int check_persist(const char *value, struct err *e)
+{
+	return persist_check(value, e);
 }
 
 static int check_prefixes(const char *value, struct err *e)
@@ -266,6 +272,8 @@ static const struct conf_key keys[] = {
      "Thousandths of a processor for one sandbox."},
     {"sandbox.shell", CONF_STRING, AT(sandbox_shell), "", 0, 0, NULL, check_absolute,
      "Login shell; empty: bash where there is one, else sh."},
+    {"sandbox.persist", CONF_STRING, AT(sandbox_persist), "", 0, 0, NULL, check_persist,
+     "Paths outside /workspace that outlive a sleep, as /var/lib/app, /opt/venv; on the local backend."},
     {"sandbox.create_timeout", CONF_DURATION, AT(sandbox_create_timeout_ns), "30s", NS_PER_SEC, HOUR, NULL, NULL,
      "How long a sandbox on this machine may take to be ready."},
     {"kubernetes.kubeconfig", CONF_STRING, AT(kubernetes_kubeconfig), "", 0, 0, NULL, conf_check_kubeconfig,

@@ -106,6 +106,8 @@
 	X(MCP_SERVER, "mcp_server_failed", 502, 69,                                                                    \
 	  "The message says what the server did; muxctl mcp servers AGENT SERVER shows its state and stderr.")         \
 	X(MCP_DOWN, "mcp_server_down", 503, 75, "The server failed and is held down: ask again after Retry-After.")    \
+	X(SERVICE, "service_down", 503, 69,                                                                            \
+	  "The service of that port does not come up: muxctl services log AGENT SERVICE, services restart.")           \
 	X(MCP_HELD, "mcp_server_held", 409, 75,                                                                        \
 	  "Its tools are others than those approved: look at them, then muxctl mcp approve AGENT SERVER.")             \
 	X(PORT_DENIED, "port_not_allowed", 403, 77, "Use a port that router.ports allows, or have it allowed.")        \

@@ -52,6 +52,9 @@ enum policy_option {
 	X(MCP_CALL, "mcp.call", POLICY_SERVERS, "A tool of an MCP server called.")                                     \
 	X(MCP_READ, "mcp.read", 0, "The MCP servers of an agent shown, with their tools.")                             \
 	X(MCP_SET, "mcp.set", 0, "The MCP servers of an agent set, and their tools approved.")                         \
+	X(SERVICE_READ, "service.read", 0, "The services of an agent shown, with their logs.")                         \
+	X(SERVICE_SET, "service.set", 0, "The services of an agent set.")                                              \
+	X(SERVICE_RESTART, "service.restart", 0, "A service of an agent begun anew.")                                  \
 	X(GRANT_MAKE, "grant.make", 0, "A narrower grant made from one's own.")                                        \
 	X(GRANT_RENEW, "grant.renew", 0, "One's own grant renewed.")                                                   \
 	X(GRANT_REVOKE, "grant.revoke", 0, "A grant revoked, one's own or one made from it.")                          \

@@ -51,7 +51,7 @@ struct life_activity {
 	unsigned attached;     /* clients on its terminals */
 };
 
-/* What life asks of the hub. done of quiesce and leave: once, from the loop. */
+/* Questions of life to the hub. done of settle, quiesce and leave: once, from the loop. */
 #define LIFE_FROZEN 1
 typedef void life_host_done(void *arg, int rc, const struct err *e);
 typedef void life_logged_done(void *arg, int rc, const struct err *e, const char *digest);
@@ -59,6 +59,8 @@ struct life_host {
 	void *ctx;
 	void (*activity)(void *ctx, const char *agent, struct life_activity *out);
 	void (*warn)(void *ctx, const char *agent, const char *text); /* on every screen attached to it */
+	/* Ahead of its end: what runs for as long as the sandbox is awake (services) ends in order. rc says nothing. */
+	void (*settle)(void *ctx, const char *agent, life_host_done *done, void *arg);
 	/*
 	 * What programs inside have written reaches the disk. LIFE_FROZEN: and they stand still from then on, until
 	 * thaw, or for hold_ns at most. ERR_TIMEOUT, ERR_UNSUPPORTED: the snapshot is crash-consistent then.

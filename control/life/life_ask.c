@@ -184,6 +184,20 @@ int life_ask_leave(struct life_agent *a, const char *verb, struct err *e)
 	return RUN_ASKED;
 }
 
+int life_ask_settle(struct life_agent *a, struct err *e)
+{
+	struct life_host *h = &a->life->host;
+	struct life_call *c;
+
+	if (!h->settle)
+		return 0;
+	c = life_call(a, e);
+	if (!c)
+		return e->code;
+	h->settle(h->ctx, a->name, life_ask_on_host, c);
+	return RUN_ASKED;
+}
+
 int life_ask_quiesce(struct life_agent *a, uint64_t hold_ns, struct err *e)
 {
 	struct life_host *h = &a->life->host;

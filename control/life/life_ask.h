@@ -44,6 +44,8 @@ bool life_must_stay(const struct life_agent *a, int rc);
 /* Its sessions hear "its sandbox was VERB: CAUSE" (the row's); 0: there is nobody to tell. */
 int life_ask_leave(struct life_agent *a, const char *verb, struct err *e);
 
+/* Its services end in order; 0: there is nobody to ask. What it answers counts for nothing: the end goes on. */
+int life_ask_settle(struct life_agent *a, struct err *e);
 /*
  * The programs stand still, and the disk is synced; ERR_UNSUPPORTED: there is nobody to ask. The step's answered()
  * passes the answer to life_quiesced(). What was frozen goes on at life_thaw(), at the latest at the run's end.

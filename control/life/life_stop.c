@@ -23,6 +23,7 @@
 enum stop_step {
 	STOP_BEGIN,
 	STOP_LOOK,
+	STOP_SETTLE,
 	STOP_QUIESCE,
 	STOP_PUSH,
 	STOP_TAKE,
@@ -89,10 +90,31 @@ static int life_stop_on_looked(struct life_agent *a, int rc, const struct err *e
 	r->runs = !rc && r->info.state == SANDBOX_RUNNING;
 	r->has_workspace = !rc && r->info.has_workspace;
 	if (r->runs || r->has_workspace)
-		return STOP_QUIESCE;
+		return STOP_SETTLE;
 	err_set(&r->failed, ERR_NOT_FOUND, "its sandbox and its workspace were gone when it was to be stopped");
 	r->snap.status = SNAP_DROPPED;
 	return STOP_NOTE;
+}
+
+/* ---- its services end in order, and nothing begins any more */
+
+static int ask_settle(struct life_agent *a, struct err *e)
+{
+	struct life_run *r = a->run;
+
+	if (!r->runs)
+		return 0;
+	if (!r->held)
+		life_hold(a);
+	return life_ask_settle(a, e);
+}
+
+static int life_stop_on_settled(struct life_agent *a, int rc, const struct err *e)
+{
+	if (rc)
+		log_info(&(struct log_ids){.agent = a->name}, "its services end with it: %s",
+			 e && e->message[0] ? e->message : err_name(rc));
+	return a->run->kind == &life_end_kind ? STOP_LEAVE : STOP_QUIESCE;
 }
 
 /* ---- its programs stand still */
@@ -101,8 +123,6 @@ static int ask_quiesce(struct life_agent *a, struct err *e)
 {
 	struct life_run *r = a->run;
 
-	if (r->runs && !r->held)
-		life_hold(a);
 	r->looked = clock_boot_ns();
 	if (!r->runs)
 		return 0;
@@ -442,6 +462,8 @@ static void stop_heard(struct life_agent *a, const struct life_waiter *w)
 		stop_cancel(a, "resumed while it was stopping");
 	else if (r->step == STOP_TAKE && clock_boot_ns() - r->step_began >= LATE_NS)
 		stop_cancel(a, "work waited for it, and its snapshot was not made within 10 s");
+	else if (r->step == STOP_SETTLE && clock_boot_ns() - r->step_began >= LATE_NS)
+		stop_cancel(a, "work waited for it, and its services did not end within 10 s");
 }
 
 /* A stop asks what runs to stand still, for which a link may have to come first. */
@@ -487,7 +509,8 @@ static int life_stop_on_end_looked(struct life_agent *a, int rc, const struct er
 	if (rc && rc != ERR_NOT_FOUND)
 		return life_run_break(a, rc, e);
 	a->run->has_workspace = !rc && a->run->info.has_workspace;
-	return STOP_LEAVE;
+	a->run->runs = !rc && a->run->info.state == SANDBOX_RUNNING;
+	return STOP_SETTLE;
 }
 
 /* ---- the table, and where one begins in it */
@@ -495,6 +518,7 @@ static int life_stop_on_end_looked(struct life_agent *a, int rc, const struct er
 static const struct run_step steps[] = {
     [STOP_BEGIN] = {"idle_stopping", ask_begin, life_stop_on_begun, .writes = WRITES_ROW},
     [STOP_LOOK] = {"look", ask_look, life_stop_on_looked, .undo = STOP_BACK},
+    [STOP_SETTLE] = {"settle", ask_settle, life_stop_on_settled, .undo = STOP_BACK},
     [STOP_QUIESCE] = {"quiesce", ask_quiesce, life_stop_on_quiesced, .undo = STOP_BACK},
     [STOP_PUSH] = {"push", ask_push, life_stop_on_pushed},
     [STOP_TAKE] = {"take", ask_take, life_stop_on_taken, .undo = STOP_BACK},

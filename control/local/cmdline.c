@@ -1,6 +1,7 @@
 #include "control/local/cmdline.h"
 
 #include "base/err.h"
+#include "base/persist.h"
 
 #include <errno.h>
 #include <glob.h>
@@ -216,6 +217,22 @@ static void add_volatile(struct cmdline *c, uint64_t memory_max)
 	ADD(c, "--dir", "/run/lock", "--symlink", "/run", "/var/run", "--symlink", "/run/lock", "/var/lock");
 }
 
+/*
+ * Links, resolved inside: a mount would have its source looked up outside, along links that the sandbox made. muxlet
+ * makes what they lead to.
+ */
+static void add_persist(struct cmdline *c, const char *list)
+{
+	char path[256];
+	size_t at = 0;
+
+	while (list && persist_next(list, &at, path, sizeof(path))) {
+		ADD(c, "--symlink");
+		cmdline_add(c, "%s%s", PERSIST_ROOT, path);
+		ADD(c, path);
+	}
+}
+
 static void add_environment(struct cmdline *c, const char *shell)
 {
 	ADD(c, "--clearenv", "--setenv", "HOME", "/workspace", "--setenv", "PATH",
@@ -242,6 +259,7 @@ int cmdline_make(const struct cmdline_params *p, struct cmdline *out, struct err
 	add_system(&c);
 	rc = add_etc(&c, p, shell, e);
 	add_volatile(&c, p->memory_max);
+	add_persist(&c, p->persist);
 	ADD(&c, p->read_only ? "--ro-bind" : "--bind", p->workspace, "/workspace", "--ro-bind", p->muxlet,
 	    "/.muxlet/muxlet", "--remount-ro", "/", "--chdir", "/workspace");
 	add_environment(&c, shell);
@@ -258,6 +276,8 @@ int cmdline_make(const struct cmdline_params *p, struct cmdline *out, struct err
 		ADD(&c, "--pids");
 		cmdline_add(&c, "%u", p->pids);
 	}
+	if (p->persist && *p->persist)
+		ADD(&c, "--persist", p->persist);
 	if (p->programs) {
 		ADD(&c, "--programs-fd");
 		cmdline_add(&c, "%d", CMDLINE_FD_PROGRAMS);

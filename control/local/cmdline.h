@@ -34,6 +34,7 @@ struct cmdline_params {
 	const char *workspace; /* path of the directory that becomes /workspace, as bwrap's uid can reach it */
 	const char *muxlet;    /* likewise */
 	const char *shell;     /* "" = bash where there is one, else sh */
+	const char *persist;   /* paths that are links into the workspace (base/persist.h) */
 	bool read_only;        /* the workspace */
 	uint32_t pids;         /* that programs may be at once; 0: muxlet sets no limit */
 	bool programs; /* they have a group of memory of their own, whose cgroup.procs and directory are handed over */

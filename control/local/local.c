@@ -45,8 +45,9 @@ static int local_fill(struct local *l, const struct local_params *p, const struc
 		return err_set(e, ERR_MISSING, "the program muxd-archive is not at %s: %s", p->archiver_path,
 			       strerror(errno));
 	l->shell = strdup(c->sandbox_shell ? c->sandbox_shell : "");
+	l->persist = strdup(c->sandbox_persist ? c->sandbox_persist : "");
 	l->slots = calloc(l->slots_max, 1);
-	if (!l->shell || !l->slots)
+	if (!l->shell || !l->persist || !l->slots)
 		return err_set(e, ERR_NOMEM, "no memory for the sandboxes");
 	/* The name becomes part of paths. */
 	if (token_name_check("instance", p->instance, e) != 0 || strchr(p->instance, '/') || p->instance[0] == '.' ||
@@ -133,6 +134,7 @@ void local_destroy(struct local *l)
 	free(l->filter);
 	free(l->slots);
 	free(l->shell);
+	free(l->persist);
 	free(l->muxlet);
 	free(l->archiver);
 	free(l->state_dir);

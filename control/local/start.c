@@ -194,6 +194,7 @@ static int start_cmdline(struct start *t, struct err *e)
 				   .workspace = workspace,
 				   .muxlet = muxlet,
 				   .shell = t->l->shell,
+				   .persist = t->l->persist,
 				   .read_only = t->s->read_only,
 				   .programs = t->programs_fd >= 0,
 				   .pids = t->l->counts_by_sandbox ? t->l->limits.pids_max : 0,

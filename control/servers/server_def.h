@@ -2,23 +2,21 @@
  * server_def.h - one MCP server of an agent, as its configuration names it, and the list of them. Pure.
  *
  * A `command` server is a program inside the sandbox that speaks the protocol's stdio transport. Servers of scope
- * `platform` stay outside and are refused by name, and so is a `url`, which needs a way out of the sandbox. The product
- * puts no secret into an environment: a variable, an argument or a value that is one, or looks like one, is refused by
- * name until there is a vault to name it in. A list is JSON that was checked here; views borrow from it.
+ * `platform` stay outside and are refused by name, and so is a `url`, which needs a way out of the sandbox. What it has
+ * in common with other programs is program_def.h's. A list is JSON that was checked here; views borrow from it.
  */
 #ifndef CONTROL_SERVERS_SERVER_DEF_H
 #define CONTROL_SERVERS_SERVER_DEF_H
 
 #include "base/json.h"
+#include "control/servers/program_def.h"
 
 #include <stdint.h>
 
 struct err;
 
-#define SERVERS_MAX          32 /* of one agent */
-#define SERVER_NAME_MAX      64
-#define SERVER_LIST_MAX      (64 * 1024) /* bytes of a list */
-#define SERVER_START_MS      30000       /* until a server has to have answered `initialize` */
+#define SERVER_NAME_MAX      PROGRAM_NAME_MAX
+#define SERVER_START_MS      30000 /* until a server has to have answered `initialize` */
 #define SERVER_START_MS_MAX  300000
 #define SERVER_FINGERPRINT_N 65
 

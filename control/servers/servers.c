@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "control/servers/catalogue.h"
 #include "control/servers/digest.h"
+#include "control/servers/lists.h"
 #include "control/servers/server_def.h"
 #include "control/store/store.h"
 #include "control/store/store_sql.h"
@@ -19,8 +20,8 @@
 struct servers_job {
 	char agent[AGENT_NAME_MAX + 1], server[SERVER_NAME_MAX + 1], fingerprint[DIGEST_SZ];
 	char principal[192], seen_digest[DIGEST_SZ];
-	char *list, *call, *catalogue, *seen;
-	int64_t if_version, now_ns;
+	char *call, *catalogue, *seen;
+	int64_t now_ns;
 	json_t *result;
 	servers_done *done;
 	void *arg;
@@ -28,7 +29,6 @@ struct servers_job {
 
 static void servers_job_free(struct servers_job *j)
 {
-	free(j->list);
 	free(j->call);
 	free(j->catalogue);
 	free(j->seen);
@@ -48,14 +48,14 @@ static void servers_on_done(void *job, int rc, const struct err *e)
 }
 
 /* NULL: no memory, and the caller has heard it. A text of NULL stays NULL. */
-static struct servers_job *servers_begin(const json_t *const texts[4], servers_done *done, void *arg)
+static struct servers_job *servers_begin(const json_t *const texts[3], servers_done *done, void *arg)
 {
 	struct servers_job *j = calloc(1, sizeof(*j));
-	char **to[] = {j ? &j->list : NULL, j ? &j->call : NULL, j ? &j->catalogue : NULL, j ? &j->seen : NULL};
+	char **to[] = {j ? &j->call : NULL, j ? &j->catalogue : NULL, j ? &j->seen : NULL};
 	struct err e = {0};
 	bool whole = j != NULL;
 
-	for (size_t i = 0; whole && i < 4; i++)
+	for (size_t i = 0; whole && i < 3; i++)
 		if (texts[i] && !(*to[i] = json_text(texts[i])))
 			whole = false;
 	if (whole) {
@@ -69,144 +69,17 @@ static struct servers_job *servers_begin(const json_t *const texts[4], servers_d
 	return NULL;
 }
 
-static json_t *time_json(int64_t ns)
-{
-	char text[40];
-
-	if (!ns)
-		return json_null();
-	clock_format_utc(ns, text, sizeof(text));
-	return json_string(text);
-}
-
-static json_t *parsed(const char *text)
-{
-	json_t *v = NULL;
-
-	return json_parse(text, strlen(text), SIZE_MAX, &v, NULL) ? NULL : v;
-}
-
-/* ---- lists */
-
-#define LIST_COLUMNS "agent, version, servers, set_ns, principal"
-
-static int servers_on_list(void *arg, sqlite3_stmt *st)
-{
-	json_t **out = arg;
-
-	*out = json_pack("{s:s,s:I,s:o,s:o,s:s}", "agent", store_text(st, 0), "version",
-			 (json_int_t)sqlite3_column_int64(st, 1), "servers", parsed(store_text(st, 2)), "set_at",
-			 time_json(sqlite3_column_int64(st, 3)), "set_by", store_text(st, 4));
-	return *out ? STORE_ENOUGH : ERR_NOMEM;
-}
-
-static int read_newest(sqlite3 *db, const char *agent, json_t **out, struct err *e)
-{
-	int rc = store_each(db, NULL, servers_on_list, out, e,
-			    "SELECT " LIST_COLUMNS " FROM mcp_lists WHERE agent = ? ORDER BY version DESC LIMIT 1", "t",
-			    agent);
-
-	if (!rc && !*out &&
-	    !(*out = json_pack("{s:s,s:i,s:[],s:n,s:n}", "agent", agent, "version", 0, "servers", "set_at", "set_by")))
-		rc = err_set(e, ERR_NOMEM, "no memory for a list");
-	return rc;
-}
-
-static int add_version(sqlite3 *db, struct servers_job *j, int64_t version, struct err *e)
-{
-	int rc = store_run(db, NULL, e,
-			   "INSERT INTO mcp_lists(agent, version, servers, set_ns, principal, call)"
-			   " VALUES(?, ?, ?, ?, ?, ?)",
-			   "tititt", j->agent, version, j->list, j->now_ns, j->principal, j->call);
-
-	return rc ? rc
-		  : store_run(db, NULL, e, "DELETE FROM mcp_lists WHERE agent = ? AND version <= ?", "ti", j->agent,
-			      version - SERVERS_VERSIONS);
-}
-
-static int put_in_db(sqlite3 *db, void *job, struct err *e)
-{
-	struct servers_job *j = job;
-	json_t *now = NULL, *wanted;
-	int64_t version;
-	int rc = read_newest(db, j->agent, &now, e);
-
-	if (rc)
-		return rc;
-	version = json_integer_value(json_object_get(now, "version"));
-	wanted = parsed(j->list);
-	if (j->if_version >= 0 && version != j->if_version) {
-		rc = err_set(e, ERR_LIST_CHANGED, "the list of %.100s is at version %lld, not %lld", j->agent,
-			     (long long)version, (long long)j->if_version);
-	} else if (version && json_equal(wanted, json_object_get(now, "servers"))) {
-		j->result = json_incref(now);
-	} else {
-		rc = add_version(db, j, version + 1, e);
-		rc = rc ? rc : read_newest(db, j->agent, &j->result, e);
-	}
-	json_decref(wanted);
-	json_decref(now);
-	return rc;
-}
-
-void servers_put(struct store *s, const struct servers_put *p, servers_done *done, void *arg)
-{
-	struct servers_job *j = servers_begin((const json_t *const[4]){p->list, p->call}, done, arg);
-
-	if (!j)
-		return;
-	text_put(j->agent, sizeof(j->agent), p->agent);
-	text_put(j->principal, sizeof(j->principal), p->principal);
-	j->if_version = p->if_version;
-	j->now_ns = p->now_ns;
-	store_write(s, put_in_db, servers_on_done, j);
-}
-
-struct list_look {
-	const char *agent;
-	int64_t version;
-	json_t *out;
-};
-
-static int get_in_db(sqlite3 *db, void *job, struct err *e)
-{
-	struct list_look *l = job;
-	int rc;
-
-	if (!l->version)
-		return read_newest(db, l->agent, &l->out, e);
-	rc = store_each(db, NULL, servers_on_list, &l->out, e,
-			"SELECT " LIST_COLUMNS " FROM mcp_lists WHERE agent = ? AND version = ?", "ti", l->agent,
-			l->version);
-	return rc       ? rc
-	       : l->out ? 0
-			: err_set(e, ERR_NOT_FOUND, "%.100s has no version %lld of its list", l->agent,
-				  (long long)l->version);
-}
-
-int servers_get(struct store *s, const char *agent, int64_t version, json_t **out, struct err *e)
-{
-	struct list_look l = {.agent = agent, .version = version};
-	int rc = store_read(s, get_in_db, &l, e);
-
-	if (rc)
-		json_decref(l.out);
-	else
-		*out = l.out;
-	return rc;
-}
-
 /* ---- catalogues */
 
 static int servers_on_catalogue(void *arg, sqlite3_stmt *st)
 {
-	json_t **out = arg, *seen = parsed(store_text(st, 1)), *approved = parsed(store_text(st, 2));
+	json_t **out = arg, *seen = lists_parse(store_text(st, 1)), *approved = lists_parse(store_text(st, 2));
 	char digest[DIGEST_SZ] = "";
 
 	if (seen && approved && digest_json(seen, digest) == 0)
-		*out = json_pack("{s:o,s:O,s:s,s:o,s:o,s:s,s:o}", "catalogue", parsed(store_text(st, 0)), "seen", seen,
-				 "fingerprint", digest, "seen_at", time_json(sqlite3_column_int64(st, 3)),
-				 "approved_at", time_json(sqlite3_column_int64(st, 4)), "approved_by",
+		*out = json_pack("{s:o,s:O,s:s,s:o,s:o,s:s,s:o}", "catalogue", lists_parse(store_text(st, 0)), "seen",
+				 seen, "fingerprint", digest, "seen_at", lists_time(sqlite3_column_int64(st, 3)),
+				 "approved_at", lists_time(sqlite3_column_int64(st, 4)), "approved_by",
 				 store_text(st, 5), "changes", catalogue_changes(approved, seen));
 	json_decref(seen);
 	json_decref(approved);
@@ -231,7 +104,7 @@ static int check_configured(sqlite3 *db, const struct servers_job *j, struct err
 {
 	json_t *list = NULL;
 	struct server_def d;
-	int rc = read_newest(db, j->agent, &list, e);
+	int rc = lists_read_newest(db, &list_servers, j->agent, &list, e);
 
 	if (!rc && (server_list_find(json_object_get(list, "servers"), j->server, &d, NULL) ||
 		    strcmp(d.fingerprint, j->fingerprint) != 0))
@@ -271,7 +144,7 @@ static int catalogue_in_db(sqlite3 *db, void *job, struct err *e)
 {
 	struct servers_job *j = job;
 	struct catalogue_key k = key_of(j);
-	json_t *seen = parsed(j->seen);
+	json_t *seen = lists_parse(j->seen);
 	int changed = 0;
 	bool same = false;
 	int rc = seen && digest_json(seen, j->seen_digest) == 0 ? 0 : err_set(e, ERR_NOMEM, "no memory for a digest");
@@ -309,7 +182,7 @@ static void put_key(struct servers_job *j, const struct catalogue_key *k)
 void catalogue_put(struct store *s, const struct catalogue_key *k, const json_t *catalogue, const json_t *seen,
 		   int64_t now_ns, servers_done *done, void *arg)
 {
-	struct servers_job *j = servers_begin((const json_t *const[4]){NULL, NULL, catalogue, seen}, done, arg);
+	struct servers_job *j = servers_begin((const json_t *const[3]){NULL, catalogue, seen}, done, arg);
 
 	if (!j)
 		return;
@@ -343,7 +216,7 @@ static int approve_in_db(sqlite3 *db, void *job, struct err *e)
 void catalogue_approve(struct store *s, const struct catalogue_key *k, const char *seen, const char *principal,
 		       const json_t *call, int64_t now_ns, servers_done *done, void *arg)
 {
-	struct servers_job *j = servers_begin((const json_t *const[4]){NULL, call}, done, arg);
+	struct servers_job *j = servers_begin((const json_t *const[3]){call}, done, arg);
 
 	if (!j)
 		return;

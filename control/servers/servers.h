@@ -1,10 +1,9 @@
 /*
- * servers.h - the MCP servers of agents in control.db: lists in versions, and what each server was seen to offer.
+ * servers.h - what the MCP servers of agents were seen to offer, in control.db; their lists are lists.h's.
  *
- * A list is the whole configuration of an agent's servers; each change makes a version, and the newest SERVERS_VERSIONS
- * are kept. A catalogue is a server's as it is configured (server_def.h, fingerprint): of another definition there is
- * none. Lists and approvals are audit events of the same transaction (control/work/outbox.c). Both go with the wipe of
- * the agent's workspace.
+ * A catalogue is a server's as it is configured (server_def.h, fingerprint): of another definition there is none. An
+ * approval is an audit event of the same transaction (control/work/outbox.c). Both go with the wipe of the agent's
+ * workspace.
  *
  * One loop. done is called once, from it; result is borrowed.
  */
@@ -18,24 +17,7 @@
 struct err;
 struct store;
 
-#define SERVERS_VERSIONS 50
-
 typedef void servers_done(void *arg, int rc, const struct err *e, json_t *result);
-
-/* Texts and JSON are copied. */
-struct servers_put {
-	const char *agent;
-	const json_t *list; /* as server_list_check() made it */
-	int64_t if_version; /* the newest has to be that one, 0: there has to be none; -1: whichever there is */
-	const char *principal;
-	const json_t *call; /* who asks (audit_request_json()) */
-	int64_t now_ns;
-};
-/* result: as servers_get() has it. The same list again makes no version. ERR_LIST_CHANGED. */
-void servers_put(struct store *s, const struct servers_put *p, servers_done *done, void *arg);
-/* {agent, version, servers, set_at, set_by}; without any version 0 and no servers. version 0: the newest.
- * ERR_NOT_FOUND: it is not kept. */
-int servers_get(struct store *s, const char *agent, int64_t version, json_t **out, struct err *e);
 
 struct catalogue_key {
 	const char *agent, *server, *fingerprint; /* of its definition */

@@ -384,12 +384,17 @@ void args_patterns(const struct ctl_args *a, const char *name, json_t *out)
 
 int args_env(const struct ctl_args *a, json_t *out, struct err *e)
 {
+	return args_pairs(a, "env", out, e);
+}
+
+int args_pairs(const struct ctl_args *a, const char *option, json_t *out, struct err *e)
+{
 	for (size_t i = 0; i < a->nvalues; i++) {
-		if (strcmp(a->values[i].name, "env") != 0)
+		if (strcmp(a->values[i].name, option) != 0)
 			continue;
 		const char *text = a->values[i].value, *eq = strchr(text, '=');
 		if (!eq || eq == text)
-			return err_set(e, ERR_INVAL, "--env %.60s is not NAME=VALUE", text);
+			return err_set(e, ERR_INVAL, "--%s %.60s is not NAME=VALUE", option, text);
 		json_t *v = json_string(eq + 1);
 		char *name = strndup(text, (size_t)(eq - text));
 		int rc = name && v ? json_object_set_new(out, name, v) : -1;

@@ -82,6 +82,8 @@ void args_patterns(const struct ctl_args *a, const char *name, json_t *out);
 
 /* Each --env NAME=VALUE into the object. */
 int args_env(const struct ctl_args *a, json_t *out, struct err *e);
+/* The same of another option. */
+int args_pairs(const struct ctl_args *a, const char *option, json_t *out, struct err *e);
 
 /* Usage of one command, and the list of all: text to be freed. */
 char *args_usage(const struct ctl_command *cmd);

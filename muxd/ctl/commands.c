@@ -7,15 +7,13 @@
 #include <string.h>
 
 const struct ctl_command *const ctl_commands[] = {
-    grant_commands,      exec_commands,       round_commands,
-    round_live_commands, transfer_commands,   copy_commands,
-    fs_commands,         edit_commands,       artifact_commands,
-    context_commands,    mcp_commands,        servers_commands,
-    session_commands,    sandbox_commands,    work_commands,
-    edge_commands,       cluster_commands,    demo_commands,
-    replay_commands,     export_commands,     verify_commands,
-    audit_commands,      keep_commands,       policy_commands,
-    daemon_commands,     completion_commands, NULL,
+    grant_commands,    exec_commands,    round_commands,      round_live_commands,
+    transfer_commands, copy_commands,    fs_commands,         edit_commands,
+    artifact_commands, context_commands, mcp_commands,        servers_commands,
+    services_commands, session_commands, sandbox_commands,    work_commands,
+    edge_commands,     cluster_commands, demo_commands,       replay_commands,
+    export_commands,   verify_commands,  audit_commands,      keep_commands,
+    policy_commands,   daemon_commands,  completion_commands, NULL,
 };
 
 static int print_usage(char *text)

@@ -18,7 +18,7 @@ extern const struct ctl_command edit_commands[];
 extern const struct ctl_command artifact_commands[];
 extern const struct ctl_command context_commands[];
 extern const struct ctl_command mcp_commands[];
-extern const struct ctl_command servers_commands[];
+extern const struct ctl_command servers_commands[], services_commands[];
 extern const struct ctl_command session_commands[];
 extern const struct ctl_command sandbox_commands[];
 extern const struct ctl_command work_commands[];

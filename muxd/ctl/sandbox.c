@@ -29,6 +29,9 @@
 static const struct ctl_option resume_options[] = {
     {"idle-ttl", 0, "DURATION", "Stop it after so long without activity; 0s: never."},
     {"ttl", 0, "DURATION", "End it so long from now, whatever happens in it; 0s: no end."},
+    {"workdir", 0, "PATH", "Where its programs begin from now on, where a call names no directory."},
+    {"env", 'e', "K=V", "Of its programs from now on; may be given many times."},
+    {"label", 0, "K=V", "Keep with it, and show; may be given many times."},
     {OWN_TEMPLATE},
     {NO_TEMPLATE},
     {REASON_OR_COMMAND},
@@ -358,6 +361,18 @@ static int read_template(const char *path, json_t **out, struct err *e)
 }
 
 /* An empty file says nothing, which is not the same as to take a template away. */
+/* Pairs of an option that may be given many times, where it was. */
+static int put_pairs(json_t *q, const struct ctl_args *a, const char *option, const char *key, struct err *e)
+{
+	json_t *o = json_object();
+	int rc = args_pairs(a, option, o, e);
+
+	if (!rc && json_object_size(o) && json_object_set(q, key, o))
+		rc = err_set(e, ERR_NOMEM, "no memory for the question");
+	json_decref(o);
+	return rc;
+}
+
 static int put_template(json_t *q, const struct ctl_args *a, struct err *e)
 {
 	const char *path = args_get(a, "pod-template");
@@ -408,6 +423,12 @@ static int put_all(json_t *q, const struct ctl_args *a, struct err *e)
 		rc = put_duration(q, a, "ttl", "ttl", e);
 	if (!rc)
 		rc = put_template(q, a, e);
+	if (!rc)
+		rc = put_text(q, a, "workdir", "workdir", e);
+	if (!rc)
+		rc = put_pairs(q, a, "env", "env", e);
+	if (!rc)
+		rc = put_pairs(q, a, "label", "labels", e);
 	return rc ? rc : put_timeout(q, a, e);
 }
 
@@ -572,6 +593,23 @@ static int print_log(const json_t *o)
 	return fflush(stdout) == 0 ? 0 : ERR_SYS;
 }
 
+/* Behind it, what each of its services said. */
+static void print_services(const json_t *list)
+{
+	const json_t *v;
+	size_t i;
+
+	json_array_foreach(list, i, v)
+	{
+		const char *text = json_get_text(v, "data");
+		char *shown = visible_dup(text, strlen(text), LOG_LINE_MAX * 64, VISIBLE_LINES);
+
+		printf("==> service %s (%s)\n%s%s", json_get_text(v, "service"), json_get_text(v, "state"),
+		       shown ? shown : "", shown && *shown && shown[strlen(shown) - 1] != '\n' ? "\n" : "");
+		free(shown);
+	}
+}
+
 static int logs_run(struct ctl *c, const struct ctl_args *a)
 {
 	long long bytes = 65536;
@@ -585,6 +623,8 @@ static int logs_run(struct ctl *c, const struct ctl_args *a)
 		rc = agent_get(c, a, "observe", "/v1/agents/*/logs", json_pack("{s:s}", "bytes", most), &o, &e);
 	if (rc == 0 && !c->json && (rc = print_log(o)))
 		err_set(&e, rc, "the log could not be shown");
+	if (rc == 0 && !c->json)
+		print_services(json_object_get(o, "services"));
 	return ctl_finish_quietly(c, rc, &e, o);
 }
 

@@ -1,17 +1,15 @@
 /* muxctl mcp servers, set, request, refresh, approve: MCP servers inside sandboxes, asked of the API. */
 #include "base/clock.h"
-#include "base/slurp.h"
 #include "base/text.h"
 #include "base/visible.h"
 #include "muxd/ctl/api.h"
+#include "muxd/ctl/listed.h"
 #include "muxd/ctl/nouns.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#define LIST_MAX   (64 * 1024)
 #define PARAMS_MAX (1024 * 1024)
 
 static const struct ctl_column list_columns[] = {
@@ -66,7 +64,7 @@ static int print_server(struct ctl *c, json_t *o)
 	json_t *head =
 	    json_pack("{s:O*,s:O*,s:O*,s:O*}", "state", json_object_get(o, "state"), "why", json_object_get(o, "why"),
 		      "program", json_object_get(o, "program"), "restarts", json_object_get(o, "restarts"));
-	char *shown = visible_dup(text, strlen(text), LIST_MAX, VISIBLE_LINES);
+	char *shown = visible_dup(text, strlen(text), LISTED_MAX, VISIBLE_LINES);
 	int rc = head ? ctl_print_object(c, head, one_columns) : 71;
 
 	if (!rc)
@@ -102,19 +100,6 @@ static int servers_run(struct ctl *c, const struct ctl_args *a)
 
 /* ---- set */
 
-static int read_json(const char *path, size_t max, const char *what, json_t **out, struct err *e)
-{
-	char *text = NULL;
-	size_t n = 0;
-	int rc = strcmp(path, "-") == 0 ? slurp_fd(STDIN_FILENO, what, max, &text, &n, e)
-					: slurp_file(path, 0, max, &text, &n, e);
-
-	if (!rc)
-		rc = json_parse(text, n, max, out, e);
-	slurp_free(text, n);
-	return rc;
-}
-
 /* A list, the object that `muxctl -o json mcp servers` prints, or {"mcpServers": {name: {...}}} as clients keep it. */
 static json_t *list_of(json_t *from)
 {
@@ -146,30 +131,20 @@ static json_t *list_of(json_t *from)
 	return list;
 }
 
-/* States that were printed along are no part of the configuration. */
-static void forget_states(json_t *list)
-{
-	static const char *const keys[] = {"state",         "why",     "failures", "requests", "restarts",
-					   "garbage_lines", "refused", "late",     "program",  "retry_in_ms"};
-	size_t i;
-	json_t *v;
-
-	json_array_foreach(list, i, v) for (size_t k = 0; k < sizeof(keys) / sizeof(keys[0]); k++)
-	    json_object_del(v, keys[k]);
-}
-
 static int set_run(struct ctl *c, const struct ctl_args *a)
 {
+	static const char *const states[] = {"state",   "why",  "failures", "requests",    "restarts", "garbage_lines",
+					     "refused", "late", "program",  "retry_in_ms", NULL};
 	const char *version = args_get(a, "if-version");
 	struct api_call call = {.method = "PUT", .path = "/v1/agents/*/mcp/servers", .names = {a->operands[0]}};
 	json_t *from = NULL, *list = NULL, *o = NULL;
 	struct err e = {0};
-	int rc = read_json(a->operands[1], LIST_MAX, "the list", &from, &e);
+	int rc = listed_read(a->operands[1], LISTED_MAX, "the list", &from, &e);
 
 	if (!rc && !(list = list_of(from)))
 		rc = err_set(&e, ERR_INVAL, "%.200s: is no list of servers", a->operands[1]);
 	if (!rc) {
-		forget_states(list);
+		listed_forget(list, states);
 		call.body = json_pack("{s:O}", "servers", list);
 		call.query = version ? json_pack("{s:s}", "if_version", version) : NULL;
 		rc = servers_ask(c, a, "lifecycle", &call, &o, &e);
@@ -191,7 +166,7 @@ static int request_run(struct ctl *c, const struct ctl_args *a)
 	int rc = args_duration(a, "timeout", &timeout, &e);
 
 	if (!rc && given && strcmp(given, "-") == 0)
-		rc = read_json(given, PARAMS_MAX, "the parameters", &params, &e);
+		rc = listed_read(given, PARAMS_MAX, "the parameters", &params, &e);
 	else if (!rc && given)
 		rc = json_parse(given, strlen(given), PARAMS_MAX, &params, &e);
 	if (!rc) {

@@ -12,7 +12,7 @@
 #define TTL_MAX    (3650 * 86400 * NS_PER_SEC)
 
 static const char *const verb_keys[VERB_COUNT][12] = {
-    [VERB_RESUME] = {"idle_ttl", "ttl", "pod_template", "timeout_ms"},
+    [VERB_RESUME] = {"idle_ttl", "ttl", "pod_template", "timeout_ms", "workdir", "env", "labels"},
     [VERB_STOP] = {"reason", "timeout_ms"},
     [VERB_KILL] = {"reason", "timeout_ms"},
     [VERB_TERMINATE] = {"reason", "how", "timeout_ms"},
@@ -130,6 +130,9 @@ int life_args_read(enum life_verb v, const json_t *o, bool of_session, struct li
 	    (rc = read_template(o, &out->pod_template, e)) ||
 	    (v == VERB_FORK && (rc = read_moment(o, of_session, &out->at_ns, e))))
 		return rc;
+	if (v == VERB_RESUME &&
+	    (json_object_get(o, "workdir") || json_object_get(o, "env") || json_object_get(o, "labels")))
+		out->settings = o; /* the broker takes those three alone */
 	out->timeout_ns = (uint64_t)timeout * NS_PER_MS;
 	return 0;
 }

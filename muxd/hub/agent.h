@@ -8,6 +8,7 @@
 #ifndef MUXD_HUB_AGENT_H
 #define MUXD_HUB_AGENT_H
 
+#include "base/json.h"
 #include "control/life/life.h"
 #include "control/sandbox.h"
 #include "muxd/hub/clear.h"
@@ -54,6 +55,20 @@ struct agent {
 	struct agent_ask *ask;   /* the provider works on it */
 	struct agent_want *want; /* lifecycle was told that somebody waits for it */
 	struct life_current current;
+	json_t *settings;     /* settings.c; NULL: none */
+	uint64_t settings_at; /* store_changes() when they were read; 0: nobody did */
+};
+
+/*
+ * Who looks after what runs in sandboxes (services.c): the link tells, and knows nobody. up: sessions were compared,
+ * nobody who waits was told yet. stays: a stop was taken back. said, exited: false: the channel is none of theirs.
+ */
+struct agent_watch {
+	void (*up)(struct agent *a);
+	void (*down)(struct agent *a);
+	void (*stays)(struct agent *a);
+	bool (*said)(struct agent *a, uint32_t channel, const uint8_t *p, size_t n);
+	bool (*exited)(struct agent *a, uint32_t channel, const struct link_exit *x);
 };
 
 #define AGENT_RETRY_MIN_MS 50

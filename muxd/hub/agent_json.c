@@ -1,10 +1,14 @@
 /* What is told of an agent: one object of GET /v1/agents. */
 #include "muxd/hub/agent_json.h"
 #include "base/clock.h"
+#include "base/persist.h"
 #include "muxd/hub/agent.h"
 #include "muxd/hub/hub_state.h"
 #include "muxd/hub/launch.h"
+#include "muxd/hub/services.h"
 #include "muxd/hub/session_state.h"
+
+#include <string.h>
 
 static unsigned live_sessions(const struct agent *a)
 {
@@ -52,13 +56,28 @@ static void set_backend(json_t *o, const struct agent *a, const struct sandbox_i
 	agent_json_set_text(o, "pod_made_with", best->pod_template);
 }
 
+/* Directories that outlive a sleep (sandbox.persist is this machine's alone). */
+static json_t *persists_json(const struct hub *h, const struct sandbox_info *i)
+{
+	bool local = i->backend == SANDBOX_LOCAL && !i->ns[0] && strcmp(h->conf->sandbox_backend, "local") == 0;
+	json_t *list = json_array();
+	char path[256];
+	size_t at = 0;
+
+	if (local || i->has_workspace)
+		json_array_append_new(list, json_string("/workspace"));
+	while (local && persist_next(h->conf->sandbox_persist, &at, path, sizeof(path)))
+		json_array_append_new(list, json_string(path));
+	return list;
+}
+
 json_t *agent_describe(struct hub *h, const char *name, const struct sandbox_info *info)
 {
 	static const struct sandbox_info nothing;
 	const struct sandbox_info *i;
 	struct agent *a = agent_find(h, name);
 	char id[ID_STR_LEN];
-	json_t *o = json_object();
+	json_t *o = json_object(), *endpoints;
 
 	i = info ? info : a ? &a->info : &nothing;
 	json_object_set_new(o, "agent", json_string(name));
@@ -72,6 +91,10 @@ json_t *agent_describe(struct hub *h, const char *name, const struct sandbox_inf
 	json_object_set_new(o, "sessions", json_integer(a ? live_sessions(a) : 0));
 	json_object_set_new(o, "oom_kills", json_integer(i->oom_kills));
 	json_object_set_new(o, "detail", json_string(i->detail));
+	json_object_set_new(o, "persists", persists_json(h, i));
+	endpoints = services_endpoints(h, name);
+	if (endpoints)
+		json_object_set_new(o, "endpoints", endpoints);
 	json_object_set_new(o, "enforced",
 			    json_pack("{s:b,s:b,s:b,s:b}", "workspace_size", i->cap_enforced, "memory",
 				      i->memory_enforced, "pids", i->pids_enforced, "cpu", i->cpu_enforced));

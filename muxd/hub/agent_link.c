@@ -129,6 +129,8 @@ static void link_is_up(struct agent *a)
 	end_from_outside(a, clear_link_up(a));
 	quiesce_link_up(a);
 	survey_link_up(a); /* ahead of the first program, which does not wait for it */
+	if (a->hub->watch)
+		a->hub->watch->up(a);
 	if (!a->stopping)
 		answer_waiters(a, 0, NULL);
 }
@@ -289,6 +291,8 @@ static void agent_link_on_down(void *arg, int rc, const char *why)
 	quiesce_link_down(a);
 	survey_link_down(a);
 	clear_link_down(a);
+	if (a->hub->watch)
+		a->hub->watch->down(a);
 	if (rc == ERR_PROTOCOL) {
 		cut_off(a, why);
 	} else {
@@ -341,8 +345,8 @@ static void agent_link_on_data(void *arg, uint32_t channel, int stream, uint64_t
 
 	if (s)
 		session_on_data(s, stream, offset, p, n);
-	else if (!(a->quiesce && quiesce_said(a, channel, p, n)))
-		(void)survey_said(a, channel, p, n);
+	else if (!(a->quiesce && quiesce_said(a, channel, p, n)) && !survey_said(a, channel, p, n) && a->hub->watch)
+		(void)a->hub->watch->said(a, channel, p, n);
 	hub_flush(a->hub);
 }
 
@@ -371,7 +375,8 @@ static void agent_link_on_exited(void *arg, uint32_t channel, const struct link_
 
 	if (survey_exited(a, channel, x))
 		quiesce_link_up(a); /* it may have waited for that */
-	else if (!(a->quiesce && quiesce_exited(a, channel, x)) && s)
+	else if (!(a->quiesce && quiesce_exited(a, channel, x)) &&
+		 !(a->hub->watch && a->hub->watch->exited(a, channel, x)) && s)
 		session_on_exit(s, x);
 	hub_flush(a->hub);
 }
@@ -533,6 +538,8 @@ void agent_leave(struct agent *a, enum exit_cause cause, const char *why)
 {
 	quiesce_link_down(a);
 	clear_gone(a);
+	if (a->hub->watch)
+		a->hub->watch->down(a);
 	a->hub->stats.sandboxes_up -= a->state == AGENT_UP;
 	suspend_all(a); /* an end that the journal has no room for yet must not look for the link */
 	end_sessions(a, cause, why);
@@ -610,6 +617,8 @@ void agent_stopping(struct agent *a, bool on)
 	a->stopping = on;
 	if (on)
 		return;
+	if (a->state == AGENT_UP && a->hub->watch)
+		a->hub->watch->stays(a);
 	if (a->state == AGENT_UP)
 		answer_waiters(a, 0, NULL);
 	else if (!STAILQ_EMPTY(&a->waiters) && a->state != AGENT_WAKING)
@@ -720,6 +729,7 @@ void agent_destroy(struct agent *a)
 		a->want->agent = NULL;
 	link_destroy(a->link);
 	explicit_bzero(a->info.secret, sizeof(a->info.secret));
+	json_decref(a->settings);
 	HASH_DEL(a->hub->agents, a);
 	free(a);
 }

@@ -101,7 +101,7 @@ int attachment_create(struct session *s, const struct request *rq, enum attachme
 	session_pace(s, a->since_ns);
 	s->hub->stats.attachments_live++;
 	tell_recording(a, "attach");
-	agent_touch(s->agent);
+	session_touch(s);
 	*out = a;
 	attachment_wake(a, WAKE_READABLE);
 	attachment_check_end(a);
@@ -329,7 +329,7 @@ void attachment_detach(struct attachment *a)
 	tell_recording(a, "detach");
 	(void)attachment_audit(a, "session.detach", NULL,
 			       true); /* where the journal is full it says so in the daemon's log */
-	agent_touch(s->agent);
+	session_touch(s);
 	free(a);
 	leave(s);
 	session_update_window(s);

@@ -58,10 +58,10 @@ int broker_sessions(struct hub *h, const struct request *rq, const struct sessio
 	return 0;
 }
 
-/* A right to set the list of servers is one to end the program of each. */
+/* A right to set the list of servers or services is one to end the program of each. */
 static bool may_end(const struct request *rq, const struct session *s)
 {
-	return broker_may_see(rq, s) || (s->launch.server[0] && rq->grant.scopes & SCOPE_LIFECYCLE &&
+	return broker_may_see(rq, s) || (launch_is_inside(&s->launch) && rq->grant.scopes & SCOPE_LIFECYCLE &&
 					 grant_allows(&rq->grant, s->agent->name, 0, NULL) == 0);
 }
 
@@ -82,7 +82,7 @@ int broker_terminate(struct hub *h, const struct request *rq, const struct id *s
 		broker_hide(h, rq, s, "terminate");
 		return ERR_NOT_FOUND;
 	}
-	need = s->launch.server[0]              ? rq->grant.scopes & SCOPE_ADMIN ? SCOPE_ADMIN : SCOPE_LIFECYCLE
+	need = launch_is_inside(&s->launch)     ? rq->grant.scopes & SCOPE_ADMIN ? SCOPE_ADMIN : SCOPE_LIFECYCLE
 	       : broker_owns(rq, s)             ? scope_of(s->kind)
 	       : rq->grant.scopes & SCOPE_ADMIN ? SCOPE_ADMIN
 						: SCOPE_DRIVE;

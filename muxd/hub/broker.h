@@ -172,7 +172,9 @@ struct exec_spec {
 	bool shell_end;      /* which ends: there is no command */
 	/* Rounds of a code context (contexts.h), which say what they are to it. NULL */
 	const struct context_use *context;
-	const char *server;  /* rounds: the MCP server of that name inside (inside.h), which has no time limit. NULL */
+	const char *server; /* rounds: the MCP server of that name inside (inside.h), which has no time limit. NULL */
+	/* Rounds: the service of that name inside (services.h), likewise, and the SHA-256 of its definition. NULL */
+	const char *service, *definition;
 	uint64_t head, tail; /* of the answer, per stream; UINT64_MAX = configured */
 	/*
 	 * Rounds: bytes that nothing keeps. The program finds them in a sealed memfd at SECRET_FD, which the variable
@@ -229,8 +231,10 @@ int broker_attach(struct hub *h, const struct request *rq, const char *agent, co
 int broker_terminate(struct hub *h, const struct request *rq, const struct id *session, const char *reason,
 		     struct err *e);
 
-/* {version, sha256, otherwise, profiles, bytes, text} of the policy in force, or {version: null}. Scope: replay, admin. */
-/* Would the policy allow the operation, for whatever it is about? For lists of what can be called; nothing is audited. */
+/* {version, sha256, otherwise, profiles, bytes, text} of the policy in force, or {version: null}. Scope: replay, admin.
+ */
+/* Would the policy allow the operation, for whatever it is about? For lists of what can be called; nothing is audited.
+ */
 bool broker_policy_may(struct hub *h, const struct request *rq, enum policy_op op);
 int broker_policy_show(struct hub *h, const struct request *rq, json_t **out, struct err *e);
 typedef void broker_json_done(void *arg, int rc, const struct err *e, json_t *result);

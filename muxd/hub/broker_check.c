@@ -39,8 +39,8 @@ enum attachment_role broker_attach_role(struct hub *h, const struct request *rq,
 {
 	const struct session *s = hub_session_find(h, session);
 
-	return s && !s->launch.server[0] ? attach_role(&rq->grant, s->kind, broker_owns(rq, s), s->launch.pty)
-					 : ROLE_OBSERVER;
+	return s && !launch_is_inside(&s->launch) ? attach_role(&rq->grant, s->kind, broker_owns(rq, s), s->launch.pty)
+						  : ROLE_OBSERVER;
 }
 
 void broker_audit_refused(struct hub *h, const struct origin *from, const char *what, const struct grant *who,
@@ -225,10 +225,10 @@ void broker_hide(struct hub *h, const struct request *rq, const struct session *
 				"a session that this grant may not know of"));
 }
 
-/* The program of an MCP server serves many: it is nobody's own, not even of whoever needed it first. */
+/* The program of an MCP server or a service serves many: it is nobody's own, not even of whoever needed it first. */
 bool broker_owns(const struct request *rq, const struct session *s)
 {
-	return !s->launch.server[0] &&
+	return !launch_is_inside(&s->launch) &&
 	       grant_owns(&rq->grant, s->grant.principal, s->launch.work.run[0], s->launch.task);
 }
 
@@ -265,13 +265,19 @@ static int check_look(struct hub *h, const struct request *rq, const struct sess
 int broker_check_server(struct hub *h, const struct request *rq, const struct session *s, const char *what,
 			struct err *e)
 {
-	if (!s->launch.server[0])
+	if (!launch_is_inside(&s->launch))
 		return 0;
-	err_set(
-	    e, ERR_BAD_STATE,
-	    "this is the program of MCP server %.64s, which nobody but muxd speaks with: send it requests, read its "
-	    "tools anew by refresh, or end it with scope lifecycle or by the list",
-	    s->launch.server);
+	if (s->launch.service[0])
+		err_set(e, ERR_BAD_STATE,
+			"this is the program of service %.64s, which goes by the list of services: begin it anew with "
+			"muxctl services restart, or end it with scope lifecycle or by the list",
+			s->launch.service);
+	else
+		err_set(e, ERR_BAD_STATE,
+			"this is the program of MCP server %.64s, which nobody but muxd speaks with: send it requests, "
+			"read its "
+			"tools anew by refresh, or end it with scope lifecycle or by the list",
+			s->launch.server);
 	return broker_refused(h, rq, s->agent->name, what, e);
 }
 

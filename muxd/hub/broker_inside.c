@@ -6,6 +6,7 @@
 #include "base/err.h"
 #include "base/text.h"
 #include "control/servers/catalogue.h"
+#include "control/servers/lists.h"
 #include "control/servers/server_def.h"
 #include "control/servers/servers.h"
 #include "muxd/hub/agent.h"
@@ -71,7 +72,7 @@ static int find_server(struct hub *h, const char *agent, const char *server, jso
 		       struct err *e)
 {
 	json_t *list = NULL;
-	int rc = servers_get(h->p.store, agent, 0, &list, e);
+	int rc = lists_get(h->p.store, &list_servers, agent, 0, &list, e);
 
 	if (!rc)
 		rc = server_list_find(json_object_get(list, "servers"), server, out, e);
@@ -106,7 +107,7 @@ static void servers_show(struct servers_call *j)
 {
 	json_t *answer = NULL;
 	struct err e = {0};
-	int rc = servers_get(j->hub->p.store, j->agent, j->version, &answer, &e);
+	int rc = lists_get(j->hub->p.store, &list_servers, j->agent, j->version, &answer, &e);
 
 	if (!rc && !j->version)
 		add_states(j, answer);
@@ -130,14 +131,14 @@ static void servers_set(struct servers_call *j)
 {
 	json_t *call = audit_request_json(&j->rq);
 
-	servers_put(j->hub->p.store,
-		    &(struct servers_put){.agent = j->agent,
-					  .list = j->list,
-					  .if_version = j->version,
-					  .principal = j->rq.grant.principal,
-					  .call = call,
-					  .now_ns = hub_now_wall(j->hub)},
-		    servers_on_set, j);
+	lists_put(j->hub->p.store, &list_servers,
+		  &(struct list_put){.agent = j->agent,
+				     .list = j->list,
+				     .if_version = j->version,
+				     .principal = j->rq.grant.principal,
+				     .call = call,
+				     .now_ns = hub_now_wall(j->hub)},
+		  servers_on_set, j);
 	json_decref(call);
 }
 

@@ -11,6 +11,8 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "control/servers/lists.h"
+#include "control/servers/settings_def.h"
 #include "muxd/hub/agent.h"
 #include "muxd/hub/agent_json.h"
 #include "muxd/hub/attachment_state.h"
@@ -20,6 +22,7 @@
 #include "muxd/hub/hub_state.h"
 #include "muxd/hub/launch.h"
 #include "muxd/hub/reader.h"
+#include "muxd/hub/services.h"
 #include "muxd/hub/session_state.h"
 #include "policy/reason.h"
 
@@ -28,6 +31,7 @@
 
 #define LIFECYCLE       (SCOPE_LIFECYCLE | SCOPE_ADMIN)
 #define KILL_TIMEOUT_NS (15 * NS_PER_SEC)
+#define LOG_SERVICE_MAX (16 * 1024) /* of each service, in the log of a sandbox */
 
 struct life_job {
 	struct hub *hub;
@@ -38,6 +42,7 @@ struct life_job {
 	int64_t at_wall_ns; /* fork */
 	char check[24];     /* fork, restore: "checked", "not_checked", ... */
 	char *pod_template; /* call.options has it; NULL: none was given */
+	json_t *settings;   /* resume: a change of them; NULL */
 	json_t *result;
 	broker_json_done *done;
 	void *arg;
@@ -90,6 +95,7 @@ void life_call_init(struct life_call *c)
 static void broker_life_job_free(struct life_job *j)
 {
 	json_decref(j->result);
+	json_decref(j->settings);
 	request_finish(&j->rq);
 	free(j->pod_template);
 	free(j);
@@ -243,9 +249,55 @@ static void broker_life_on_dropped(void *arg, int rc, const struct err *e, json_
 
 /* ---- asking life */
 
-static void act_resume(struct life *l, struct life_job *j)
+static void resume(struct life *l, struct life_job *j)
 {
 	life_resume(l, j->agent, &j->call.options, j->call.timeout_ns, broker_life_on_resumed, j);
+}
+
+static void broker_life_on_settings(void *arg, int rc, const struct err *e, json_t *result)
+{
+	struct life_job *j = arg;
+
+	(void)result;
+	if (rc)
+		broker_life_job_end(j, rc, e);
+	else
+		resume(j->hub->p.life, j);
+}
+
+/* Ahead of its start: what begins with it begins with them. */
+static void put_settings(struct life_job *j)
+{
+	json_t *now = NULL, *next = NULL, *call = audit_request_json(&j->rq);
+	struct err e = {0};
+	int rc = lists_get(j->hub->p.store, &list_settings, j->agent, 0, &now, &e);
+
+	if (!rc && !(next = settings_merge(json_object_get(now, "settings"), j->settings)))
+		rc = err_set(&e, ERR_NOMEM, "no memory for settings");
+	if (!rc)
+		rc = settings_check(next, &e); /* all together may be too many */
+	if (rc)
+		broker_life_job_end(j, rc, &e);
+	else
+		lists_put(j->hub->p.store, &list_settings,
+			  &(struct list_put){.agent = j->agent,
+					     .list = next,
+					     .if_version = json_integer_value(json_object_get(now, "version")),
+					     .principal = j->rq.grant.principal,
+					     .call = call,
+					     .now_ns = hub_now_wall(j->hub)},
+			  broker_life_on_settings, j);
+	json_decref(call);
+	json_decref(next);
+	json_decref(now);
+}
+
+static void act_resume(struct life *l, struct life_job *j)
+{
+	if (j->settings)
+		put_settings(j);
+	else
+		resume(l, j);
 }
 
 static void act_stop(struct life *l, struct life_job *j)
@@ -408,7 +460,7 @@ static void act_kill(struct life *l, struct life_job *j)
 static bool sets_options(const struct life_call *c)
 {
 	return c->options.idle_ttl_ns != UINT64_MAX || c->options.ttl_ns != UINT64_MAX || c->pod_template ||
-	       c->options.pod_template;
+	       c->options.pod_template || c->settings;
 }
 
 /* Where nobody may give a template, a grant with admin may still take one away. */
@@ -429,7 +481,7 @@ static int check_template_scope(struct life_job *j, const char *agent, struct er
 /* A leased sandbox may be ended by who administers; its content, and how long it lives, are its lease's. */
 static int check_scope(struct life_job *j, const char *agent, struct err *e)
 {
-	bool plain = j->verb == VERB_RESUME && !sets_options(&j->call);
+	bool plain = j->verb == VERB_RESUME && !sets_options(&j->call) && !j->settings;
 	uint32_t any = plain                  ? SCOPE_TERMINAL | SCOPE_ROUNDS | SCOPE_LIFECYCLE
 		       : j->verb == VERB_KILL ? SCOPE_DRIVE | LIFECYCLE
 					      : LIFECYCLE;
@@ -541,6 +593,22 @@ static int take_template(struct life_job *j, const json_t *t, struct err *e)
 	return j->pod_template ? 0 : err_set(e, ERR_NOMEM, "no memory for a pod template");
 }
 
+static int take_settings(struct life_job *j, const json_t *change, struct err *e)
+{
+	static const char *const keys[] = {"workdir", "env", "labels"};
+	json_t *o = json_object();
+
+	if (!o)
+		return err_set(e, ERR_NOMEM, "no memory for settings");
+	j->settings = o;
+	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+		if (json_object_get(change, keys[i]))
+			json_object_set(o, keys[i], json_object_get(change, keys[i]));
+	if (!j->hub->p.store)
+		return err_set(e, ERR_UNSUPPORTED, "there is no store for workdir, env and labels here");
+	return settings_check(o, e);
+}
+
 static int take_call(struct life_job *j, const struct life_call *c, struct err *e)
 {
 	bool known = c->agent && *c->agent;
@@ -549,8 +617,11 @@ static int take_call(struct life_job *j, const struct life_call *c, struct err *
 	j->call = *c;
 	j->call.agent = j->call.as = j->call.reason = NULL; /* the copies count */
 	j->call.pod_template = NULL;
+	j->call.settings = NULL;
 	if (!rc)
 		rc = take_template(j, c->pod_template, e);
+	if (!rc && c->settings)
+		rc = take_settings(j, c->settings, e);
 	if (!rc && known)
 		rc = target_name_check(c->agent, e);
 	if (!rc && c->as)
@@ -619,6 +690,7 @@ void broker_snapshots(struct hub *h, const struct request *rq, const char *agent
 }
 
 struct log_job {
+	struct hub *hub;
 	char agent[AGENT_NAME_MAX + 1];
 	broker_json_done *done;
 	void *arg;
@@ -629,9 +701,14 @@ static void broker_life_on_log(void *arg, const struct sandbox_answer *r)
 	const struct err *e = r->e;
 	int rc = r->rc;
 	struct log_job *j = arg;
-	json_t *o = rc ? NULL : json_pack("{s:s,s:I}", "agent", j->agent, "bytes", (json_int_t)r->n);
+	json_t *services = rc == ERR_CANCELLED ? NULL : services_log(j->hub, j->agent, LOG_SERVICE_MAX), *o;
 	struct err here = {0};
 
+	if (rc == ERR_NOT_FOUND && services)
+		rc = 0; /* there is something to be told */
+	o = rc ? NULL : json_pack("{s:s,s:I,s:o*}", "agent", j->agent, "bytes", (json_int_t)r->n, "services", services);
+	if (rc)
+		json_decref(services);
 	if (!rc && (!o || json_set_bytes(o, "data", "encoding", r->n ? r->text : (const uint8_t *)"", r->n)))
 		rc = err_set(&here, ERR_NOMEM, "no memory for the log"), e = &here;
 	if (rc && (!e || !e->message[0]))
@@ -660,6 +737,7 @@ void broker_log(struct hub *h, const struct request *rq, const char *agent, size
 		return;
 	}
 	text_put(j->agent, sizeof(j->agent), agent);
+	j->hub = h;
 	j->done = done;
 	j->arg = arg;
 	request_marked(rq, &own);

@@ -38,6 +38,11 @@ struct life_call {
 	 * NULL: as it is. Borrowed until broker_life() returns. Takes the scope of kubernetes.pod_template_per_create.
 	 */
 	const json_t *pod_template;
+	/*
+	 * Resume: an object with workdir, env or labels, a change of the agent's settings
+	 * (control/servers/settings_def.h); NULL: none. Borrowed likewise.
+	 */
+	const json_t *settings;
 	enum life_end how;  /* terminate */
 	struct id snapshot; /* restore, drop; fork: nil for the one of a moment */
 	struct id session;  /* fork: of the sandbox as it was in that session; nil: none */
@@ -65,8 +70,8 @@ int broker_moment(struct hub *h, const struct request *rq, const char *agent, in
 /* {"snapshots": [...]}, newest first. Any scope on the agent. */
 void broker_snapshots(struct hub *h, const struct request *rq, const char *agent, broker_json_done *done, void *arg);
 /*
- * {"agent", "data", "encoding", "bytes"}: the last `max` bytes (BROKER_LOG_MAX at most) of what the sandbox's outer
- * program or container said. Scope: observe, lifecycle or admin.
+ * {"agent", "data", "encoding", "bytes", "services": [{"service", "state", "data"}]}: the last `max` bytes
+ * (BROKER_LOG_MAX at most) of what the sandbox's outer program or container said. Scope: observe, lifecycle or admin.
  */
 #define BROKER_LOG_MAX (256 * 1024)
 void broker_log(struct hub *h, const struct request *rq, const char *agent, size_t max, broker_json_done *done,

@@ -13,6 +13,7 @@
 #include "muxd/hub/broker_check.h"
 #include "muxd/hub/broker_policy.h"
 #include "muxd/hub/hub_state.h"
+#include "muxd/hub/settings.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -81,6 +82,8 @@ json_t *agent_show(struct hub *h, const char *name, const struct sandbox_info *i
 		drop_unknown(o);
 	if (row)
 		overlay(o, row);
+	if (row)
+		settings_show(h, name, o);
 	if (a && a->unable[0] && a->state != AGENT_COLD)
 		show_unable(o, a);
 	return o;

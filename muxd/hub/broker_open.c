@@ -16,10 +16,12 @@
 #include "muxd/hub/policy.h"
 #include "muxd/hub/quota.h"
 #include "muxd/hub/round_wishes.h"
+#include "muxd/hub/service_wait.h"
 #include "muxd/hub/session_end.h"
 #include "muxd/hub/session_json.h"
 #include "muxd/hub/session_run.h"
 #include "muxd/hub/session_state.h"
+#include "muxd/hub/settings.h"
 #include "muxd/hub/wake.h"
 #include "policy/profile.h"
 
@@ -148,9 +150,9 @@ static int check_muxlet(const struct agent *a, enum session_kind kind, const str
 static void audit_start(const struct session *s, const struct request *rq)
 {
 	json_t *open = session_open_json(s), *d = json_object();
-	static const char *const shown[] = {"argv",    "cwd",  "timeout_ms",  "idle_timeout_ms",
-					    "exec_id", "task", "snapshot_id", "sandbox_id",
-					    "file",    "port", "shell",       "context"};
+	static const char *const shown[] = {
+	    "argv",       "cwd",  "timeout_ms", "idle_timeout_ms", "exec_id", "task",   "snapshot_id",
+	    "sandbox_id", "file", "port",       "shell",           "context", "service"};
 
 	for (size_t i = 0; open && d && i < sizeof(shown) / sizeof(shown[0]); i++)
 		if (json_object_get(open, shown[i]))
@@ -274,6 +276,14 @@ static int ask_policy_again(struct open_job *j, struct err *e)
 	return err_set(e, ERR_AGAIN, "the policy has changed meanwhile: nothing was started");
 }
 
+static void broker_open_begin(void *arg, int rc, const struct err *e);
+
+/* A port is a service's, which may be on its way up: whoever woke its sandbox is answered by it. */
+static int wait_for_service(struct open_job *j, struct err *e)
+{
+	return j->kind == SESSION_PORT ? service_wait(j->agent, j->launch.port, broker_open_begin, j, e) : 0;
+}
+
 /* The sandbox is awake, and the record can be written. From here on the session carries the job. */
 static void broker_open_begin(void *arg, int rc, const struct err *e)
 {
@@ -293,6 +303,13 @@ static void broker_open_begin(void *arg, int rc, const struct err *e)
 	/* The record may have been waited for, and its sandbox may have gone or be ending by now: it is woken again. */
 	if (j->agent->state != AGENT_UP || j->agent->stopping) {
 		agent_need(j->agent, broker_open_on_ready, j);
+		return;
+	}
+	rc = wait_for_service(j, &here);
+	if (rc == SERVICE_WAITS)
+		return;
+	if (rc) {
+		job_fail(j, rc, &here);
 		return;
 	}
 	/* Waking takes its time: meanwhile the grant may have been revoked, or the lease may have gone. */
@@ -319,7 +336,7 @@ static void broker_open_begin(void *arg, int rc, const struct err *e)
 		return;
 	}
 	audit_start(s, &j->rq);
-	agent_touch(j->agent);
+	session_touch(s);
 	s->on_opened = broker_open_on_opened;
 	s->opened_arg = j;
 	if (s->launch.artifacts)
@@ -416,6 +433,8 @@ static void broker_open_on_named(void *arg, const struct sandbox_answer *r)
 	struct err here = {0};
 
 	if (!rc && !(j->agent = agent_get(j->hub, r->name)))
+		rc = err_set(&here, ERR_NOMEM, "no memory"), e = &here;
+	if (!rc && settings_apply(j->agent, &j->launch))
 		rc = err_set(&here, ERR_NOMEM, "no memory"), e = &here;
 	if (!rc && (rc = check_sandbox(j, &here)))
 		e = &here;

@@ -14,8 +14,9 @@ int broker_policy_recalled(struct hub *h, const struct request *rq, const json_t
 {
 	const json_t *open = json_object_get(facts, "open");
 	const char *task = json_get_text(open, "task");
-	/* The program of an MCP server is nobody's own. */
+	/* The program of an MCP server or a service is nobody's own. */
 	bool own = strcmp(json_get_text(json_object_get(open, "mcp"), "role"), "server") != 0 &&
+		   !*json_get_text(json_object_get(open, "service"), "name") &&
 		   grant_owns(&rq->grant, json_get_text(facts, "principal"), *json_get_text(open, "run_id"), task);
 	const struct policy_question q = {
 	    .op = own ? POLICY_ROUND_READ : POLICY_RECORD_READ, .agent = json_get_text(facts, "agent"), .task = task};

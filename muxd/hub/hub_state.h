@@ -24,6 +24,7 @@
 #include <uv.h>
 
 struct insides;
+struct services;
 
 struct hub {
 	uv_loop_t *loop;
@@ -56,6 +57,8 @@ struct hub {
 	struct shells *shells;
 	struct contexts *contexts;
 	struct insides *insides; /* MCP servers in sandboxes (inside.h) */
+	struct services *services;
+	const struct agent_watch *watch; /* NULL: nobody */
 	struct attachment_list attachments, pending, paced;
 	TAILQ_HEAD(, screen) screens;
 	unsigned nscreens;

@@ -15,8 +15,10 @@
 #include "muxd/hub/inside_answer.h"
 #include "muxd/hub/inside_may.h"
 #include "muxd/hub/inside_state.h"
+#include "muxd/hub/program.h"
 #include "muxd/hub/session_end.h"
 #include "muxd/hub/session_state.h"
+#include "muxd/hub/tail.h"
 #include "muxd/hub/wake.h"
 
 #include <stdlib.h>
@@ -249,24 +251,11 @@ void inside_stop(struct inside *x, const char *why)
 	lookers_tell(x, ERR_MCP_SERVER, text, NULL);
 }
 
-/* The last line that it wrote to stderr: often the whole reason. */
-static void last_words(const struct inside *x, char *out, size_t size)
-{
-	const char *p = (const char *)buf_ptr(&x->tail);
-	size_t n = buf_len(&x->tail), at;
-
-	while (n && (p[n - 1] == '\n' || p[n - 1] == '\r' || p[n - 1] == ' '))
-		n--;
-	for (at = n; at && p[at - 1] != '\n';)
-		at--;
-	text_put_bytes(out, size, p ? p + at : "", n - at);
-}
-
 static void describe_end(struct inside *x, const struct session_result *r)
 {
 	char words[120], how[80];
 
-	last_words(x, words, sizeof(words));
+	tail_last_line(&x->tail, words, sizeof(words)); /* often the whole reason */
 	if (r->cause == EXIT_EXITED && r->signal)
 		text_format(how, sizeof(how), "it was killed by signal %s", signal_name(r->signal));
 	else if (r->cause == EXIT_EXITED)
@@ -709,38 +698,10 @@ static void inside_on_begun(void *arg, int rc, const struct err *e, struct sessi
 	hub_flush(x->hub);
 }
 
-/* The lists are NULL-ended, and borrow. */
-static size_t command_list(const json_t *list, const char **out, size_t max)
-{
-	size_t i = 0;
-	json_t *v;
-
-	json_array_foreach(list, i, v) if (i + 1 < max) out[i] = json_string_value(v);
-	i = json_array_size(list) < max ? json_array_size(list) : max - 1;
-	out[i] = NULL;
-	return i;
-}
-
-static char **env_list(const json_t *env)
-{
-	char **out = calloc(json_object_size(env) + 1, sizeof(*out));
-	const char *key;
-	json_t *v;
-	size_t n = 0;
-
-	json_object_foreach((json_t *)(uintptr_t)env, key, v)
-	{
-		if (!out || asprintf(&out[n], "%s=%s", key, json_string_value(v)) < 0)
-			break;
-		n++;
-	}
-	return out;
-}
-
 static void inside_begin(struct inside *x)
 {
 	const char *argv[65];
-	char **env = env_list(json_object_get(x->def, "env"));
+	char **env = program_env(json_object_get(x->def, "env"));
 	const char *cwd = json_get_text(x->def, "cwd");
 	const struct exec_spec spec = {.kind = SESSION_ROUND,
 				       .agent = x->agent,
@@ -755,7 +716,7 @@ static void inside_begin(struct inside *x)
 				       .tail = 0};
 	struct request rq = x->starter;
 
-	command_list(json_object_get(x->def, "command"), argv, sizeof(argv) / sizeof(argv[0]));
+	program_argv(json_object_get(x->def, "command"), argv, sizeof(argv) / sizeof(argv[0]));
 	x->start_due = false;
 	x->program = (struct id){0};
 	x->begun++;
@@ -765,9 +726,7 @@ static void inside_begin(struct inside *x)
 	x->refusals = 0;
 	x->under_way++;
 	broker_open(x->hub, &rq, &spec, &inside_client, x, inside_on_begun, x);
-	for (char **p = env; p && *p; p++)
-		free(*p);
-	free(env);
+	program_env_free(env);
 }
 
 /* In the next turn of the loop: a refusal is told from there. */
@@ -920,21 +879,6 @@ void insides_configured(struct hub *h, const char *agent, const json_t *list)
 	hub_flush(h);
 }
 
-/* Bytes of a stranger's, as text. NULL: no memory. */
-static json_t *tail_json(const struct inside *x)
-{
-	size_t n = buf_len(&x->tail);
-	char *text = malloc(n + 1);
-	json_t *v;
-
-	if (!text)
-		return NULL;
-	text_put_bytes(text, n + 1, n ? buf_ptr(&x->tail) : (const uint8_t *)"", n);
-	v = json_string(text);
-	free(text);
-	return v;
-}
-
 json_t *inside_show(const struct inside *x, bool tail)
 {
 	uint64_t now = clock_boot_ns();
@@ -954,7 +898,7 @@ json_t *inside_show(const struct inside *x, bool tail)
 		    o, "retry_in_ms",
 		    json_integer(x->until_ns > now ? (json_int_t)((x->until_ns - now) / NS_PER_MS) : 0));
 	if (o && tail)
-		json_object_set_new(o, "stderr", tail_json(x));
+		json_object_set_new(o, "stderr", tail_json(&x->tail, INSIDE_TAIL_MAX));
 	return o;
 }
 

@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "muxd/hub/inside_state.h"
 #include "muxd/hub/stream.h"
+#include "muxd/hub/tail.h"
 
 #include <stdarg.h>
 #include <stdlib.h>
@@ -61,21 +62,7 @@ int inside_send(struct inside *x, json_t *message)
 
 void inside_tail_add(struct inside *x, const char *head, const void *p, size_t n)
 {
-	size_t h = strlen(head);
-
-	if (!x->tail.max)
-		buf_init(&x->tail, 2 * INSIDE_TAIL_MAX);
-	if (n > INSIDE_TAIL_MAX / 2) {
-		p = (const uint8_t *)p + (n - INSIDE_TAIL_MAX / 2);
-		n = INSIDE_TAIL_MAX / 2;
-	}
-	(void)buf_append(&x->tail, head, h);
-	(void)buf_append(&x->tail, p, n);
-	if (buf_len(&x->tail) <= INSIDE_TAIL_MAX)
-		return;
-	buf_consume(&x->tail, buf_len(&x->tail) - INSIDE_TAIL_MAX);
-	for (int i = 0; i < 3 && buf_len(&x->tail) && (*buf_ptr(&x->tail) & 0xc0) == 0x80; i++)
-		buf_consume(&x->tail, 1); /* the rest of a character that was cut */
+	tail_add(&x->tail, INSIDE_TAIL_MAX, head, p, n);
 }
 
 /* Garbage and floods are counted by the window: a message in between forgives nothing. */

@@ -30,6 +30,8 @@ struct launch {
 	struct shell_use shell;     /* rounds; its name "": none */
 	struct context_use context; /* rounds; its role NONE: of none */
 	char server[65];            /* rounds: the MCP server that it is; "": none */
+	char service[65];           /* rounds: the service that it is (services.h); "": none */
+	char definition[65];        /* of that: the SHA-256 of its entry in the list */
 	bool pty, stdin_open, login;
 	unsigned cols, rows, xpixel, ypixel;
 	uint8_t *stdin_data;
@@ -45,6 +47,11 @@ struct launch {
 int launch_from_spec(struct hub *h, const struct grant *g, const struct exec_spec *spec, struct launch *out,
 		     struct err *e);
 /* The round has its place in its shell now: argv becomes bash and what it needs. ERR_NOMEM. */
+/* A program that muxd keeps running inside, for all who use it: nobody's own, and no activity. */
+static inline bool launch_is_inside(const struct launch *l)
+{
+	return l->server[0] || l->service[0];
+}
 int launch_enter_shell(struct launch *l);
 void launch_finish(struct launch *l);
 void launch_forget_secret(struct launch *l); /* its length stays */

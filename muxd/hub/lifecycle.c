@@ -11,6 +11,8 @@
 #include "muxd/hub/inside.h"
 #include "muxd/hub/launch.h"
 #include "muxd/hub/quiesce.h"
+#include "muxd/hub/service_wait.h"
+#include "muxd/hub/services.h"
 #include "muxd/hub/session_state.h"
 #include "muxd/hub/wake.h"
 #include "recorder/serve/client.h"
@@ -24,7 +26,7 @@
 /*
  * A round, a transfer and a command over SSH hold the timer while they run: each is a call that somebody waits for. Who
  * watches files waits for others, and holds nothing; nor does the interpreter of a context, which its executions hold,
- * nor an MCP server, which requests to it hold.
+ * nor an MCP server or a service, which requests to it hold.
  * A terminal does not either, however busy what runs in it; who is
  * at it is known by what is typed.
  */
@@ -32,7 +34,7 @@ static bool holds(const struct session *s)
 {
 	return s->state != SESSION_ENDED && s->kind != SESSION_TERMINAL &&
 	       !(s->launch.transfer && s->launch.transfer->row->lasts) &&
-	       s->launch.context.role != CONTEXT_INTERPRETER && !s->launch.server[0];
+	       s->launch.context.role != CONTEXT_INTERPRETER && !launch_is_inside(&s->launch);
 }
 
 static void activity(void *ctx, const char *name, struct life_activity *out)
@@ -46,7 +48,7 @@ static void activity(void *ctx, const char *name, struct life_activity *out)
 		return;
 	out->last_boot_ns = a->last_activity_boot_ns;
 	out->exit_boot_ns = a->last_exit_boot_ns;
-	out->holding = insides_flight(ctx, name);
+	out->holding = insides_flight(ctx, name) + service_waiting(ctx, name);
 	for (s = a->channels; s; s = s->hh_channel.next) {
 		out->holding += holds(s);
 		if (s->kind == SESSION_TERMINAL && s->state != SESSION_ENDED)
@@ -65,6 +67,13 @@ static void warn(void *ctx, const char *name, const char *text)
 		TAILQ_FOREACH(t, &s->attachments, of_session)
 	attachment_notice(t, text, false);
 	hub_flush(ctx);
+}
+
+/* ---- programs that run for as long as it is awake end in order */
+
+static void settle(void *ctx, const char *name, life_host_done *done, void *arg)
+{
+	services_settle(ctx, name, done, arg);
 }
 
 /* ---- what programs wrote reaches the disk */
@@ -246,6 +255,7 @@ void lifecycle_begin(struct hub *h)
 	struct life_host host = {.ctx = h,
 				 .activity = activity,
 				 .warn = warn,
+				 .settle = settle,
 				 .quiesce = quiesce,
 				 .frozen = frozen,
 				 .thaw = thaw,

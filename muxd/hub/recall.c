@@ -73,6 +73,7 @@ static bool recall_owns(const struct recall *r, const json_t *facts)
 	const json_t *open = json_object_get(facts, "open");
 
 	return strcmp(recall_text(json_object_get(open, "mcp"), "role"), "server") != 0 &&
+	       !*json_get_text(json_object_get(open, "service"), "name") &&
 	       grant_owns(&r->rq.grant, recall_text(facts, "principal"), *recall_text(open, "run_id"),
 			  recall_text(open, "task"));
 }
@@ -122,25 +123,28 @@ static json_t *recalled_json(struct recall *r, const json_t *facts)
 	struct shell_use shell = {0};
 	struct context_use context = {0};
 	char id[ID_STR_LEN];
+	json_t *o;
 
 	(void)shell_use_read(json_object_get(open, "shell"), &shell); /* most are in none */
 	(void)context_use_read(json_object_get(open, "context"), &context);
 	id_format(&r->session, id);
-	return round_told_json(
-	    &(struct round_told){.id = id,
-				 .exec_id = json_string_value(json_object_get(facts, "exec_id")),
-				 .task = json_string_value(json_object_get(facts, "task")),
-				 .agent = json_string_value(json_object_get(facts, "agent")),
-				 .state = exit ? "finished" : "ending",
-				 .started_at = json_string_value(json_object_get(facts, "opened_at")),
-				 .cwd = json_string_value(json_object_get(exit, "cwd")),
-				 .program = json_string_value(json_object_get(exit, "program")),
-				 .snapshot_id = json_string_value(json_object_get(open, "snapshot_id")),
-				 .shell = round_shell_json(&shell),
-				 .context = context.role ? context_use_json(&context) : NULL,
-				 .mcp = json_is_object(mcp) ? json_deep_copy(mcp) : NULL,
-				 .result = exit ? &r->result : NULL,
-				 .duration_ns = r->result.duration_ns});
+	o = round_told_json(&(struct round_told){.id = id,
+						 .exec_id = json_string_value(json_object_get(facts, "exec_id")),
+						 .task = json_string_value(json_object_get(facts, "task")),
+						 .agent = json_string_value(json_object_get(facts, "agent")),
+						 .state = exit ? "finished" : "ending",
+						 .started_at = json_string_value(json_object_get(facts, "opened_at")),
+						 .cwd = json_string_value(json_object_get(exit, "cwd")),
+						 .program = json_string_value(json_object_get(exit, "program")),
+						 .snapshot_id = json_string_value(json_object_get(open, "snapshot_id")),
+						 .shell = round_shell_json(&shell),
+						 .context = context.role ? context_use_json(&context) : NULL,
+						 .mcp = json_is_object(mcp) ? json_deep_copy(mcp) : NULL,
+						 .result = exit ? &r->result : NULL,
+						 .duration_ns = r->result.duration_ns});
+	if (o && json_object_get(open, "service"))
+		json_object_set(o, "service", json_object_get(json_object_get(open, "service"), "name"));
+	return o;
 }
 
 static bool is_round(const json_t *facts)

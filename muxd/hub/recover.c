@@ -91,6 +91,8 @@ static int restore_launch(struct launch *l, const json_t *open)
 	(void)shell_use_read(json_object_get(open, "shell"), &l->shell); /* most are in none */
 	(void)context_use_read(json_object_get(open, "context"), &l->context);
 	text_put(l->server, sizeof(l->server), json_get_text(json_object_get(open, "mcp"), "server"));
+	text_put(l->service, sizeof(l->service), json_get_text(json_object_get(open, "service"), "name"));
+	text_put(l->definition, sizeof(l->definition), json_get_text(json_object_get(open, "service"), "definition"));
 	l->cols = (unsigned)cols, l->rows = (unsigned)rows;
 	l->timeout_ns = (uint64_t)timeout * NS_PER_MS;
 	l->idle_ns = (uint64_t)idle * NS_PER_MS;

@@ -1,6 +1,7 @@
 /* A session as all its parts know it: its state, its events, who waits for it, what its program is. */
 #define LOG_SUBSYS "session"
 #include "muxd/hub/session.h"
+#include "muxd/hub/agent.h"
 
 #include "base/list.h"
 #include "base/log.h"
@@ -21,6 +22,12 @@ struct log_ids session_ids(const struct session *s)
 
 	work_log_ids(&s->launch.work, &ids);
 	return ids;
+}
+
+void session_touch(struct session *s)
+{
+	if (!launch_is_inside(&s->launch))
+		agent_touch(s->agent);
 }
 
 void session_set_state(struct session *s, enum session_state state)

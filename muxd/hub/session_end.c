@@ -357,7 +357,7 @@ static void end_settle(struct session *s)
 		exec_ids_forget_session(h->exec_ids, &s->id);
 	session_audit_end(s);
 	survey_session_ended(s);
-	agent_touch(s->agent);
+	session_touch(s);
 	session_ack(s, true);
 	if (s->agent->link && link_state(s->agent->link) == LINK_UP) /* else LIST shows it again, and then */
 		(void)link_forget(s->agent->link, s->channel);

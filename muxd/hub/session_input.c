@@ -206,7 +206,8 @@ static ssize_t put_input(struct session *s, const struct attachment *by, const v
 	s->in_offset += take;
 	s->hub->stats.bytes_in += take;
 	deliver(s, at, p, take);
-	if (!s->launch.server[0]) /* else a server's ping would keep its sandbox awake; requests do (inside_call.c) */
+	if (!launch_is_inside(
+		&s->launch)) /* else a server's ping would keep its sandbox awake; requests do (inside_call.c) */
 		agent_touch(s->agent);
 	return (ssize_t)take;
 }

@@ -151,6 +151,9 @@ json_t *session_open_json(const struct session *s)
 		json_object_set_new(o, "context", context_use_json(&l->context));
 	if (l->server[0])
 		json_object_set_new(o, "mcp", json_pack("{s:s,s:s}", "role", "server", "server", l->server));
+	if (l->service[0])
+		json_object_set_new(o, "service",
+				    json_pack("{s:s,s:s}", "name", l->service, "definition", l->definition));
 	set_str(o, "peer", s->peer);
 	set_str(o, "snapshot_id", s->snapshot_id);
 	set_mark(o, &s->mark);
@@ -271,6 +274,7 @@ json_t *session_describe(const struct session *s)
 	if (s->launch.context.role)
 		json_object_set_new(o, "context", context_use_json(&s->launch.context));
 	set_str(o, "mcp_server", s->launch.server);
+	set_str(o, "service", s->launch.service);
 	set_str(o, "door", s->door);
 	if (s->state == SESSION_OPENING)
 		set_str(o, "waits", s->waits);
@@ -347,6 +351,8 @@ static json_t *round_json(const struct session *s, json_t *(*stream)(const struc
 
 	clock_format_utc(s->opened_wall_ns, started, sizeof(started));
 	o = round_told_json(&t);
+	if (o)
+		set_str(o, "service", s->launch.service);
 	if (o && s->artifacts)
 		json_object_set_new(o, "artifacts", json_deep_copy(s->artifacts));
 	return o;

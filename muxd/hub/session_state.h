@@ -149,6 +149,7 @@ TAILQ_HEAD(session_list, session);
 
 /* session.c */
 void session_set_state(struct session *s, enum session_state state);
+void session_touch(struct session *s); /* activity of its agent, but of a program that runs inside for all */
 struct log_ids session_ids(const struct session *s);             /* for a line about it */
 void session_opened(struct session *s, int rc, const char *why); /* who waits for it is told, once */
 /* Input or output of s cannot go on; why is a static text. The caller of what found that calls session_settle(), which

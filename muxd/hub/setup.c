@@ -17,6 +17,7 @@
 #include "muxd/hub/reader.h"
 #include "muxd/hub/round_artifacts.h"
 #include "muxd/hub/round_wishes.h"
+#include "muxd/hub/services.h"
 #include "muxd/hub/session_end.h"
 #include "muxd/hub/session_input.h"
 #include "muxd/hub/session_run.h"
@@ -108,7 +109,8 @@ static bool setup_rests(const struct hub *h)
 	const struct agent *a, *next;
 
 	if (!h->recovered || h->paused || !TAILQ_EMPTY(&h->gate) || !TAILQ_EMPTY(&h->later) ||
-	    !TAILQ_EMPTY(&h->wishes) || !insides_rest(h) || !TAILQ_EMPTY(&h->attachments) || !TAILQ_EMPTY(&h->screens))
+	    !TAILQ_EMPTY(&h->wishes) || !insides_rest(h) || !services_rest(h) || !TAILQ_EMPTY(&h->attachments) ||
+	    !TAILQ_EMPTY(&h->screens))
 		return false;
 	TAILQ_FOREACH(s, &h->order, order)
 	if (s->state != SESSION_ENDED || s->end != END_TOLD)
@@ -143,6 +145,7 @@ static void setup_on_second(uv_timer_t *t)
 	round_artifacts_tick(h);
 	broker_locks_tick(h);
 	insides_tick(h);
+	services_tick(h);
 	memory_rest(&h->rest, now);
 	if (h->recovered)
 		audit_failures_tick(h, false);
@@ -203,7 +206,7 @@ int hub_create(const struct hub_params *p, struct hub **out, struct err *e)
 	if (!rc)
 		rc = id_times_create(&h->renewed);
 	if (!rc && (!(h->exec_ids = exec_ids_create(round_runs, h)) || !(h->shells = shells_create()) ||
-		    !(h->contexts = contexts_create()) || insides_create(h)))
+		    !(h->contexts = contexts_create()) || insides_create(h) || services_create(h)))
 		rc = ERR_NOMEM;
 	if (!rc)
 		rc = journal_create(h->loop, &(struct journal_fds){p->ring_fd, p->cursor_fd, p->bell_fd, p->moved_fd},
@@ -221,6 +224,7 @@ int hub_create(const struct hub_params *p, struct hub **out, struct err *e)
 		shells_destroy(h->shells);
 		contexts_destroy(h->contexts);
 		insides_destroy(h);
+		services_destroy(h);
 		free(h);
 		return rc;
 	}
@@ -265,6 +269,7 @@ void hub_destroy(struct hub *h)
 		return;
 	gate_close(h);
 	insides_leave(h);
+	services_leave(h);
 	if (h->p.provider)
 		h->p.provider->gone = NULL;
 	HASH_ITER(hh, h->agents, a, next)
@@ -282,6 +287,7 @@ void hub_destroy(struct hub *h)
 	}
 	inside_discoveries_leave(h);
 	insides_destroy(h);
+	services_destroy(h);
 	HASH_ITER(hh, h->agents, a, next)
 	agent_destroy(a);
 	while ((k = TAILQ_FIRST(&h->wishes))) {

@@ -154,6 +154,7 @@ bool link_has_sync(const struct link *l);    /* muxlet --sync */
 bool link_has_freeze(const struct link *l);  /* muxlet --freeze */
 bool link_has_clear(const struct link *l);   /* ends everything inside, and keeps a reserve of processes */
 bool link_has_idle(const struct link *l);    /* watches for silence itself: idle_ms of OPEN */
+bool link_has_probe(const struct link *l);   /* muxlet --probe */
 bool link_has_ports(const struct link *l);   /* and connects to ports in the sandbox (muxd/muxlet/dial.h) */
 
 int link_open(struct link *l, const struct link_open *o, struct err *e); /* ERR_BAD_STATE unless UP; ERR_TOO_LARGE */

@@ -49,7 +49,7 @@ static int dial_address(const struct sockaddr *sa, socklen_t len, int *out)
 	return 0;
 }
 
-static int dial(uint16_t port, int *out)
+int dial_connect(uint16_t port, int *out)
 {
 	struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons(port)};
 	struct sockaddr_in6 v6 = {
@@ -147,7 +147,7 @@ int dial_port(uint16_t port)
 	int fd = -1, err;
 
 	(void)signal(SIGPIPE, SIG_IGN);
-	err = dial(port, &fd);
+	err = dial_connect(port, &fd);
 	if (!err) {
 		dial_set_up(fd);
 		dial_set_up(STDIN_FILENO);

@@ -17,5 +17,7 @@
  * on stderr: ECONNREFUSED when nobody listens, ECONNRESET when the program broke the connection off.
  */
 int dial_port(uint16_t port);
+/* The connection alone: 0 with *out_fd, or the errno. */
+int dial_connect(uint16_t port, int *out_fd);
 
 #endif

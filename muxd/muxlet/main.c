@@ -7,6 +7,8 @@
 #include "muxd/muxlet/fs.h"
 #include "muxd/muxlet/join.h"
 #include "muxd/muxlet/muxlet.h"
+#include "muxd/muxlet/persist.h"
+#include "muxd/muxlet/probe.h"
 #include "muxd/muxlet/start.h"
 #include "muxd/muxlet/survey.h"
 #include "muxd/muxlet/visit.h"
@@ -31,9 +33,9 @@
 #define HURRY_NICE    -10 /* given where it counts among the sandbox's own programs alone */
 
 struct options {
-	int listen_fd, secret_fd, programs_fd, pids, leave_s, dial, canary;
+	int listen_fd, secret_fd, programs_fd, pids, leave_s, dial, probe, canary;
 	bool pause, nursery, spare, framed, verbose, version;
-	const char *shell, *workdir, *join, *check, *install, *get, *fs, *sync, *freeze;
+	const char *shell, *workdir, *join, *check, *install, *get, *fs, *sync, *freeze, *path, *persist;
 	struct file_put put; /* its visit is everybody's */
 	long survey, have;
 };
@@ -41,11 +43,12 @@ struct options {
 static int usage(void)
 {
 	fputs("usage: muxlet --listen-fd N --secret-fd N [--shell PATH] [--workdir PATH] [--pids N]\n"
-	      "              [--programs-fd N] [--verbose]\n"
+	      "              [--programs-fd N] [--persist PATHS] [--verbose]\n"
 	      "       muxlet --join NAME [--leave SECONDS] [--shell PATH] [--workdir PATH]\n"
 	      "       muxlet --put PATH [--mode OCTAL] [--size BYTES] [--parents] [--beneath] [--most BYTES]\n"
 	      "       muxlet --get PATH [--beneath] [--most BYTES] | --fs REQUEST\n"
-	      "       muxlet --dial PORT | --sync PATH | --freeze PATH | --survey NUMBER [--have NUMBER]\n"
+	      "       muxlet --dial PORT | --probe PORT [--path PATH] | --sync PATH | --freeze PATH | --survey NUMBER "
+	      "[--have NUMBER]\n"
 	      "       muxlet --visit PID --pause | [--framed] --put ... | --get PATH | --fs REQUEST\n"
 	      "       muxlet --pause | --nursery | --spare | --canary BYTES | --install PATH | --check SHA256 | "
 	      "--version\n",
@@ -69,6 +72,7 @@ static const struct row {
     {"shell", TEXT, offsetof(struct options, shell), 0, 0, 0},
     {"workdir", TEXT, offsetof(struct options, workdir), 0, 0, 0},
     {"verbose", FLAG, offsetof(struct options, verbose), 0, 0, 0},
+    {"persist", TEXT, offsetof(struct options, persist), 0, 0, 0},
     {"version", FLAG, offsetof(struct options, version), 0, 0, 0},
     {"join", TEXT, offsetof(struct options, join), 0, 0, 0},
     {"leave", NUMBER, offsetof(struct options, leave_s), 0, INT_MAX, 10},
@@ -81,6 +85,8 @@ static const struct row {
     {"sync", TEXT, offsetof(struct options, sync), 0, 0, 0},
     {"freeze", TEXT, offsetof(struct options, freeze), 0, 0, 0},
     {"dial", NUMBER, offsetof(struct options, dial), 1, UINT16_MAX, 10},
+    {"probe", NUMBER, offsetof(struct options, probe), 1, UINT16_MAX, 10},
+    {"path", TEXT, offsetof(struct options, path), 0, 0, 0},
     {"get", TEXT, offsetof(struct options, get), 0, 0, 0},
     {"fs", TEXT, offsetof(struct options, fs), 0, 0, 0},
     {"put", TEXT, offsetof(struct options, put.path), 0, 0, 0},
@@ -146,7 +152,7 @@ static int main_parse(int argc, char **argv, struct options *o)
 	if (optind != argc)
 		return -1;
 	modes = o->pause + o->spare + !!o->check + !!o->join + !!o->install + !!o->put.path + !!o->get + !!o->fs +
-		!!o->sync + !!o->freeze + !!o->dial + o->nursery + !!o->canary + !!o->survey;
+		!!o->sync + !!o->freeze + !!o->dial + !!o->probe + o->nursery + !!o->canary + !!o->survey;
 	if (o->put.visit && !o->pause && !o->get && !o->put.path && !o->fs && !o->dial)
 		return -1;
 	if (modes)
@@ -243,6 +249,8 @@ static int main_set_up(struct muxlet *m, const struct options *o)
 		return -EBADMSG;
 	if (getrandom(&m->life, sizeof(m->life), 0) != sizeof(m->life))
 		m->life = 0; /* then nobody can tell this process from another */
+	if (o->persist)
+		persist_make(o->persist);
 	m->own_uid_only = o->join != NULL;
 	m->own_pod = o->join && !o->leave_s;
 	m->leave_ns = (uint64_t)o->leave_s * 1000 * MS_NS;
@@ -402,6 +410,8 @@ int main(int argc, char **argv)
 		return survey_run((uint64_t)o.survey, (uint64_t)o.have);
 	if (o.dial)
 		return dial_port((uint16_t)o.dial);
+	if (o.probe)
+		return probe_port((uint16_t)o.probe, o.path);
 	(void)mlock(m.secret, sizeof(m.secret));
 	if (o.join) {
 		rc = join_run(o.join, m.workdir, m.secret, &o.listen_fd);

@@ -22,14 +22,15 @@ int read_session_id(const json_t *request, struct id *out, struct err *e)
 	return rc;
 }
 
-/* The program of an MCP server serves many: it is nobody's own, not even of whoever needed it first. */
+/* The program of an MCP server or a service serves many: it is nobody's own, not even of whoever needed it first. */
 bool read_owns(const struct conn *c, const char *principal, const json_t *open)
 {
 	const char *run = "", *task = "", *role = json_get_text(json_object_get(open, "mcp"), "role");
 
 	(void)json_opt_str(open, "run_id", &run, NULL);
 	(void)json_opt_str(open, "task", &task, NULL);
-	return strcmp(role, "server") != 0 && grant_owns(&c->grant, principal, *run, task);
+	return strcmp(role, "server") != 0 && !*json_get_text(json_object_get(open, "service"), "name") &&
+	       grant_owns(&c->grant, principal, *run, task);
 }
 
 static bool owns_source(const struct conn *c, const struct source_info *info)

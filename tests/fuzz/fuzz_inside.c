@@ -89,7 +89,7 @@ static void check_list(const uint8_t *data, size_t size)
 	struct server_def d;
 	struct err e = {0};
 
-	if (json_parse(data, size, SERVER_LIST_MAX, &list, NULL))
+	if (json_parse(data, size, PROGRAM_LIST_MAX, &list, NULL))
 		return;
 	if (server_list_check(list, &taken, &e) == 0) {
 		const char *first = json_get_text(json_array_get(taken, 0), "name");

@@ -77,6 +77,12 @@ REST = {
     "POST /v1/agents/{agent}/rounds": op(about="agent", needs="rounds", body={"argv": ["true"], "task_id": "m", "wait_ms": 5000}, event="round.start"),
     "GET /v1/agents/{agent}/shells": op(about="agent", needs="rounds"),
     "DELETE /v1/agents/{agent}/shells/{name}": op(about="agent", needs="rounds", event="shell.end"),  # there is none: not_found
+    # Of services that are not there: not_found. What is done with one: services.sh.
+    "GET /v1/agents/{agent}/services": op(about="agent", needs="rounds " + LIFE),
+    "PUT /v1/agents/{agent}/services": op(about="agent", needs=LIFE, body={"services": []}),
+    "GET /v1/agents/{agent}/services/{service}": op(about="agent", needs="rounds " + LIFE),
+    "GET /v1/agents/{agent}/services/{service}/log": op(about="agent", needs="observe " + LIFE),
+    "POST /v1/agents/{agent}/services/{service}/restart": op(about="agent", needs=LIFE, body={}, event="services.restart"),
     # Of servers that are not there: not_found. What is done with one: servers.sh.
     "GET /v1/agents/{agent}/mcp/servers": op(about="agent", needs="rounds " + LIFE),
     "PUT /v1/agents/{agent}/mcp/servers": op(about="agent", needs=LIFE, body={"servers": []}),
@@ -235,6 +241,8 @@ POLICY = {
     "mcp.call": ["POST /v1/agents/{agent}/mcp/request", "POST /v1/agents/{agent}/mcp/servers/{server}/refresh"],
     "mcp.read": ["GET /v1/agents/{agent}/mcp/servers", "GET /v1/agents/{agent}/mcp/servers/{server}"],
     "mcp.set": ["PUT /v1/agents/{agent}/mcp/servers", "POST /v1/agents/{agent}/mcp/servers/{server}/approve"],
+    "service.read": ["GET /v1/agents/{agent}/services", "GET /v1/agents/{agent}/services/{service}", "GET /v1/agents/{agent}/services/{service}/log"],
+    "service.set": ["PUT /v1/agents/{agent}/services"], "service.restart": ["POST /v1/agents/{agent}/services/{service}/restart"],
     "session.list": ["GET /v1/sessions", "GET /v1/sessions/{id}"], "session.end": ["POST /v1/sessions/{id}/terminate"],
     "session.watch": ["GET /v1/rounds/{id}/screen"],
     "session.drive": [*("POST /v1/rounds/{id}/" + name for name in ("stdin", "signal", "keys", "resize")), "ws GET /v1/sessions/{id}/attach", "attach"],
@@ -602,7 +610,7 @@ def ssh(facts, source, name, token, login):
 
 def path_of(name, o, agent, facts, fresh, door, cred):
     session = facts["round"] if fresh else facts["old"]  # at hand, or in the record alone
-    path = name.split()[1].replace("{agent}", agent).replace("{file}", "index.js").replace("{server}", "none")
+    path = name.split()[1].replace("{agent}", agent).replace("{file}", "index.js").replace("{server}", "none").replace("{service}", "none")
     ident = {"lease": facts["lease"], "run": ABSENT}.get(o.about, session)
     if "contexts/{id}" in path:
         return path.replace("{id}", ABSENT)

@@ -319,6 +319,30 @@ def mcp(api):
     api.refused("POST", "/mcp", 401, "unauthenticated", body=begin, headers=both, token=False)
 
 
+def services(api, agent):
+    """Services inside: a list, its refusals, one of them shown, its log, and begun anew."""
+    all_, one = "/v1/agents/{agent}/services", "/v1/agents/{agent}/services/{service}"
+    here = dict(agent=agent, service="check")
+    good = {"name": "check", "argv": ["sleep", "1000"], "env": {"A": "b"}, "restart": {"policy": "on_failure", "attempts": 2}}
+    api.call("GET", all_, {200}, agent=agent)
+    api.call("PUT", all_, {200}, agent=agent, body={"services": [good]}, headers={"If-Match": '"0"'})
+    api.refused("PUT", all_, 412, "list_changed", agent=agent, body={"services": []}, query="?if_version=0")
+    api.refused("PUT", all_, 400, "secret_refused", agent=agent, body={"services": [good | {"env": {"API_KEY": "x"}}]})
+    api.refused("PUT", all_, 400, "invalid_request", agent=agent, body={"services": [good | {"health": {"path": "/"}}]})
+    api.refused("PUT", all_, 409, "conflict", agent=agent, body={"services": [good, good]})
+    api.refused("PUT", all_, 401, "unauthenticated", agent=agent, body={"services": []}, token=False)
+    api.call("GET", one, {200}, **here)
+    api.refused("GET", one, 404, "not_found", agent=agent, service="none")
+    api.call("GET", all_, {200}, agent=agent, query="?version=1")
+    api.refused("GET", all_, 404, "not_found", agent=agent, query="?version=99")
+    api.call("GET", one + "/log", {200}, **here, query="?bytes=100")
+    api.refused("GET", one + "/log", 400, "invalid_request", **here, query="?bytes=0")
+    api.call("POST", one + "/restart", {200}, body={"reason": "checked"}, **here)
+    api.refused("POST", one + "/restart", 404, "not_found", agent=agent, service="none")
+    api.call("GET", "/v1/agents/{agent}/logs", {200}, agent=agent)
+    api.call("PUT", all_, {200}, agent=agent, body={"services": []})
+
+
 def servers(api, agent, task):
     """MCP servers inside: a list, its refusals, one of them used, refreshed, approved, and through /mcp."""
     all_, one, ask = "/v1/agents/{agent}/mcp/servers", "/v1/agents/{agent}/mcp/servers/{server}", "/v1/agents/{agent}/mcp/request"
@@ -918,6 +942,7 @@ def main():
     artifacts(api, agent, task)
     locks(api, agent, task)
     servers(api, agent, task)
+    services(api, agent)
     pages(api, agent)
     mcp(api)
     lifecycle_refused(api, agent)

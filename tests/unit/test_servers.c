@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "control/servers/catalogue.h"
+#include "control/servers/lists.h"
 #include "control/servers/server_def.h"
 #include "control/servers/servers.h"
 #include "control/store/store.h"
@@ -388,9 +389,9 @@ static int put(struct bench *b, const char *list, int64_t if_version)
 {
 	json_t *checked = parse(list), *call = json_object();
 
-	servers_put(
-	    b->store,
-	    &(struct servers_put){
+	lists_put(
+	    b->store, &list_servers,
+	    &(struct list_put){
 		.agent = "a", .list = checked, .if_version = if_version, .principal = "p", .call = call, .now_ns = 1},
 	    bench_told, b);
 	json_decref(call);
@@ -416,13 +417,13 @@ static void test_versions(void **state)
 	assert_int_equal(put(b, "[2]", 0), ERR_LIST_CHANGED);
 	assert_int_equal(put(b, "[1]", 1), 0); /* the same again */
 	assert_int_equal(version(b), 1);
-	for (int i = 2; i <= SERVERS_VERSIONS + 2; i++) {
+	for (int i = 2; i <= LIST_VERSIONS + 2; i++) {
 		snprintf(list, sizeof(list), "[%d]", i);
 		assert_int_equal(put(b, list, -1), 0);
 	}
-	assert_int_equal(version(b), SERVERS_VERSIONS + 2);
-	assert_int_equal(servers_get(b->store, "a", 2, &old, &e), ERR_NOT_FOUND);
-	assert_int_equal(servers_get(b->store, "a", 3, &old, &e), 0);
+	assert_int_equal(version(b), LIST_VERSIONS + 2);
+	assert_int_equal(lists_get(b->store, &list_servers, "a", 2, &old, &e), ERR_NOT_FOUND);
+	assert_int_equal(lists_get(b->store, &list_servers, "a", 3, &old, &e), 0);
 	assert_int_equal(json_integer_value(json_array_get(json_object_get(old, "servers"), 0)), 3);
 	json_decref(old);
 }
@@ -434,10 +435,10 @@ static json_t *configure(struct bench *b, const char *text, struct server_def *o
 	struct err e = {0};
 
 	assert_int_equal(server_list_check(list, &taken, &e), 0);
-	servers_put(b->store,
-		    &(struct servers_put){
-			.agent = "a", .list = taken, .if_version = -1, .principal = "p", .call = call, .now_ns = 1},
-		    bench_told, b);
+	lists_put(b->store, &list_servers,
+		  &(struct list_put){
+		      .agent = "a", .list = taken, .if_version = -1, .principal = "p", .call = call, .now_ns = 1},
+		  bench_told, b);
 	bench_wait(b);
 	assert_int_equal(server_list_find(taken, "s", out, &e), 0);
 	json_decref(call);

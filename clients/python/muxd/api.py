@@ -34,7 +34,7 @@ OPERATIONS: Dict[str, Operation] = {
     "listAgents": Operation("GET", "/v1/agents", ("state", "prefix", "after", "limit"), ()),
     "getAgent": Operation("GET", "/v1/agents/{agent}", (), ()),
     "destroyAgent": Operation("DELETE", "/v1/agents/{agent}", ("reason", "wipe"), ()),
-    "resumeAgent": Operation("POST", "/v1/agents/{agent}/resume", (), ("idle_ttl", "pod_template", "timeout_ms", "ttl")),
+    "resumeAgent": Operation("POST", "/v1/agents/{agent}/resume", (), ("env", "idle_ttl", "labels", "pod_template", "timeout_ms", "ttl", "workdir")),
     "stopAgent": Operation("POST", "/v1/agents/{agent}/stop", (), ("reason", "timeout_ms")),
     "killInside": Operation("POST", "/v1/agents/{agent}/kill", (), ("reason", "timeout_ms")),
     "terminateAgent": Operation("POST", "/v1/agents/{agent}/terminate", (), ("how", "reason", "timeout_ms")),
@@ -75,6 +75,11 @@ OPERATIONS: Dict[str, Operation] = {
     "interruptContext": Operation("POST", "/v1/agents/{agent}/contexts/{id}/interrupt", (), ("task_id",)),
     "resetContext": Operation("POST", "/v1/agents/{agent}/contexts/{id}/reset", (), ("env", "task_id")),
     "executePython": Operation("POST", "/v1/agents/{agent}/python", (), ("code", "cwd", "env", "exec_id", "task_id", "timeout_ms", "yield_ms")),
+    "listServices": Operation("GET", "/v1/agents/{agent}/services", ("version",), ()),
+    "setServices": Operation("PUT", "/v1/agents/{agent}/services", ("if_version",), ("services",)),
+    "getService": Operation("GET", "/v1/agents/{agent}/services/{service}", (), ()),
+    "getServiceLog": Operation("GET", "/v1/agents/{agent}/services/{service}/log", ("bytes",), ()),
+    "restartService": Operation("POST", "/v1/agents/{agent}/services/{service}/restart", (), ("reason",)),
     "listMcpServers": Operation("GET", "/v1/agents/{agent}/mcp/servers", ("version",), ()),
     "setMcpServers": Operation("PUT", "/v1/agents/{agent}/mcp/servers", ("if_version",), ("servers",)),
     "getMcpServer": Operation("GET", "/v1/agents/{agent}/mcp/servers/{server}", (), ()),
@@ -140,7 +145,7 @@ OPERATIONS: Dict[str, Operation] = {
 
 AgentState = Literal["stopped", "starting", "running", "idle_stopping", "stopping", "destroying", "error"]
 Id = str
-ErrorCode = Literal["internal", "out_of_memory", "system_error", "invalid_request", "invalid_config", "too_large", "not_found", "unauthenticated", "token_malformed", "token_signature", "token_expired", "token_not_yet_valid", "token_revoked", "token_foreign", "revocations_old", "forbidden", "grant_not_narrower", "policy_denied", "reason_required", "task_required", "task_mismatch", "conflict", "bad_state", "already_ended", "try_again", "rate_limited", "limit_reached", "timeout", "cancelled", "grant_ended", "record_unavailable", "disk_full", "sandbox_create_failed", "sandbox_create_timeout", "sandbox_exec_timeout", "program_not_found", "program_not_executable", "sandbox_transfer_timeout", "sandbox_transfer_failed", "file_not_found", "file_permission_denied", "not_a_file", "not_a_directory", "file_exists", "directory_not_empty", "file_changed", "range_past_end", "patch_refused", "path_outside", "path_not_allowed", "locked", "workspace_full", "artifacts_full", "base_unknown", "no_git", "port_unreachable", "port_bad_answer", "page_not_allowed", "pty_not_allowed", "shell_busy", "shell_ended", "context_busy", "context_ended", "secret_refused", "egress_not_open", "platform_server", "list_changed", "mcp_server_failed", "mcp_server_down", "mcp_server_held", "port_not_allowed", "snapshot_failed", "data_kept", "snapshot_differs", "link_lost", "protocol_error", "version_unsupported", "corrupt", "address_in_use", "permission_denied", "unsupported", "no_shell", "no_end_of_input", "missing_dependency", "unavailable", "sandbox_k8s_error", "k8s_unreachable", "k8s_tls_failed", "k8s_unauthenticated", "k8s_forbidden", "k8s_conflict", "k8s_invalid", "k8s_field_dropped", "k8s_gone", "k8s_busy", "did_not_run", "end_of_file"]
+ErrorCode = Literal["internal", "out_of_memory", "system_error", "invalid_request", "invalid_config", "too_large", "not_found", "unauthenticated", "token_malformed", "token_signature", "token_expired", "token_not_yet_valid", "token_revoked", "token_foreign", "revocations_old", "forbidden", "grant_not_narrower", "policy_denied", "reason_required", "task_required", "task_mismatch", "conflict", "bad_state", "already_ended", "try_again", "rate_limited", "limit_reached", "timeout", "cancelled", "grant_ended", "record_unavailable", "disk_full", "sandbox_create_failed", "sandbox_create_timeout", "sandbox_exec_timeout", "program_not_found", "program_not_executable", "sandbox_transfer_timeout", "sandbox_transfer_failed", "file_not_found", "file_permission_denied", "not_a_file", "not_a_directory", "file_exists", "directory_not_empty", "file_changed", "range_past_end", "patch_refused", "path_outside", "path_not_allowed", "locked", "workspace_full", "artifacts_full", "base_unknown", "no_git", "port_unreachable", "port_bad_answer", "page_not_allowed", "pty_not_allowed", "shell_busy", "shell_ended", "context_busy", "context_ended", "secret_refused", "egress_not_open", "platform_server", "list_changed", "mcp_server_failed", "mcp_server_down", "service_down", "mcp_server_held", "port_not_allowed", "snapshot_failed", "data_kept", "snapshot_differs", "link_lost", "protocol_error", "version_unsupported", "corrupt", "address_in_use", "permission_denied", "unsupported", "no_shell", "no_end_of_input", "missing_dependency", "unavailable", "sandbox_k8s_error", "k8s_unreachable", "k8s_tls_failed", "k8s_unauthenticated", "k8s_forbidden", "k8s_conflict", "k8s_invalid", "k8s_field_dropped", "k8s_gone", "k8s_busy", "did_not_run", "end_of_file"]
 Encoding = Literal["utf-8", "base64"]
 FilePath = Union[str, Dict[str, Any]]
 FileType = Literal["file", "directory", "symlink", "fifo", "socket", "device"]
@@ -197,6 +202,11 @@ class Agent(_Agent, total=False):
     sessions_ended: int
     oom_kills: int
     detail: Optional[str]
+    workdir: str
+    env_names: List[str]
+    labels: Dict[str, str]
+    persists: List[str]
+    endpoints: List[Dict[str, Any]]
     enforced: Dict[str, Any]
 
 
@@ -278,6 +288,7 @@ class Round(_Round, total=False):
     root: Literal["target"]
     shell: Dict[str, Any]
     mcp: Dict[str, Any]
+    service: str
     context: Any
     started_at: str
     cwd: Optional[str]

@@ -279,6 +279,10 @@ class McpServerDown(SandboxError):
     code = "mcp_server_down"
 
 
+class ServiceDown(SandboxError):
+    code = "service_down"
+
+
 class McpServerHeld(SandboxError):
     code = "mcp_server_held"
 
@@ -457,6 +461,7 @@ BY_CODE: Dict[str, Type[SandboxError]] = {
     "list_changed": ListChanged,
     "mcp_server_failed": McpServerFailed,
     "mcp_server_down": McpServerDown,
+    "service_down": ServiceDown,
     "mcp_server_held": McpServerHeld,
     "port_not_allowed": PortNotAllowed,
     "snapshot_failed": SnapshotFailed,
@@ -577,6 +582,7 @@ __all__ = [
     "SandboxTransferTimeout",
     "SecretRefused",
     "ServerTimeout",
+    "ServiceDown",
     "ShellBusy",
     "ShellEnded",
     "SnapshotDiffers",

@@ -30,7 +30,7 @@ export const OPERATIONS = {
   listAgents: { method: "GET", path: "/v1/agents", query: ["state", "prefix", "after", "limit"], body: [] },
   getAgent: { method: "GET", path: "/v1/agents/{agent}", query: [], body: [] },
   destroyAgent: { method: "DELETE", path: "/v1/agents/{agent}", query: ["reason", "wipe"], body: [] },
-  resumeAgent: { method: "POST", path: "/v1/agents/{agent}/resume", query: [], body: ["idle_ttl", "pod_template", "timeout_ms", "ttl"] },
+  resumeAgent: { method: "POST", path: "/v1/agents/{agent}/resume", query: [], body: ["env", "idle_ttl", "labels", "pod_template", "timeout_ms", "ttl", "workdir"] },
   stopAgent: { method: "POST", path: "/v1/agents/{agent}/stop", query: [], body: ["reason", "timeout_ms"] },
   killInside: { method: "POST", path: "/v1/agents/{agent}/kill", query: [], body: ["reason", "timeout_ms"] },
   terminateAgent: { method: "POST", path: "/v1/agents/{agent}/terminate", query: [], body: ["how", "reason", "timeout_ms"] },
@@ -71,6 +71,11 @@ export const OPERATIONS = {
   interruptContext: { method: "POST", path: "/v1/agents/{agent}/contexts/{id}/interrupt", query: [], body: ["task_id"] },
   resetContext: { method: "POST", path: "/v1/agents/{agent}/contexts/{id}/reset", query: [], body: ["env", "task_id"] },
   executePython: { method: "POST", path: "/v1/agents/{agent}/python", query: [], body: ["code", "cwd", "env", "exec_id", "task_id", "timeout_ms", "yield_ms"] },
+  listServices: { method: "GET", path: "/v1/agents/{agent}/services", query: ["version"], body: [] },
+  setServices: { method: "PUT", path: "/v1/agents/{agent}/services", query: ["if_version"], body: ["services"] },
+  getService: { method: "GET", path: "/v1/agents/{agent}/services/{service}", query: [], body: [] },
+  getServiceLog: { method: "GET", path: "/v1/agents/{agent}/services/{service}/log", query: ["bytes"], body: [] },
+  restartService: { method: "POST", path: "/v1/agents/{agent}/services/{service}/restart", query: [], body: ["reason"] },
   listMcpServers: { method: "GET", path: "/v1/agents/{agent}/mcp/servers", query: ["version"], body: [] },
   setMcpServers: { method: "PUT", path: "/v1/agents/{agent}/mcp/servers", query: ["if_version"], body: ["servers"] },
   getMcpServer: { method: "GET", path: "/v1/agents/{agent}/mcp/servers/{server}", query: [], body: [] },
@@ -181,6 +186,15 @@ export interface Agent {
   sessions_ended?: number;
   oom_kills?: number;
   detail?: string | null;
+  workdir?: string;
+  env_names?: string[];
+  labels?: Record<string, string>;
+  persists?: string[];
+  endpoints?: {
+    port: number;
+    service: string;
+    state: unknown;
+  }[];
   enforced?: {
     workspace_size?: boolean;
     memory?: boolean;
@@ -209,7 +223,7 @@ export interface Snapshot {
   detail?: string | null;
 }
 
-export type ErrorCode = "internal" | "out_of_memory" | "system_error" | "invalid_request" | "invalid_config" | "too_large" | "not_found" | "unauthenticated" | "token_malformed" | "token_signature" | "token_expired" | "token_not_yet_valid" | "token_revoked" | "token_foreign" | "revocations_old" | "forbidden" | "grant_not_narrower" | "policy_denied" | "reason_required" | "task_required" | "task_mismatch" | "conflict" | "bad_state" | "already_ended" | "try_again" | "rate_limited" | "limit_reached" | "timeout" | "cancelled" | "grant_ended" | "record_unavailable" | "disk_full" | "sandbox_create_failed" | "sandbox_create_timeout" | "sandbox_exec_timeout" | "program_not_found" | "program_not_executable" | "sandbox_transfer_timeout" | "sandbox_transfer_failed" | "file_not_found" | "file_permission_denied" | "not_a_file" | "not_a_directory" | "file_exists" | "directory_not_empty" | "file_changed" | "range_past_end" | "patch_refused" | "path_outside" | "path_not_allowed" | "locked" | "workspace_full" | "artifacts_full" | "base_unknown" | "no_git" | "port_unreachable" | "port_bad_answer" | "page_not_allowed" | "pty_not_allowed" | "shell_busy" | "shell_ended" | "context_busy" | "context_ended" | "secret_refused" | "egress_not_open" | "platform_server" | "list_changed" | "mcp_server_failed" | "mcp_server_down" | "mcp_server_held" | "port_not_allowed" | "snapshot_failed" | "data_kept" | "snapshot_differs" | "link_lost" | "protocol_error" | "version_unsupported" | "corrupt" | "address_in_use" | "permission_denied" | "unsupported" | "no_shell" | "no_end_of_input" | "missing_dependency" | "unavailable" | "sandbox_k8s_error" | "k8s_unreachable" | "k8s_tls_failed" | "k8s_unauthenticated" | "k8s_forbidden" | "k8s_conflict" | "k8s_invalid" | "k8s_field_dropped" | "k8s_gone" | "k8s_busy" | "did_not_run" | "end_of_file";
+export type ErrorCode = "internal" | "out_of_memory" | "system_error" | "invalid_request" | "invalid_config" | "too_large" | "not_found" | "unauthenticated" | "token_malformed" | "token_signature" | "token_expired" | "token_not_yet_valid" | "token_revoked" | "token_foreign" | "revocations_old" | "forbidden" | "grant_not_narrower" | "policy_denied" | "reason_required" | "task_required" | "task_mismatch" | "conflict" | "bad_state" | "already_ended" | "try_again" | "rate_limited" | "limit_reached" | "timeout" | "cancelled" | "grant_ended" | "record_unavailable" | "disk_full" | "sandbox_create_failed" | "sandbox_create_timeout" | "sandbox_exec_timeout" | "program_not_found" | "program_not_executable" | "sandbox_transfer_timeout" | "sandbox_transfer_failed" | "file_not_found" | "file_permission_denied" | "not_a_file" | "not_a_directory" | "file_exists" | "directory_not_empty" | "file_changed" | "range_past_end" | "patch_refused" | "path_outside" | "path_not_allowed" | "locked" | "workspace_full" | "artifacts_full" | "base_unknown" | "no_git" | "port_unreachable" | "port_bad_answer" | "page_not_allowed" | "pty_not_allowed" | "shell_busy" | "shell_ended" | "context_busy" | "context_ended" | "secret_refused" | "egress_not_open" | "platform_server" | "list_changed" | "mcp_server_failed" | "mcp_server_down" | "service_down" | "mcp_server_held" | "port_not_allowed" | "snapshot_failed" | "data_kept" | "snapshot_differs" | "link_lost" | "protocol_error" | "version_unsupported" | "corrupt" | "address_in_use" | "permission_denied" | "unsupported" | "no_shell" | "no_end_of_input" | "missing_dependency" | "unavailable" | "sandbox_k8s_error" | "k8s_unreachable" | "k8s_tls_failed" | "k8s_unauthenticated" | "k8s_forbidden" | "k8s_conflict" | "k8s_invalid" | "k8s_field_dropped" | "k8s_gone" | "k8s_busy" | "did_not_run" | "end_of_file";
 
 export interface Exit {
   cause: "exit" | "timeout" | "killed" | "oom" | "lost" | "unknown" | "not_started" | "idle_timeout";
@@ -260,6 +274,7 @@ export interface Round {
     fresh: boolean;
   };
   mcp?: Record<string, unknown>;
+  service?: string;
   context?: unknown;
   exit: null | Exit;
   stdout: Stream;

@@ -278,6 +278,10 @@ export class McpServerDown extends SandboxError {
   static override readonly code: string = "mcp_server_down";
 }
 
+export class ServiceDown extends SandboxError {
+  static override readonly code: string = "service_down";
+}
+
 export class McpServerHeld extends SandboxError {
   static override readonly code: string = "mcp_server_held";
 }
@@ -455,6 +459,7 @@ export const BY_CODE: ReadonlyMap<string, typeof SandboxError> = new Map<string,
   ["list_changed", ListChanged],
   ["mcp_server_failed", McpServerFailed],
   ["mcp_server_down", McpServerDown],
+  ["service_down", ServiceDown],
   ["mcp_server_held", McpServerHeld],
   ["port_not_allowed", PortNotAllowed],
   ["snapshot_failed", SnapshotFailed],

@@ -51,6 +51,12 @@ void rest_shell_end(struct http_exchange *x);
 /* contexts.c */
 void rest_context(struct http_exchange *x);
 void rest_execution(struct http_exchange *x);
+/* services.c */
+void rest_services_set(struct http_exchange *x);
+void rest_services_show(struct http_exchange *x);
+void rest_service_show(struct http_exchange *x);
+void rest_service_log(struct http_exchange *x);
+void rest_service_restart(struct http_exchange *x);
 /* servers.c */
 void rest_servers_set(struct http_exchange *x);
 void rest_servers_show(struct http_exchange *x);

@@ -4,10 +4,10 @@
 #include "base/text.h"
 #include "muxd/doors/https/body.h"
 #include "muxd/doors/https/handlers.h"
+#include "muxd/doors/https/match.h"
 #include "muxd/doors/https/route.h"
 #include "muxd/hub/broker_inside.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- the list, and each of them */
@@ -25,26 +25,8 @@ static const struct schema_field approve_fields[] = {
 
 static void servers_on_list(void *arg, int rc, const struct err *e, json_t *result)
 {
-	struct http_exchange *x = arg;
-
-	if (!rc)
-		(void)buf_printf(&x->headers, "ETag: \"%lld\"\r\n",
-				 (long long)json_integer_value(json_object_get(result, "version")));
+	http_match_tell(arg, rc, result);
 	http_reply_result(arg, rc, e, result);
-}
-
-/* The version that If-Match names; -1: there is no such field. */
-static int read_match(const struct http_exchange *x, int64_t *out, struct err *e)
-{
-	size_t n = strlen(x->if_match), digits = n > 2 ? strspn(x->if_match + 1, "0123456789") : 0;
-
-	*out = -1;
-	if (!n || strcmp(x->if_match, "*") == 0)
-		return 0;
-	if (n > 20 || x->if_match[0] != '"' || x->if_match[n - 1] != '"' || digits != n - 2)
-		return err_set(e, ERR_INVAL, "If-Match of a list is the number of its version in quotes");
-	*out = strtoll(x->if_match + 1, NULL, 10);
-	return 0;
 }
 
 void rest_servers_set(struct http_exchange *x)
@@ -52,10 +34,8 @@ void rest_servers_set(struct http_exchange *x)
 	struct inside_wish w = {.agent = x->params[0]};
 	struct err e = {0};
 	json_t *body = NULL;
-	int rc = read_match(x, &w.version, &e);
+	int rc = http_match_read(x, &w.version, &e);
 
-	if (!rc) /* the same for clients that cannot send fields of their own */
-		rc = http_query_int(x, "if_version", 0, INT64_MAX, &w.version, &e);
 	if (!rc)
 		rc = rest_body_any(x, &body, &e);
 	if (!rc && !json_is_object(body))

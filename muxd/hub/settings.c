@@ -1,0 +1,110 @@
+#define LOG_SUBSYS "agent"
+#include "muxd/hub/settings.h"
+
+#include "base/err.h"
+#include "base/log.h"
+#include "control/servers/lists.h"
+#include "control/store/store.h"
+#include "muxd/hub/agent.h"
+#include "muxd/hub/hub_state.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* NULL: there are none, or the store cannot tell. Owned by the caller. */
+static json_t *settings_read(struct hub *h, const char *agent)
+{
+	json_t *list = NULL, *o = NULL;
+	struct err e = {0};
+
+	if (!h->p.store || strchr(agent, '/'))
+		return NULL;
+	if (lists_get(h->p.store, &list_settings, agent, 0, &list, &e))
+		log_error(&(struct log_ids){.agent = agent}, "its settings are not known: %s", e.message);
+	else if (json_object_size(json_object_get(list, "settings")))
+		o = json_incref(json_object_get(list, "settings"));
+	json_decref(list);
+	return o;
+}
+
+static const json_t *settings_of(struct agent *a)
+{
+	uint64_t changes = a->hub->p.store ? store_changes(a->hub->p.store) : 0;
+
+	if (changes != a->settings_at || !changes) {
+		json_decref(a->settings);
+		a->settings = settings_read(a->hub, a->name);
+		a->settings_at = changes;
+	}
+	return a->settings;
+}
+
+static bool has_variable(char *const *env, const char *name)
+{
+	size_t n = strlen(name);
+
+	for (; env && *env; env++)
+		if (strncmp(*env, name, n) == 0 && (*env)[n] == '=')
+			return true;
+	return false;
+}
+
+static int add_variables(struct launch *io, const json_t *env)
+{
+	size_t n = 0;
+	const char *key;
+	char **all;
+	json_t *v;
+
+	for (char **p = io->env; p && *p; p++)
+		n++;
+	all = realloc(io->env, (n + json_object_size(env) + 1) * sizeof(*all));
+	if (!all)
+		return ERR_NOMEM;
+	io->env = all;
+	all[n] = NULL;
+	json_object_foreach((json_t *)(uintptr_t)env, key, v)
+	{
+		if (has_variable(all, key))
+			continue;
+		if (asprintf(&all[n], "%s=%s", key, json_string_value(v)) < 0) {
+			all[n] = NULL;
+			return ERR_NOMEM;
+		}
+		all[++n] = NULL;
+	}
+	return 0;
+}
+
+int settings_apply(struct agent *a, struct launch *io)
+{
+	const json_t *s = io->transfer || io->port ? NULL : settings_of(a);
+	const char *workdir = json_get_text(s, "workdir");
+
+	if (!s)
+		return 0;
+	if (!io->cwd && *workdir && !(io->cwd = strdup(workdir)))
+		return ERR_NOMEM;
+	return json_object_size(json_object_get(s, "env")) ? add_variables(io, json_object_get(s, "env")) : 0;
+}
+
+void settings_show(struct hub *h, const char *agent, json_t *o)
+{
+	json_t *s = settings_read(h, agent), *names, *v;
+	const char *key;
+
+	if (!s || !(names = json_array())) {
+		json_decref(s);
+		return;
+	}
+	json_object_foreach(json_object_get(s, "env"), key, v) json_array_append_new(names, json_string(key));
+	if (json_object_get(s, "workdir"))
+		json_object_set(o, "workdir", json_object_get(s, "workdir"));
+	if (json_object_get(s, "labels"))
+		json_object_set(o, "labels", json_object_get(s, "labels"));
+	if (json_array_size(names))
+		json_object_set(o, "env_names", names);
+	json_decref(names);
+	json_decref(s);
+}

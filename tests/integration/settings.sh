@@ -1,0 +1,39 @@
+#!/bin/bash
+# shellcheck disable=SC2016
+# Settings of an agent: a directory, variables and labels, given when it is made or woken; its programs begin with them until
+# others are set, a sleep between or not. What is a secret, or cannot be asked for, is refused by name, and nothing is made.
+# tier: test
+# shellcheck source=tests/lib/env.sh
+. "$(dirname "$0")/../lib/env.sh"
+
+agent=settings
+PRINCIPAL=settings.1
+manager=$(new_token "$agent" agent rounds,lifecycle)
+worker=$(new_token "$agent" agent rounds)
+resume() { api "$1" POST "/v1/agents/$agent/resume" "$2"; }
+code() { jq -r '.error.code // "none"'; }
+round() { api "$worker" POST "/v1/agents/$agent/rounds" "$(jq -nc --argjson more "${2:-{\}}" --arg c "$1" '{argv: ["sh", "-c", $c], wait_ms: 20000} + $more')" | jq -r .stdout.data; }
+state() { muxctl sandbox show "$agent" -o json | jq -r "$1"; }
+set_told() { [ "$(muxctl audit --since 0 -n 100 --event agent.settings --agent "$agent" -o json | jq -rs 'map(.record | select(.outcome == "ok")) | "\(length) \(.[0].principal)"')" = "$1" ]; }
+
+equal "a secret is refused" secret_refused "$(resume "$manager" '{"env": {"API_TOKEN": "x"}}' | code)"
+equal "a place that is none" invalid_request "$(resume "$manager" '{"workdir": "here"}' | code)"
+equal "a label that is none" invalid_request "$(resume "$manager" '{"labels": {"a b": "x"}}' | code)"
+equal "an image, by its name" "invalid_request true" "$(resume "$manager" '{"image": "debian"}' | jq -r '"\(.error.code) \(.error.message | contains("image"))"')"
+equal "resources, too" "invalid_request true" "$(resume "$manager" '{"resources": {}}' | jq -r '"\(.error.code) \(.error.message | contains("resources"))"')"
+equal "who may run may not set" forbidden "$(resume "$worker" '{"workdir": "/tmp"}' | code)"
+equal "nothing was made" not_found "$(api "$manager" GET "/v1/agents/$agent" | code)"
+
+equal "made with them" "running /tmp MODE,TEAM red /workspace" \
+	"$(resume "$manager" '{"workdir": "/tmp", "env": {"MODE": "test", "TEAM": "a"}, "labels": {"app/id": "red"}}' |
+		jq -r '"\(.state) \(.workdir) \(.env_names | sort | join(",")) \(.labels["app/id"]) \(.persists[0])"')"
+equal "its programs begin there" "/tmp test a" "$(round 'echo $PWD $MODE $TEAM')"
+equal "the call's own word counts" "/workspace mine a" "$(round 'echo $PWD $MODE $TEAM' '{"cwd": "/workspace", "env": {"MODE": "mine"}}')"
+equal "a terminal does, too" "/tmp test" "$(muxctl exec "$agent" -n --task story -c 'echo $PWD $MODE')"
+muxctl sandbox stop "$agent" --reason sleep >/dev/null || fail "it does not sleep"
+equal "over a sleep" "/tmp test a" "$(round 'echo $PWD $MODE $TEAM')"
+equal "one goes, others stay" "test []" "$(resume "$manager" '{"env": {"TEAM": null}}' >/dev/null; round 'echo $MODE [$TEAM]')"
+muxctl sandbox resume "$agent" --workdir /workspace --env MODE=ctl --label app/id=blue --label by=hand >/dev/null || fail "muxctl does not set them"
+equal "muxctl sets them" "/workspace ctl blue hand" "$(round 'echo $PWD $MODE') $(state '.labels | "\(.["app/id"]) \(.by)"')"
+equal "a null takes all of one away" "/workspace null" "$(resume "$manager" '{"workdir": null, "labels": null, "env": null}' >/dev/null; round 'echo $PWD$MODE') $(state .labels)"
+wait_for 20 set_told "4 settings.1" && ok "each change is told" || fail "$(muxctl audit --since 0 -n 100 --event agent.settings --agent "$agent" -o json)"
