@@ -51,6 +51,9 @@ static inline void on_term(uv_signal_t *s, int signum)
 	uv_close((uv_handle_t *)s, NULL);
 }
 
+/* How long a connection may be idle; before server_start(). */
+static uint64_t server_idle_ns = 2 * NS_PER_SEC;
+
 static inline int serve(int listen_fd)
 {
 	struct serving v = {0};
@@ -66,7 +69,7 @@ static inline int serve(int listen_fd)
 	h->conf->api_connect_rate = 1000;
 	h->conf->metrics_open_on_loopback = true;
 	h->conf->api_header_timeout_ns = 1500 * NS_PER_MS;
-	h->conf->api_idle_timeout_ns = 2000 * NS_PER_MS;
+	h->conf->api_idle_timeout_ns = server_idle_ns;
 	make_certificate(&cert, &key);
 	if (rest_door_open(h, listen_fd, -1, cert, key, &v.door, &e)) {
 		fprintf(stderr, "%s\n", e.message);
