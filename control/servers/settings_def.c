@@ -3,6 +3,7 @@
 #include "base/err.h"
 #include "control/servers/program_def.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #define LABEL_MAX   63
@@ -63,11 +64,26 @@ static const struct schema_field fields[] = {
     {"labels", SCHEMA_OBJECT, false, 0, 0, check_labels, 0},
 };
 
+/* The audit log names who set them in one event, which has to fit into a record of the journal. */
+static bool is_long(const json_t *o)
+{
+	char *text = json_text(o);
+	bool longer = text && strlen(text) > PROGRAM_LIST_MAX;
+
+	free(text);
+	return longer;
+}
+
 int settings_check(const json_t *change, struct err *e)
 {
 	const struct schema s = {.e = e, .null_is_absent = true};
 
-	return schema_object(&s, NULL, change, SCHEMA_FIELDS(fields));
+	int rc = schema_object(&s, NULL, change, SCHEMA_FIELDS(fields));
+
+	if (!rc && is_long(change))
+		rc = schema_fault(&s, NULL, ERR_TOO_LARGE, "workdir, env and labels are longer than %d KiB together",
+				  PROGRAM_LIST_MAX >> 10);
+	return rc;
 }
 
 static int merge_member(json_t *io, const char *key, const json_t *change)

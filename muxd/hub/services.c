@@ -537,7 +537,9 @@ static uint64_t service_due(const struct service *x)
 
 	if (x->until_ns && !(x->state == SERVICE_ENDING && x->killed))
 		return x->until_ns;
-	if (!is_looked_at(x) || !x->def.port)
+	/* Where its sandbox is not awake nobody looks at it: what is due would stay due, and the timer would not rest.
+	 */
+	if (!is_looked_at(x) || !x->def.port || !awake(x))
 		return UINT64_MAX;
 	if (x->state == SERVICE_WARMING && x->since_ns + start < x->probe.next_ns)
 		return x->since_ns + start;

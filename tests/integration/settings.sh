@@ -21,6 +21,7 @@ equal "a place that is none" invalid_request "$(resume "$manager" '{"workdir": "
 equal "a label that is none" invalid_request "$(resume "$manager" '{"labels": {"a b": "x"}}' | code)"
 equal "an image, by its name" "invalid_request true" "$(resume "$manager" '{"image": "debian"}' | jq -r '"\(.error.code) \(.error.message | contains("image"))"')"
 equal "resources, too" "invalid_request true" "$(resume "$manager" '{"resources": {}}' | jq -r '"\(.error.code) \(.error.message | contains("resources"))"')"
+equal "more than an event of the audit log can name" too_large "$(jq -nc '[range(20) | {key: "V\(.)", value: ("x y " * 1000)}] | {env: from_entries}' >"$tmp/big"; resume "$manager" "@$tmp/big" | code)"
 equal "who may run may not set" forbidden "$(resume "$worker" '{"workdir": "/tmp"}' | code)"
 equal "nothing was made" not_found "$(api "$manager" GET "/v1/agents/$agent" | code)"
 
