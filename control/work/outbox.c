@@ -18,7 +18,7 @@
 #include <string.h>
 
 #define PAGE     100
-#define DETAIL   (96 * 1024) /* a list of MCP servers is the longest, of 64 KiB */
+#define DETAIL   (1024 * 1024) /* a list of programs is the longest, of 64 KiB; who asked stands in it */
 #define AGAIN_NS (5 * NS_PER_SEC)
 
 struct page {
@@ -71,11 +71,14 @@ static json_t *record_of(sqlite3_stmt *st)
 /* An event that no record has room for: it is told without its detail, and holds up nothing behind it. */
 static json_t *record_short(sqlite3_stmt *st)
 {
-	const char *detail = store_text(st, 5);
+	json_t *o = record_of(st);
+	json_t *d = json_pack("{s:s, s:b, s:I}", "event_id", store_text(st, 1), "cut", 1, "bytes",
+			      (json_int_t)strlen(store_text(st, 5)));
 
-	return json_pack("{s:s, s:s, s:s, s:{s:s, s:b, s:I}}", "event", store_text(st, 2), "outcome", store_text(st, 4),
-			 "agent", store_text(st, 3), "detail", "event_id", store_text(st, 1), "cut", 1, "bytes",
-			 (json_int_t)strlen(detail));
+	if (o && d && json_object_set_new(o, "detail", d) == 0)
+		return o;
+	json_decref(o);
+	return NULL;
 }
 
 static int outbox_on_row(void *arg, sqlite3_stmt *st)

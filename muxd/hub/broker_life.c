@@ -18,6 +18,7 @@
 #include "muxd/hub/attachment_state.h"
 #include "muxd/hub/audit.h"
 #include "muxd/hub/broker_check.h"
+#include "muxd/hub/broker_policy.h"
 #include "muxd/hub/gate.h"
 #include "muxd/hub/hub_state.h"
 #include "muxd/hub/launch.h"
@@ -692,6 +693,7 @@ void broker_snapshots(struct hub *h, const struct request *rq, const char *agent
 struct log_job {
 	struct hub *hub;
 	char agent[AGENT_NAME_MAX + 1];
+	bool services; /* the caller may read what they print */
 	broker_json_done *done;
 	void *arg;
 };
@@ -701,7 +703,8 @@ static void broker_life_on_log(void *arg, const struct sandbox_answer *r)
 	const struct err *e = r->e;
 	int rc = r->rc;
 	struct log_job *j = arg;
-	json_t *services = rc == ERR_CANCELLED ? NULL : services_log(j->hub, j->agent, LOG_SERVICE_MAX), *o;
+	json_t *services = rc == ERR_CANCELLED || !j->services ? NULL : services_log(j->hub, j->agent, LOG_SERVICE_MAX),
+	       *o;
 	struct err here = {0};
 
 	if (rc == ERR_NOT_FOUND && services)
@@ -716,6 +719,30 @@ static void broker_life_on_log(void *arg, const struct sandbox_answer *r)
 	j->done(j->arg, rc, rc ? e : NULL, rc ? NULL : o);
 	json_decref(o);
 	free(j);
+}
+
+/* What services print is read by whoever may read services, and each reading is told. An agent that was wiped has none.
+ */
+static bool may_read_services(struct hub *h, const struct request *rq, const char *agent)
+{
+	const struct policy_question q = {.op = POLICY_SERVICE_READ, .agent = agent};
+	struct request own = {0};
+	json_t *list = NULL, *v;
+	struct err ignored;
+	size_t i;
+
+	if (!h->p.store || lists_get(h->p.store, &list_services, agent, 0, &list, &ignored))
+		return false;
+	if (!json_array_size(json_object_get(list, "services")) ||
+	    broker_policy(h, rq, &q, "services.log", &own.policy, &ignored)) {
+		json_decref(list);
+		return false;
+	}
+	request_marked(rq, &own);
+	json_array_foreach(json_object_get(list, "services"), i, v)(void) audit_event(
+	    h, "services.log", &own, agent, "ok", json_pack("{s:O?}", "service", json_object_get(v, "name")));
+	json_decref(list);
+	return true;
 }
 
 void broker_log(struct hub *h, const struct request *rq, const char *agent, size_t max, broker_json_done *done,
@@ -740,6 +767,7 @@ void broker_log(struct hub *h, const struct request *rq, const char *agent, size
 	j->hub = h;
 	j->done = done;
 	j->arg = arg;
+	j->services = may_read_services(h, rq, agent);
 	request_marked(rq, &own);
 	(void)audit_event(h, "sandbox.log", &own, agent, "ok", NULL);
 	sandbox_ask(p,

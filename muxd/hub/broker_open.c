@@ -434,8 +434,8 @@ static void broker_open_on_named(void *arg, const struct sandbox_answer *r)
 
 	if (!rc && !(j->agent = agent_get(j->hub, r->name)))
 		rc = err_set(&here, ERR_NOMEM, "no memory"), e = &here;
-	if (!rc && settings_apply(j->agent, &j->launch))
-		rc = err_set(&here, ERR_NOMEM, "no memory"), e = &here;
+	if (!rc && (rc = settings_apply(j->agent, &j->launch, &here)) != 0)
+		e = &here;
 	if (!rc && (rc = check_sandbox(j, &here)))
 		e = &here;
 	if (rc) {

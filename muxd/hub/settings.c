@@ -12,32 +12,36 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* NULL: there are none, or the store cannot tell. Owned by the caller. */
-static json_t *settings_read(struct hub *h, const char *agent)
+/* *out: NULL where there are none; the caller's. */
+static int settings_read(struct hub *h, const char *agent, json_t **out, struct err *e)
 {
-	json_t *list = NULL, *o = NULL;
-	struct err e = {0};
+	json_t *list = NULL;
+	int rc = !h->p.store || strchr(agent, '/') ? 0 : lists_get(h->p.store, &list_settings, agent, 0, &list, e);
 
-	if (!h->p.store || strchr(agent, '/'))
-		return NULL;
-	if (lists_get(h->p.store, &list_settings, agent, 0, &list, &e))
-		log_error(&(struct log_ids){.agent = agent}, "its settings are not known: %s", e.message);
-	else if (json_object_size(json_object_get(list, "settings")))
-		o = json_incref(json_object_get(list, "settings"));
+	if (rc)
+		return rc;
+	*out =
+	    json_object_size(json_object_get(list, "settings")) ? json_incref(json_object_get(list, "settings")) : NULL;
 	json_decref(list);
-	return o;
+	return 0;
 }
 
-static const json_t *settings_of(struct agent *a)
+/* As the store had them at its last change. */
+static int settings_of(struct agent *a, const json_t **out, struct err *e)
 {
 	uint64_t changes = a->hub->p.store ? store_changes(a->hub->p.store) : 0;
+	json_t *now = NULL;
+	int rc = 0;
 
 	if (changes != a->settings_at || !changes) {
+		if ((rc = settings_read(a->hub, a->name, &now, e)) != 0)
+			return rc;
 		json_decref(a->settings);
-		a->settings = settings_read(a->hub, a->name);
+		a->settings = now;
 		a->settings_at = changes;
 	}
-	return a->settings;
+	*out = a->settings;
+	return 0;
 }
 
 static bool has_variable(char *const *env, const char *name)
@@ -77,23 +81,29 @@ static int add_variables(struct launch *io, const json_t *env)
 	return 0;
 }
 
-int settings_apply(struct agent *a, struct launch *io)
+int settings_apply(struct agent *a, struct launch *io, struct err *e)
 {
-	const json_t *s = io->transfer || io->port ? NULL : settings_of(a);
-	const char *workdir = json_get_text(s, "workdir");
+	const json_t *s = NULL;
+	const char *workdir;
+	int rc = io->transfer || io->port ? 0 : settings_of(a, &s, e);
 
-	if (!s)
-		return 0;
-	if (!io->cwd && *workdir && !(io->cwd = strdup(workdir)))
-		return ERR_NOMEM;
-	return json_object_size(json_object_get(s, "env")) ? add_variables(io, json_object_get(s, "env")) : 0;
+	if (rc || !s)
+		return rc;
+	workdir = json_get_text(s, "workdir");
+	if ((!io->cwd && *workdir && !(io->cwd = strdup(workdir))) ||
+	    (json_object_size(json_object_get(s, "env")) && add_variables(io, json_object_get(s, "env"))))
+		return err_set(e, ERR_NOMEM, "no memory for the settings of %.100s", a->name);
+	return 0;
 }
 
 void settings_show(struct hub *h, const char *agent, json_t *o)
 {
-	json_t *s = settings_read(h, agent), *names, *v;
+	json_t *s = NULL, *names, *v;
+	struct err e = {0};
 	const char *key;
 
+	if (settings_read(h, agent, &s, &e))
+		log_error(&(struct log_ids){.agent = agent}, "its settings are not shown: %s", e.message);
 	if (!s || !(names = json_array())) {
 		json_decref(s);
 		return;
