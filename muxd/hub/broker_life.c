@@ -721,8 +721,7 @@ static void broker_life_on_log(void *arg, const struct sandbox_answer *r)
 	free(j);
 }
 
-/* What services print is read by whoever may read services, and each reading is told. An agent that was wiped has none.
- */
+/* Logs of services are for those who may read services; each reading is told. A wiped agent has none. */
 static bool may_read_services(struct hub *h, const struct request *rq, const char *agent)
 {
 	const struct policy_question q = {.op = POLICY_SERVICE_READ, .agent = agent};
