@@ -22,6 +22,7 @@ const struct ctl_option args_common[] = {
     {"help", 'h', NULL, "This text."},
     {NULL, 0, NULL, NULL},
 };
+#define COMMON (sizeof(args_common) / sizeof(args_common[0]))
 const struct ctl_option args_before[] = {
     {"version", 'V', NULL, "Version of muxctl."},
     {NULL, 0, NULL, NULL},
@@ -83,7 +84,8 @@ static int take_value(struct ctl_args *out, const struct ctl_option *o, const ch
 		out->state_dir = value;
 		return 0;
 	}
-	if (strcmp(o->name, "token-file") == 0) {
+	/* A command may have an option of that name for a token of another use: of a run, of a bridge. */
+	if (strcmp(o->name, "token-file") == 0 && o >= args_common && o < args_common + COMMON) {
 		out->token_file = value;
 		return 0;
 	}

@@ -90,6 +90,23 @@ static void equals_sign_and_common_options_work(void **state)
 	args_finish(&a);
 }
 
+/* A run's token is no grant of muxctl's. */
+static void an_option_of_a_command_hides_the_common_one(void **state)
+{
+	static const struct ctl_option own[] = {{"token-file", 0, "FILE", "of the run"}, {NULL, 0, NULL, NULL}};
+	static const struct ctl_command start = {"start", "", 0, 0, "h", own, .run = run};
+	struct ctl_args a = {0};
+
+	(void)state;
+	assert_int_equal(PARSE(&start, &a, NULL, "start", "--token-file", "x"), 0);
+	assert_string_equal(args_get(&a, "token-file"), "x");
+	assert_null(a.token_file);
+	args_finish(&a);
+	assert_int_equal(PARSE(grant_like, &a, NULL, "revoke", "--token-file", "y", "id"), 0);
+	assert_string_equal(a.token_file, "y");
+	args_finish(&a);
+}
+
 static void mistakes_are_named(void **state)
 {
 	(void)state;
@@ -216,6 +233,7 @@ int main(void)
 	    cmocka_unit_test(options_stand_before_and_behind_operands),
 	    cmocka_unit_test(what_goes_to_the_daemon_is_utf8),
 	    cmocka_unit_test(equals_sign_and_common_options_work),
+	    cmocka_unit_test(an_option_of_a_command_hides_the_common_one),
 	    cmocka_unit_test(mistakes_are_named),
 	    cmocka_unit_test(commands_are_one_word_or_two),
 	    cmocka_unit_test(global_options_end_at_the_command),
