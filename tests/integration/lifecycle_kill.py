@@ -190,11 +190,14 @@ def words(o):
 # --- what is real
 
 
+BEFORE = set()  # process 1 of sandboxes that others left on this machine
+
+
 def processes():
     """agent -> pids of process 1 of a sandbox of this run."""
     out = {}
     for d in os.listdir("/proc"):
-        if not d.isdigit():
+        if not d.isdigit() or int(d) in BEFORE:
             continue
         try:
             if not UID_BASE <= os.stat("/proc/" + d).st_uid < UID_BASE + 60000:
@@ -737,6 +740,7 @@ def main():
     global TOKEN
     rng = random.Random(SEED)
     print("  seed %d, %d kills, %d agents" % (SEED, KILLS, AGENTS), flush=True)
+    BEFORE.update(pid for pids in processes().values() for pid in pids)
     daemon.start()
     TOKEN = make_token()
     agents, users = [Agent(n) for n in range(AGENTS)], [User(n) for n in range(USERS)]
