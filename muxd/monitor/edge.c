@@ -346,6 +346,11 @@ int edge_take_state(struct monitor *m, const char *token, struct err *e)
 		edge_state_finish(&s);
 		return err_set(e, ERR_CONFLICT, "the centre's word is no newer than what is known here");
 	}
+	/* The centre's word raises the floor for good: by a minute at most, as the clocks may differ for calls. */
+	if (s.at_ns - EDGE_CALL_NS > floor_now(&m->floor)) {
+		edge_state_finish(&s);
+		return err_set(e, ERR_TOKEN_NOT_YET, "the centre's word is of a time to come: compare the clocks");
+	}
 	text = strdup(token);
 	if (!text) {
 		edge_state_finish(&s);

@@ -400,6 +400,14 @@ static const struct grant_public_key *batch_signer(const struct kept *l, uint64_
 	return NULL;
 }
 
+/* A head that was kept holds for what is taken in later: before `merge` was set, or where this log was put back. */
+static int check_kept(void *arg, const struct chain_entry *en)
+{
+	const struct kept *l = arg;
+
+	return en->seq == l->last.seq && memcmp(en->hash, l->last.hash, CHAIN_HASH) != 0 ? ERR_CONFLICT : 0;
+}
+
 /* A batch that is taken in: looked through whole, then its bytes, then what this log says of it. */
 static int keeper_merge(struct keeper *k, struct kept *l, const struct grant_public_key *key, const uint8_t *sig,
 			const uint8_t *p, size_t n, struct err *e)
@@ -411,7 +419,10 @@ static int keeper_merge(struct keeper *k, struct kept *l, const struct grant_pub
 
 	if (!k->chain || n > MERGED_BATCH_MAX)
 		return err_set(e, ERR_TOO_LARGE, "entries are taken in at most %d bytes at once", MERGED_BATCH_MAX);
-	rc = merged_walk(&b.to, p, n, &keys, NULL, NULL, e);
+	rc = merged_walk(&b.to, p, n, &keys, check_kept, l, e);
+	if (rc == ERR_CONFLICT)
+		return err_set(e, rc, "entry %" PRIu64 " is not the one that a kept head of this log is of",
+			       l->last.seq);
 	if (rc)
 		return rc;
 	merged_message(&l->log_id, b.from.seq, p, n, message);
@@ -465,6 +476,8 @@ static int take_newer(struct keeper *k, struct kept *l, const struct chain_head 
 {
 	int rc = take_entries(k, l, q, e);
 
+	if (rc == ERR_CONFLICT)
+		return keeper_refuse(k, l, h, "fork", out, e);
 	if (rc)
 		return rc;
 	if (l->at.seq > h->seq)

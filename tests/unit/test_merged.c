@@ -37,14 +37,15 @@ static void clean(const char *dir)
 	assert_int_equal(system(command), 0);
 }
 
-static void configure(struct world *w)
+static void configure(struct world *w, bool merge)
 {
 	char text[512], id[ID_STR_LEN], *key = base64_encode(signer_public(w->edge_key)->key, GRANT_KEY_LEN, true);
 	int n;
 
 	id_format(&w->log_id, id);
 	n = snprintf(text, sizeof text,
-		     "witness:\n  pushers:\n    - {name: site, log_id: %s, keys: [\"%s\"], merge: true}\n", id, key);
+		     "witness:\n  pushers:\n    - {name: site, log_id: %s, keys: [\"%s\"], merge: %s}\n", id, key,
+		     merge ? "true" : "false");
 	free(key);
 	assert_int_equal(conf_parse(text, (size_t)n, "test", &w->conf, NULL), 0);
 }
@@ -62,7 +63,7 @@ static int set_up(void **state)
 	assert_int_equal(chain_open(w->edge, w->edge_key, &w->edge_log, NULL, NULL), 0);
 	assert_int_equal(chain_open(w->centre, w->centre_key, &w->centre_log, NULL, NULL), 0);
 	chain_log_id(w->edge_log, &w->log_id);
-	configure(w);
+	configure(w, true);
 	assert_int_equal(keeper_create(w->centre, w->centre_key, w->centre_log, w->conf, &w->keeper, NULL), 0);
 	assert_int_equal(keeper_create(w->edge, w->edge_key, NULL, w->conf, &w->pusher, NULL), 0);
 	*state = w;
@@ -311,6 +312,55 @@ static void entries_of_another_chain_are_not_taken(void **state)
 	assert_true(verified(w) == pushed(w));
 }
 
+static void configure_anew(struct world *w, bool merge)
+{
+	conf_destroy(w->conf);
+	configure(w, merge);
+	assert_int_equal(keeper_configure(w->keeper, w->conf, NULL), 0);
+}
+
+/* The edge has its key and its log's id, and writes the log anew from the first entry on. */
+static void write_log_anew(struct world *w)
+{
+	uint8_t bytes[16];
+	char command[256];
+
+	memcpy(bytes, w->log_id.b, sizeof bytes);
+	keeper_destroy(w->pusher);
+	chain_close(w->edge_log);
+	snprintf(command, sizeof command, "rm -r %s/chain && mv %s/begun %s/chain", w->edge, w->edge, w->edge);
+	assert_int_equal(system(command), 0);
+	assert_int_equal(chain_open(w->edge, w->edge_key, &w->edge_log, NULL, NULL), 0);
+	chain_log_id(w->edge_log, &w->log_id);
+	assert_memory_equal(bytes, w->log_id.b, sizeof bytes);
+	assert_int_equal(keeper_create(w->edge, w->edge_key, NULL, w->conf, &w->pusher, NULL), 0);
+}
+
+/* A centre that kept heads alone begins to merge: what the edge sends then is the history that those heads are of. */
+static void another_history_than_that_of_kept_heads_is_not_taken(void **state)
+{
+	struct world *w = *state;
+	json_t *head, *q;
+	char command[256];
+	int64_t after = 0;
+
+	configure_anew(w, false);
+	snprintf(command, sizeof command, "cp -a %s/chain %s/begun", w->edge, w->edge);
+	assert_int_equal(system(command), 0);
+	add(w, "what was done");
+	push(w);
+	write_log_anew(w);
+	configure_anew(w, true);
+	for (int i = 0; i < 5; i++)
+		add(w, "nothing was done");
+	head = head_of(w);
+	q = batch(w, head, 0);
+	assert_string_equal(take(w, q, &after), "fork");
+	json_decref(q);
+	json_decref(head);
+	assert_true(verified(w) == 0);
+}
+
 /* A writer of the folder changes nothing unnoticed. */
 static void a_changed_byte_is_found(void **state)
 {
@@ -356,6 +406,7 @@ int main(void)
 	    TEST(bytes_that_the_log_does_not_know_are_written_anew),
 	    TEST(a_log_that_forgot_a_batch_is_given_it_again),
 	    TEST(entries_of_another_chain_are_not_taken),
+	    TEST(another_history_than_that_of_kept_heads_is_not_taken),
 	    TEST(a_changed_byte_is_found),
 	};
 

@@ -213,6 +213,19 @@ static void its_own_revocation_is_on_the_disk_before_the_answer(void **state)
 	assert_int_equal(revoked(f), 3);
 }
 
+/* A centre whose clock is wrong, or that is taken over, ends no edge for good. */
+static void the_centres_word_moves_time_by_a_minute_at_most(void **state)
+{
+	struct fixture *f = *state;
+	int64_t now = floor_now(&f->m.floor);
+
+	assert_int_equal(say(f, EDGE, now + 3600 * SECOND, 1, 1), ERR_TOKEN_NOT_YET);
+	assert_int_equal(revoked(f), 0);
+	assert_true(floor_now(&f->m.floor) < now + 60 * SECOND);
+	assert_int_equal(say(f, EDGE, now + 30 * SECOND, 1, 1), 0);
+	assert_true(floor_now(&f->m.floor) >= now + 30 * SECOND);
+}
+
 static void one_that_cannot_be_kept_is_refused(void **state)
 {
 	struct fixture *f = *state;
@@ -284,6 +297,7 @@ int main(void)
 	    TEST(what_takes_something_back_outlives_a_kill),
 	    TEST(the_centres_time_is_a_floor_over_a_restart),
 	    TEST(its_own_revocation_is_on_the_disk_before_the_answer),
+	    TEST(the_centres_word_moves_time_by_a_minute_at_most),
 	    TEST(one_that_cannot_be_kept_is_refused),
 	    TEST(a_file_that_cannot_be_read_refuses_the_start),
 	    TEST(a_state_of_a_key_that_is_gone_is_none),
