@@ -11,6 +11,7 @@
 #ifndef MUXD_MONITOR_ADMIN_H
 #define MUXD_MONITOR_ADMIN_H
 
+#include "base/err.h"
 #include "muxd/monitor/request.h"
 
 #include <sys/queue.h>
@@ -32,6 +33,7 @@ struct admin_call {
 	STAILQ_ENTRY(admin_call) entry; /* admin.c's, while it waits for the start */
 	json_t *msg;
 	uint64_t until_ns;
+	struct err but; /* what is in force is not kept; code 0: it is */
 };
 
 #define ADMIN_LATER 1

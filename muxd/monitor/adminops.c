@@ -138,8 +138,8 @@ static void adminops_on_revoked(void *arg, int rc, const struct err *e, const st
 	struct admin_call *c = arg;
 	char id[ID_STR_LEN];
 
-	if (rc) {
-		admin_answer(c, request_error(rc, e));
+	if (rc || c->but.code) {
+		admin_answer(c, request_error(rc ? rc : c->but.code, rc ? e : &c->but));
 		return;
 	}
 	id_format(&g->id, id);
@@ -168,8 +168,9 @@ static int op_grant_revoke(struct admin_call *c, const json_t *msg, json_t **out
 static int op_edge_revoke(struct admin_call *c, const json_t *msg, json_t **out, struct err *e)
 {
 	static const char *const keys[] = {"op", "tag", "id", NULL};
-	struct grants_revoked what;
+	struct grants_revoked what = {0};
 	const char *text = NULL;
+	struct err why = {0};
 	struct id id;
 	int rc;
 
@@ -181,9 +182,15 @@ static int op_edge_revoke(struct admin_call *c, const json_t *msg, json_t **out,
 	if (rc == 0 && id_parse(text, &id))
 		rc = err_set(e, ERR_INVAL, "invalid lease id \"%.40s\"", text);
 	if (rc == 0)
-		rc = edge_revoke(c->m, &id, &what, e);
-	if (rc)
+		rc = edge_revoke(c->m, &id, &what, &why);
+	if (rc && what.until_ns) { /* in force all the same: a full disk keeps no lease alive */
+		err_set(&c->but, rc, "the lease is revoked, but a restart of this edge would forget it: %s",
+			why.message);
+	} else if (rc) {
+		if (why.code)
+			*e = why;
 		return rc;
+	}
 	edge_audit_revoked(c->m, &id, c->by);
 	issue_enforce(c->m, &what, adminops_on_revoked, c);
 	return ADMIN_LATER;

@@ -201,9 +201,11 @@ static int take_own(struct edge *x, const json_t *list)
 		const json_t *one = json_array_get(list, i);
 		const char *id = json_string_value(json_array_get(one, 0));
 
-		x->own[i].until_ns = json_integer_value(json_array_get(one, 1)) * SECOND;
-		if (!id || id_parse(id, &x->own[i].id))
+		json_int_t until = json_integer_value(json_array_get(one, 1));
+
+		if (!id || id_parse(id, &x->own[i].id) || until < 0 || until > INT64_MAX / SECOND)
 			return ERR_CORRUPT;
+		x->own[i].until_ns = until * SECOND;
 		x->nown++;
 	}
 	return x->own ? 0 : ERR_NOMEM;
@@ -394,6 +396,7 @@ int edge_revoke(struct monitor *m, const struct id *lease, struct grants_revoked
 	struct edge_revoked *own;
 	int rc = 0;
 
+	memset(out, 0, sizeof(*out));
 	forget_own(x, now);
 	if (!has_own(x, lease)) {
 		if (x->nown >= EDGE_REVOKED_MAX)
@@ -404,7 +407,8 @@ int edge_revoke(struct monitor *m, const struct id *lease, struct grants_revoked
 		x->own = own;
 		x->own[x->nown++] = (struct edge_revoked){*lease, until};
 		rc = edge_save(m, e);
-		x->nown -= rc != 0;
+		if (rc)
+			x->kept_ns = 0; /* the next word of the centre keeps this one, too */
 	}
 	*out = (struct grants_revoked){.grant.id = *lease, .id = *lease, .until_ns = until};
 	return rc;

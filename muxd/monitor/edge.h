@@ -51,7 +51,10 @@ void edge_finish(struct edge *x); /* NULL-safe */
  * nobody, or for somebody else, as edge_state_verify() says.
  */
 int edge_take_state(struct monitor *m, const char *token, struct err *e);
-/* At the edge itself: kept when it returns 0. *out: for issue_enforce(). ERR_LIMIT, ERR_DISK_FULL. */
+/*
+ * At the edge itself: kept when it returns 0. *out: for issue_enforce(), also where it could not be kept
+ * (ERR_DISK_FULL, ERR_SYS); its until_ns is 0 where there is nothing to enforce (ERR_LIMIT, ERR_NOMEM).
+ */
 int edge_revoke(struct monitor *m, const struct id *lease, struct grants_revoked *out, struct err *e);
 /* Its audit event, edge.revoke; by: who asked, or "centre". */
 void edge_audit_revoked(struct monitor *m, const struct id *lease, const char *by);

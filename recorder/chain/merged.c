@@ -155,7 +155,7 @@ static int take_batch(const json_t *o, struct merged_batch *b)
 	int64_t after = 0, until = 0, at = 0, size = 0;
 	int rc;
 
-	if (json_need_int(o, "after", 0, INT64_MAX, &after, NULL) ||
+	if (json_need_int(o, "after", 0, INT64_MAX - 1, &after, NULL) ||
 	    json_need_int(o, "until", after + 1, INT64_MAX, &until, NULL) ||
 	    json_need_int(o, "at", 0, INT64_MAX / 2, &at, NULL) ||
 	    json_need_int(o, "size", 1, MERGED_BATCH_MAX, &size, NULL) ||
