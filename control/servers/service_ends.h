@@ -20,7 +20,7 @@ struct service_end {
 };
 /* Written in the order of the calls; texts are copied. why: how it ended. A failure is in the log alone. */
 void service_ends_put(struct store *s, const struct service_end *at, const char *why);
-/* It is begun again: it is not done. */
+/* The service is begun again, and so it is not done. */
 void service_ends_forget(struct store *s, const struct service_end *at);
 /* 0, with how it ended; ERR_NOT_FOUND: it is not known to be done there; or the store's error. */
 int service_ends_get(struct store *s, const struct service_end *at, char *out_why, size_t size, struct err *e);

@@ -527,7 +527,7 @@ static void service_adopt(struct service *x, struct agent *a, struct session *s)
 	service_log_regain(x, service_read);
 }
 
-/* It ended while no daemon was there, and nobody took it up. */
+/* The round of a service that ended while no daemon was there, and that nobody took up. */
 static const struct session *ended_unseen(const struct service *x, const struct agent *a)
 {
 	const struct session *s;

@@ -102,7 +102,7 @@ services_sleep() {
 services_daemon_dies() {
 	local before sick
 	services PUT "" "$(list "$(web web 8001)" "$(web second 8002)" "$(web sick 8004 '{"health":{"path":"/up","interval_ms":1000},"start_timeout_ms":2000}')" '{"name":"once","argv":["python3","/workspace/service.py","once"],"restart":{"policy":"never"}}')" >/dev/null
-	becomes once done "one that runs once is done"
+	becomes once "done" "one that runs once is done"
 	becomes sick healthy "one is healthy"
 	inside touch sick.sick
 	becomes sick unhealthy "and is not after three looks"
@@ -127,7 +127,7 @@ services_daemon_dies() {
 
 ran_twice() { [ "$(of once .state) $(inside sh -c 'grep -c ran once.log')" = "done 2" ]; }
 
-# What a service leaves behind ends with it, in a session of its own, too: it would hold the port, and answer for the next one.
+# The children that a service leaves behind end with it, in sessions of their own, too: they would hold the port, and answer for the next one.
 services_leave_nothing() {
 	local first
 	services PUT "" "$(list "$(jq -nc '{name: "left", argv: ["python3", "/workspace/service.py", "leaves", "8005", "left"], port: 8005}')")" >/dev/null

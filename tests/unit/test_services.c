@@ -209,7 +209,7 @@ static void test_agents(void **state)
 	(void)!system(path);
 }
 
-/* What is done is known by its sandbox and its definition, until it is begun again. */
+/* A service that is done is known by its sandbox and its definition, until it is begun again. */
 static void test_ends(void **state)
 {
 	char dir[] = "/tmp/muxd-services.XXXXXX", path[64], why[320] = "";
