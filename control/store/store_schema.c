@@ -22,6 +22,7 @@ static const char *const steps[] = {
     store_schema_servers_1,   /* 13: MCP servers inside */
     store_schema_servers_2,   /* 14: ... approvals by their digest, the first one too */
     store_schema_services_1,  /* services inside; settings of agents */
+    store_schema_services_2,  /* services that are done */
 };
 #define VERSION ((int)(sizeof(steps) / sizeof(steps[0])))
 

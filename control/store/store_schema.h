@@ -19,7 +19,7 @@ extern const char store_schema_life_4[], store_schema_life_5[], store_schema_lif
 extern const char store_schema_locks_1[];
 extern const char store_schema_servers_1[];
 extern const char store_schema_servers_2[];
-extern const char store_schema_services_1[];
+extern const char store_schema_services_1[], store_schema_services_2[];
 extern const char store_schema_work_1[], store_schema_work_2[];
 extern const char store_schema_outbox_1[], store_schema_outbox_2[];
 extern const char store_schema_artifacts_1[];

@@ -15,4 +15,8 @@ const char store_schema_services_1[] =
     TELL "'agent.settings', new.agent, 'ok', json_object('version', new.version, 'settings', json(new.settings)" CALL ")); END;"
     "CREATE TRIGGER service_lists_gone AFTER DELETE ON agents BEGIN "
     "DELETE FROM service_lists WHERE agent = old.agent; DELETE FROM agent_settings WHERE agent = old.agent; END;";
+const char store_schema_services_2[] =
+    "CREATE TABLE service_ends(agent TEXT NOT NULL, service TEXT NOT NULL, sandbox TEXT NOT NULL,"
+    " definition TEXT NOT NULL, why TEXT NOT NULL, PRIMARY KEY(agent, service)) WITHOUT ROWID;"
+    "CREATE TRIGGER service_ends_gone AFTER DELETE ON agents BEGIN DELETE FROM service_ends WHERE agent = old.agent; END;";
 /* clang-format on */

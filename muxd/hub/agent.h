@@ -100,6 +100,7 @@ void agent_stopping(struct agent *a, bool on);
 void agent_gone(void *hub, const char *name, const struct id *sandbox, const char *why); /* a sandbox_gone */
 void agent_tick(struct agent *a, uint64_t now);
 bool agent_rests(const struct agent *a); /* it has nothing that agent_tick() waits for */
+void agent_cancel(struct agent *a);      /* who waits for it hears ERR_CANCELLED: the hub goes */
 void agent_destroy(struct agent *a);
 /*
  * Everything inside ends (clear.h), with all that belongs to it. Who does not answer for as long as timeout_ns is ended

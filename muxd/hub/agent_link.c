@@ -304,11 +304,18 @@ static void agent_link_on_down(void *arg, int rc, const char *why)
 	hub_flush(a->hub);
 }
 
-static struct session *by_channel(struct agent *a, uint32_t channel)
+static struct session *on_channel(struct agent *a, uint32_t channel)
 {
 	struct session *s = NULL;
 
 	HASH_FIND(hh_channel, a->channels, &channel, sizeof(channel), s);
+	return s;
+}
+
+static struct session *by_channel(struct agent *a, uint32_t channel)
+{
+	struct session *s = on_channel(a, channel);
+
 	return s && s->state != SESSION_ENDED ? s : NULL;
 }
 
@@ -376,8 +383,12 @@ static void agent_link_on_exited(void *arg, uint32_t channel, const struct link_
 	if (survey_exited(a, channel, x))
 		quiesce_link_up(a); /* it may have waited for that */
 	else if (!(a->quiesce && quiesce_exited(a, channel, x)) &&
-		 !(a->hub->watch && a->hub->watch->exited(a, channel, x)) && s)
-		session_on_exit(s, x);
+		 !(a->hub->watch && a->hub->watch->exited(a, channel, x))) {
+		if (s)
+			session_on_exit(s, x);
+		else if (!on_channel(a, channel)) /* whoever opened it has let go of it: muxlet keeps it for nobody */
+			(void)link_forget(a->link, channel);
+	}
 	hub_flush(a->hub);
 }
 
@@ -714,12 +725,17 @@ bool agent_rests(const struct agent *a)
 	return !a->retry_at && !a->clearing && !a->quiesce && STAILQ_EMPTY(&a->waiters) && survey_rests(a);
 }
 
-void agent_destroy(struct agent *a)
+void agent_cancel(struct agent *a)
 {
 	struct err e = {0};
 
 	err_set(&e, ERR_CANCELLED, "the daemon is stopping");
 	answer_waiters(a, ERR_CANCELLED, &e);
+}
+
+void agent_destroy(struct agent *a)
+{
+	agent_cancel(a);
 	quiesce_link_down(a);
 	survey_destroy(a);
 	clear_cancel(a);

@@ -12,21 +12,33 @@
 #define EAGER_MOST_MS  1000
 #define MARGIN_NS      (5 * NS_PER_SEC) /* for muxlet's word after the time of a look is over */
 
-/* While it warms up somebody may wait for it: often at first. */
+/*
+ * While it warms up somebody may wait for it: often at first, once a second later on. One that was healthy is looked at
+ * again after a second, and then less and less often, down to its interval_ms.
+ */
 static uint64_t pause_ns(const struct service *x)
 {
-	uint64_t ms = EAGER_FIRST_MS;
+	bool warms = x->state == SERVICE_WARMING;
+	uint64_t ms = warms ? EAGER_FIRST_MS : EAGER_MOST_MS,
+		 most = warms ? EAGER_MOST_MS : (uint64_t)x->def.interval_ms;
 
-	if (x->well_ns)
-		return EAGER_MOST_MS * NS_PER_MS;
-	for (unsigned i = 1; i < x->probe.failed && ms < EAGER_MOST_MS; i++)
+	for (unsigned i = 1; i < x->probe.failed && ms < most; i++)
 		ms *= 2;
-	return (ms < EAGER_MOST_MS ? ms : EAGER_MOST_MS) * NS_PER_MS;
+	return (ms < most ? ms : most) * NS_PER_MS;
+}
+
+void service_probe_lost(struct service *x)
+{
+	memset(&x->probe, 0, sizeof(x->probe));
 }
 
 void service_probe_reset(struct service *x)
 {
-	memset(&x->probe, 0, sizeof(x->probe));
+	const struct agent *a = x->probe.channel ? agent_find(x->hub, x->agent) : NULL;
+
+	if (a && a->link)
+		(void)link_forget(a->link, x->probe.channel);
+	service_probe_lost(x);
 }
 
 static int open_probe(struct service *x, struct agent *a, struct err *e)

@@ -26,6 +26,14 @@ static int held(const struct service *x, struct err *e)
 		       (int)x->def.port, x->why);
 }
 
+static int crowded(const struct service *x, struct err *e)
+{
+	return err_set(e, ERR_SERVICE,
+		       "service %s of %.100s, which listens on port %d, is %s, and %d requests wait for services of "
+		       "this agent already: try again when it is healthy",
+		       x->name, x->agent, (int)x->def.port, service_state_name(x->state), SERVICE_WAITERS_MAX);
+}
+
 /* 0: who wants its port may go on; SERVICE_WAITS; or why it is in vain. */
 static int service_verdict(const struct hub *h, const struct agent *a, uint16_t port, struct err *e)
 {
@@ -45,6 +53,8 @@ int service_wait(struct agent *a, uint16_t port, agent_ready_fn *fn, void *arg, 
 
 	if (rc != SERVICE_WAITS)
 		return rc;
+	if (service_waiting(h, a->name) >= SERVICE_WAITERS_MAX)
+		return crowded(by_port(h, a->name, port), e);
 	w = malloc(sizeof(*w));
 	if (!w)
 		return err_set(e, ERR_NOMEM, "no memory");
@@ -54,6 +64,7 @@ int service_wait(struct agent *a, uint16_t port, agent_ready_fn *fn, void *arg, 
 				     .fn = fn,
 				     .arg = arg};
 	text_put(w->agent, sizeof(w->agent), a->name);
+	w->number = ++h->services->waited;
 	TAILQ_INSERT_TAIL(&h->services->waiters, w, entry);
 	hub_stir(h);
 	return SERVICE_WAITS;
@@ -78,30 +89,37 @@ static int late(const struct hub *h, const struct service_waiter *w, struct err 
 		 : 0;
 }
 
-/* A waiter that is told may begin or end anything: the list is walked anew after each. */
+static int look(struct hub *h, const struct service_waiter *w, uint64_t now, struct err *e)
+{
+	const struct agent *a = agent_find(h, w->agent);
+	int rc = a ? service_verdict(h, a, w->port, e) : 0;
+
+	return rc == SERVICE_WAITS && now >= w->until_ns ? late(h, w, e) : rc;
+}
+
+/*
+ * A waiter that is told may begin or end anything, and others may come: each of those that are here at the beginning is
+ * looked at once, and whoever goes on waiting stands behind the others, in the order of before.
+ */
 void service_wait_look(struct hub *h, uint64_t now)
 {
+	struct service_waiters *all = &h->services->waiters;
 	struct service_waiter *w;
-	struct err e = {0};
-	int rc = 0;
+	uint64_t last = h->services->waited;
 
-	do {
-		TAILQ_FOREACH(w, &h->services->waiters, entry)
-		{
-			const struct agent *a = agent_find(h, w->agent);
+	while ((w = TAILQ_FIRST(all)) && w->number <= last) {
+		struct err e = {0};
+		int rc = look(h, w, now, &e);
 
-			rc = a ? service_verdict(h, a, w->port, &e) : 0;
-			if (rc == SERVICE_WAITS && now >= w->until_ns)
-				rc = late(h, w, &e);
-			if (rc != SERVICE_WAITS)
-				break;
+		TAILQ_REMOVE(all, w, entry);
+		if (rc == SERVICE_WAITS) {
+			w->number = ++h->services->waited;
+			TAILQ_INSERT_TAIL(all, w, entry);
+			continue;
 		}
-		if (!w)
-			return;
-		TAILQ_REMOVE(&h->services->waiters, w, entry);
 		w->fn(w->arg, rc, rc ? &e : NULL);
 		free(w);
-	} while (h->services);
+	}
 }
 
 void service_wait_end(struct hub *h)

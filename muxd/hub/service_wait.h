@@ -15,12 +15,14 @@ struct service_waiter {
 	char agent[AGENT_NAME_MAX + 1];
 	uint16_t port;
 	uint64_t until_ns; /* boot */
+	uint64_t number;   /* by it a walk knows those that came while it went */
 	agent_ready_fn *fn;
 	void *arg;
 };
 
-#define SERVICE_WAITS 1
-/* 0: nothing is to be waited for. SERVICE_WAITS: fn is called. ERR_SERVICE: it is held; ERR_NOMEM. */
+#define SERVICE_WAITS       1
+#define SERVICE_WAITERS_MAX 64 /* of an agent */
+/* 0: nothing is to be waited for. SERVICE_WAITS: fn is called. ERR_SERVICE: it is held, or too many wait; ERR_NOMEM. */
 int service_wait(struct agent *a, uint16_t port, agent_ready_fn *fn, void *arg, struct err *e);
 unsigned service_waiting(const struct hub *h, const char *agent); /* they hold its sandbox awake */
 /* A service has changed, or time went by. */

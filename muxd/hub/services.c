@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "control/servers/digest.h"
 #include "control/servers/lists.h"
+#include "control/servers/service_ends.h"
 #include "muxd/hub/agent.h"
 #include "muxd/hub/attachment_state.h"
 #include "muxd/hub/audit.h"
@@ -31,6 +32,7 @@
 #define FORGET_NS    (600 * NS_PER_SEC)
 
 static void services_turn(struct hub *h);
+static void services_configure(struct hub *h, const char *agent, const json_t *list, bool heirs);
 
 static void service_set_state(struct service *x, enum service_state to)
 {
@@ -122,12 +124,49 @@ static void note(struct service *x, const char *what)
 static void tell(struct service *x, const char *event, const char *outcome)
 {
 	char program[ID_STR_LEN] = "";
+	json_t *d;
 
 	if (!id_is_nil(&x->program))
 		id_format(&x->program, program);
-	(void)audit_event(x->hub, event, NULL, x->agent, outcome,
-			  json_pack("{s:s,s:s*,s:s*,s:i}", "service", x->name, "program", *program ? program : NULL,
-				    "message", x->why[0] ? x->why : NULL, "failures", (int)x->failures));
+	d = json_pack("{s:s,s:s*,s:s*,s:i}", "service", x->name, "program", *program ? program : NULL, "message",
+		      x->why[0] ? x->why : NULL, "failures", (int)x->failures);
+	if (d && x->news.untold)
+		json_object_set_new(d, "untold", json_integer((json_int_t)x->news.untold));
+	x->news.untold = 0;
+	(void)audit_event(x->hub, event, NULL, x->agent, outcome, d);
+}
+
+static void tell_health(struct service *x)
+{
+	bool well = x->state == SERVICE_HEALTHY;
+
+	tell(x, well ? "service.healthy_again" : "service.unhealthy", well ? "ok" : err_name(ERR_SERVICE));
+}
+
+/* The minute is over: how it is now is told, where that was not. */
+static void tell_rest(struct service *x, uint64_t now)
+{
+	if ((x->state == SERVICE_HEALTHY || x->state == SERVICE_UNHEALTHY) && service_news_rest(&x->news, now))
+		tell_health(x);
+}
+
+/* ---- done, for as long as its sandbox is there */
+
+static struct service_end service_end_of(const struct service *x)
+{
+	return (struct service_end){
+	    .agent = x->agent, .service = x->name, .definition = x->definition, .sandbox = &x->sandbox};
+}
+
+static void service_done(struct service *x)
+{
+	const struct service_end at = service_end_of(x);
+
+	service_set_state(x, SERVICE_DONE);
+	note(x, x->why);
+	tell(x, "service.done", "ok");
+	if (x->hub->p.store)
+		service_ends_put(x->hub->p.store, &at, x->why);
 }
 
 /* ---- its end, and what comes of it */
@@ -206,9 +245,7 @@ static void service_on_ended(void *arg, const struct session_result *r)
 			note(x, "ended");
 		service_set_state(x, SERVICE_ABSENT);
 	} else if (!told && is_done(x, r)) {
-		service_set_state(x, SERVICE_DONE);
-		note(x, x->why);
-		tell(x, "service.done", "ok");
+		service_done(x);
 	} else {
 		service_back_off(x);
 	}
@@ -318,7 +355,10 @@ static void service_well(struct service *x)
 	if (!x->well_ns)
 		x->well_ns = now;
 	x->why[0] = '\0';
-	tell(x, first ? "service.healthy" : "service.healthy_again", "ok");
+	if (first)
+		tell(x, "service.healthy", "ok");
+	else if (service_news_take(&x->news, now))
+		tell_health(x);
 }
 
 static void service_ill(struct service *x)
@@ -327,7 +367,8 @@ static void service_ill(struct service *x)
 	if (x->state != SERVICE_HEALTHY || x->probe.failed < UNHEALTHY_AT)
 		return;
 	service_set_state(x, SERVICE_UNHEALTHY);
-	tell(x, "service.unhealthy", err_name(ERR_SERVICE));
+	if (service_news_take(&x->news, clock_boot_ns()))
+		tell_health(x);
 }
 
 static bool is_looked_at(const struct service *x)
@@ -354,6 +395,14 @@ static void service_runs_now(struct service *x)
 	service_probe_reset(x);
 	if (!x->def.port)
 		service_well(x);
+}
+
+/* Whether it was healthy before nobody knows any more; its time to become so is over, and it is not ended for that. */
+static void service_runs_on(struct service *x)
+{
+	service_set_state(x, SERVICE_UNHEALTHY);
+	service_probe_reset(x);
+	text_put(x->why, sizeof(x->why), "it was not looked at yet since muxd was restarted");
 }
 
 /* ---- its beginning */
@@ -434,6 +483,7 @@ static void service_begin(struct service *x, const struct agent *a)
 				       .judged = true, /* as its list was set */
 				       .head = 0,
 				       .tail = 0};
+	const struct service_end at = service_end_of(x);
 	struct request rq;
 
 	service_request(x, &rq);
@@ -443,6 +493,8 @@ static void service_begin(struct service *x, const struct agent *a)
 	x->sandbox = in;
 	x->opening = true;
 	x->begun++;
+	if (x->def.restart != SERVICE_ALWAYS && x->hub->p.store)
+		service_ends_forget(x->hub->p.store, &at);
 	broker_open(x->hub, &rq, &spec, &service_client, x, service_on_begun, x);
 	program_env_free(env);
 }
@@ -468,8 +520,53 @@ static void service_adopt(struct service *x, struct agent *a, struct session *s)
 	x->program = s->id;
 	x->sandbox = a->linked;
 	note(x, "taken up again: muxd was restarted");
-	service_runs_now(x);
+	if (x->def.port && service_had_its_time(s->opened_boot_ns, &x->def, clock_boot_ns()))
+		service_runs_on(x);
+	else
+		service_runs_now(x);
 	service_log_regain(x, service_read);
+}
+
+/* The round of a service that ended while no daemon was there, and that nobody took up. */
+static const struct session *ended_unseen(const struct service *x, const struct agent *a)
+{
+	const struct session *s;
+
+	for (s = a->channels; s; s = s->hh_channel.next)
+		if (s->kind == SESSION_ROUND && s->state == SESSION_ENDED && s->result.cause == EXIT_EXITED &&
+		    strcmp(s->launch.service, x->name) == 0 && strcmp(s->launch.definition, x->definition) == 0)
+			return s;
+	return NULL;
+}
+
+/* Done in this sandbox already, as a daemon before this one wrote down, or as its round says. */
+static bool was_done(struct service *x, const struct agent *a)
+{
+	const struct session *s;
+	struct err e = {0};
+	int rc;
+
+	if (!x->heir || x->def.restart == SERVICE_ALWAYS || !x->hub->p.store)
+		return false;
+	x->heir = false; /* whoever has it begun again does */
+	x->sandbox = a->linked;
+	s = ended_unseen(x, a);
+	if (s && is_done(x, &s->result)) {
+		x->program = s->id;
+		describe_end(x, &s->result);
+		service_done(x);
+		return true;
+	}
+	const struct service_end at = service_end_of(x);
+
+	rc = service_ends_get(x->hub->p.store, &at, x->why, sizeof(x->why), &e);
+	if (rc && rc != ERR_NOT_FOUND)
+		log_error(&(struct log_ids){.agent = x->agent}, "whether service %s is done is not known: %s", x->name,
+			  e.message);
+	if (rc)
+		return false;
+	service_set_state(x, SERVICE_DONE);
+	return true;
 }
 
 /* Another of its name is not quite gone yet. */
@@ -503,6 +600,8 @@ static void service_consider(struct service *x)
 	}
 	s = running(x, a);
 	if (s && (s->killing || s->end >= END_KNOWN))
+		return;
+	if (!s && was_done(x, a))
 		return;
 	if (!s)
 		service_begin(x, a);
@@ -550,6 +649,7 @@ static void service_step(struct service *x, uint64_t now)
 {
 	if (is_looked_at(x))
 		service_look(x, now);
+	tell_rest(x, now);
 	if (x->state == SERVICE_ENDING && !x->killed && now >= x->until_ns)
 		service_kill(x);
 	if (x->state == SERVICE_ENDING && !service_runs(x)) /* and nobody told */
@@ -706,7 +806,7 @@ static void services_load(struct agent *a)
 	if (lists_get(h->p.store, &list_services, a->name, 0, &list, &e)) {
 		log_error(&(struct log_ids){.agent = a->name}, "its services are not known: %s", e.message);
 	} else {
-		services_configured(h, a->name, list);
+		services_configure(h, a->name, list, true);
 		end_strays(a);
 	}
 	json_decref(list);
@@ -722,7 +822,7 @@ static void services_on_up(struct agent *a)
 	{
 		if (strcmp(x->agent, a->name) != 0)
 			continue;
-		service_probe_reset(x);
+		service_probe_lost(x);
 		if (id_equal(&x->sandbox, &a->linked) || x->opening)
 			continue;
 		service_let_go(x);
@@ -738,7 +838,7 @@ static void services_on_down(struct agent *a)
 
 	TAILQ_FOREACH(x, &a->hub->services->all, entry)
 	if (strcmp(x->agent, a->name) == 0)
-		service_probe_reset(x);
+		service_probe_lost(x);
 	services_turn(a->hub);
 }
 
@@ -798,13 +898,15 @@ static void service_drop(struct service *x)
 	service_end(x, SERVICE_WANTED, "it is not configured like that any more");
 }
 
-static void configure_one(struct hub *h, const char *agent, const json_t *config, const char *set_by)
+static void configure_one(struct hub *h, const char *agent, const json_t *config, const char *set_by, bool heir)
 {
 	struct service *x = service_find(h, agent, json_get_text(config, "name"));
 
 	if (x)
 		TAILQ_REMOVE(&h->services->all, x, entry);
-	else if (!(x = service_create(h, agent, config, set_by)))
+	else if ((x = service_create(h, agent, config, set_by)))
+		x->heir = heir;
+	else
 		return;
 	TAILQ_INSERT_TAIL(&h->services->all, x, entry); /* in the order of its list */
 }
@@ -821,7 +923,7 @@ static void services_reach(struct hub *h, const char *agent)
 	json_decref(o);
 }
 
-void services_configured(struct hub *h, const char *agent, const json_t *list)
+static void services_configure(struct hub *h, const char *agent, const json_t *list, bool heirs)
 {
 	const json_t *services = json_object_get(list, "services"), *v;
 	struct service *x;
@@ -831,10 +933,15 @@ void services_configured(struct hub *h, const char *agent, const json_t *list)
 	if (!x->dropped && strcmp(x->agent, agent) == 0 &&
 	    !((v = program_list_find(services, x->name)) && json_equal(v, x->config)))
 		service_drop(x);
-	json_array_foreach(services, i, v) configure_one(h, agent, v, json_get_text(list, "set_by"));
+	json_array_foreach(services, i, v) configure_one(h, agent, v, json_get_text(list, "set_by"), heirs);
 	if (json_array_size(services) && h->recovered)
 		services_reach(h, agent);
 	services_turn(h);
+}
+
+void services_configured(struct hub *h, const char *agent, const json_t *list)
+{
+	services_configure(h, agent, list, false);
 }
 
 json_t *service_show(struct hub *h, const char *agent, json_t *entry)

@@ -175,6 +175,7 @@ static int send_open(struct session *s, struct err *e)
 			      .login_shell = l->login,
 			      .self = l->transfer || l->port,
 			      .reserve = s->grant.kind == GRANT_STAFF,
+			      .tree = l->service[0],
 			      .window = SESSION_WINDOW};
 
 	int rc = 0;

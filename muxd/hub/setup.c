@@ -276,6 +276,8 @@ void hub_destroy(struct hub *h)
 	{
 		link_destroy(a->link);
 		a->link = NULL;
+		agent_cancel(
+		    a); /* while all that may have asked for it is there: services, insides, waiters of ports */
 	}
 	while ((s = TAILQ_FIRST(&h->order))) {
 		session_opened(s, ERR_CANCELLED, "the daemon is stopping");

@@ -267,7 +267,8 @@ int link_open(struct link *l, const struct link_open *o, struct err *e)
 	to->flags = (uint16_t)((o->pty ? OPEN_PTY : 0) | (o->stdin_open ? OPEN_STDIN : 0) |
 			       (o->login_shell ? OPEN_LOGIN : 0) | (o->self ? OPEN_SELF : 0) |
 			       (o->reserve && l->features & (FEATURE_CLEAR | FEATURE_QUEUE) ? OPEN_RESERVE : 0) |
-			       (o->idle_ms && link_has_idle(l) ? OPEN_IDLE : 0));
+			       (o->idle_ms && link_has_idle(l) ? OPEN_IDLE : 0) |
+			       (o->tree && link_has_probe(l) ? OPEN_TREE : 0));
 	to->cols = o->cols;
 	to->rows = o->rows;
 	to->timeout_ms = o->timeout_ms;

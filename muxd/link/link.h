@@ -78,7 +78,8 @@ struct link_open {
 	bool login_shell;        /* argv[0] gets a leading dash */
 	bool reserve;            /* may use the processes that are kept back, where muxlet keeps some */
 	bool self;               /* the program is muxlet itself; link_has_files(), link_has_ports() first */
-	uint64_t window;         /* first credit for each output stream */
+	bool tree;       /* with its program ends what that has begun: TERM, grace, KILL; link_has_probe() first */
+	uint64_t window; /* first credit for each output stream */
 };
 
 /*

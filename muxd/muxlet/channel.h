@@ -80,6 +80,7 @@ struct channel {
 	struct child_failure *failure; /* of who was to become the program: why it did not */
 	bool spare;                    /* begun where no process could be made */
 	bool staff;                    /* it may use what is kept back */
+	bool whole;                    /* what its program leaves behind ends with it */
 	bool out_of_memory;            /* its program was ended for want of it, by us */
 	bool freezes;                  /* its program is --freeze: what it stopped goes on if it is killed */
 	bool opened_pending;           /* OPENED waits for company */

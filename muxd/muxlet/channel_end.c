@@ -189,16 +189,12 @@ static void end_birth(struct channel *c, uint8_t cause)
 		nursery_end(c->m, c->birth);
 }
 
-void channel_kill(struct channel *c, uint8_t cause)
+/* All that belongs to it: TERM, and KILL when its grace is over. */
+static void end_tree(struct channel *c)
 {
 	static const int term[] = {SIGTERM, SIGCONT, 0}, hup[] = {SIGHUP, SIGCONT, 0};
 	uint64_t now = c->m->loop.now_ns;
 
-	if (c->state == CHANNEL_STARTING)
-		end_birth(c, cause);
-	if (c->state != CHANNEL_RUNNING)
-		return;
-	c->exit.cause = cause;
 	c->kill_at_ns = now + c->grace_ns;
 	c->term_at_ns = 0;
 	channel_set_state(c, CHANNEL_ENDING);
@@ -210,6 +206,16 @@ void channel_kill(struct channel *c, uint8_t cause)
 		c->term_at_ns = now + (c->grace_ns / 2 < HUP_AHEAD_NS ? c->grace_ns / 2 : HUP_AHEAD_NS);
 	(void)tree(c, c->pty ? hup : term);
 	channel_end_arm(c, c->grace_ns < SCAN_NS ? c->grace_ns : SCAN_NS);
+}
+
+void channel_kill(struct channel *c, uint8_t cause)
+{
+	if (c->state == CHANNEL_STARTING)
+		end_birth(c, cause);
+	if (c->state != CHANNEL_RUNNING)
+		return;
+	c->exit.cause = cause;
+	end_tree(c);
 }
 
 void channel_signal(struct channel *c, int signum)
@@ -226,6 +232,12 @@ void channel_signal(struct channel *c, int signum)
 		group = c->pid; /* its number cannot be another's: it is not reaped */
 	if (group > 1 && kill(-group, signum) != 0 && errno == ESRCH && group == c->pid)
 		(void)kill(c->pid, signum); /* it was made, and has no group of its own yet */
+}
+
+/* Its program is gone; did that leave anything behind that goes with it? */
+static bool leaves_any(struct channel *c)
+{
+	return c->whole && !muxlet_is_frozen(c->m) && tree(c, (const int[]){0}) > 0;
 }
 
 /* By the one that should have become it. */
@@ -261,6 +273,8 @@ void channel_on_exit(struct channel *c, int status)
 		c->exit.cause = CAUSE_OOM;
 	if (c->state == CHANNEL_ENDING && !c->m->stopping && !c->m->clearing)
 		ending_tick(c);
+	else if (c->state == CHANNEL_RUNNING && !c->m->stopping && !c->m->clearing && leaves_any(c))
+		end_tree(c);
 	else
 		channel_end_drain(c);
 }

@@ -366,6 +366,7 @@ static struct channel *new_channel(struct muxlet *m, const struct frame *f)
 	memcpy(c->session, o->session, sizeof(c->session));
 	c->pty = o->flags & OPEN_PTY;
 	c->staff = o->flags & OPEN_RESERVE;
+	c->whole = o->flags & OPEN_TREE;
 	c->resumed = true;
 	c->in.fd = -1;
 	c->in.ready = channel_input_ready;

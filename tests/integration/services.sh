@@ -20,5 +20,6 @@ services_judged
 services_die
 services_sleep
 services_daemon_dies
+services_leave_nothing
 services_stay
 services_gone

@@ -1,6 +1,9 @@
 #!/usr/bin/python3
 """A service for the stories: `service.py web PORT NAME` serves HTTP and says who it is, `dies` dies at once, `deaf` heeds no TERM.
 
+`leaves` is a web server in a session of its own, whose parent is the service; `once` adds a line and ends. A web server that
+finds /workspace/NAME.sick answers /up with 500.
+
 A web server appends to /workspace/NAME.log when it begins and when TERM ends it: so the workspace tells in which order.
 """
 import http.server
@@ -22,7 +25,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def do_GET(self):
         body = f"{sys.argv[3]} {os.getpid()} {self.path}\n".encode()
-        self.send_response(500 if self.path == "/ill" else 200)
+        self.send_response(500 if self.path == "/up" and os.path.exists(f"/workspace/{sys.argv[3]}.sick") else 200)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
@@ -47,6 +50,13 @@ def web(port, name):
 
 if sys.argv[1] == "web":
     web(int(sys.argv[2]), sys.argv[3])
+elif sys.argv[1] == "leaves":
+    if os.fork() == 0:
+        os.setsid()
+        web(int(sys.argv[2]), sys.argv[3])
+    signal.pause()
+elif sys.argv[1] == "once":
+    tell("once", "ran")
 elif sys.argv[1] == "dies":
     print("no such table: users", file=sys.stderr, flush=True)
     sys.exit(7)

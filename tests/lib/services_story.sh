@@ -100,8 +100,14 @@ services_sleep() {
 
 # A daemon that is killed finds them as they are, and begins none twice.
 services_daemon_dies() {
-	local before
+	local before sick
+	services PUT "" "$(list "$(web web 8001)" "$(web second 8002)" "$(web sick 8004 '{"health":{"path":"/up","interval_ms":1000},"start_timeout_ms":2000}')" '{"name":"once","argv":["python3","/workspace/service.py","once"],"restart":{"policy":"never"}}')" >/dev/null
+	becomes once "done" "one that runs once is done"
+	becomes sick healthy "one is healthy"
+	inside touch sick.sick
+	becomes sick unhealthy "and is not after three looks"
 	before=$(of web .program)
+	sick=$(of sick .program)
 	kill -9 "$(jq .pids.net "$MUXD_STATE/ready.json")"
 	wait_for 20 curl -sSf --unix-socket "$MUXD_STATE/api.sock" http://localhost/readyz || fail "no daemon"
 	becomes web healthy "found again"
@@ -109,8 +115,28 @@ services_daemon_dies() {
 	equal "it is the same program" "$before" "$(of web .program)"
 	equal "once" "1 1" "$(running 8001) $(running 8002)"
 	muxctl services log "$agent" web | grep -q '^web serves' && ok "its log is what it was" || fail "no log: $(muxctl services log "$agent" web)"
+	equal "what is done is not begun again" "done 1" "$(of once .state) $(inside sh -c 'grep -c ran once.log')"
+	becomes sick unhealthy "one that was ill for longer than its start_timeout_ms runs on"
+	inside rm sick.sick
+	becomes sick healthy "until it is well"
+	equal "the same one" "$sick" "$(of sick .program)"
+	muxctl services restart "$agent" once --reason "again" >/dev/null
+	wait_for 20 ran_twice && ok "begun again by a word" || fail "not begun again: $(services GET /once)"
 	equal "and it serves" "web /after" "$(routed 8001 /after | sed 's/ [0-9]* / /')"
 }
+
+ran_twice() { [ "$(of once .state) $(inside sh -c 'grep -c ran once.log')" = "done 2" ]; }
+
+# The children that a service leaves behind end with it, in sessions of their own, too: they would hold the port, and answer for the next one.
+services_leave_nothing() {
+	local first
+	services PUT "" "$(list "$(jq -nc '{name: "left", argv: ["python3", "/workspace/service.py", "leaves", "8005", "left"], port: 8005}')")" >/dev/null
+	becomes left healthy "one whose child serves"
+	first=$(routed 8005 / | cut -d' ' -f2)
+	muxctl services restart "$agent" left --reason "a story" >/dev/null
+	wait_for 20 is_another_pid "$first" && ok "the next one serves, and what the one before left does not" || fail "$(services log left) $(routed 8005 /)"
+}
+is_another_pid() { [ "$(routed 8005 / | cut -d' ' -f2)" != "$1" ] && is left healthy; }
 
 # A stop that is taken back while it ends them begins them again: one that heeds no TERM holds it up.
 services_stay() {

@@ -1,11 +1,14 @@
 // tier: check
 /* Services of an agent: what a list may hold, what it says where it says nothing, and the first line of an answer. */
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "control/servers/lists.h"
 #include "control/servers/service_def.h"
+#include "control/servers/service_ends.h"
 #include "control/servers/settings_def.h"
 #include "control/store/store.h"
+#include "muxd/hub/service_state.h"
 #include "muxd/muxlet/probe_status.c"
 
 #include <setjmp.h>
@@ -206,11 +209,171 @@ static void test_agents(void **state)
 	(void)!system(path);
 }
 
+/* A service that is done is known by its sandbox and its definition, until it is begun again. */
+static void test_ends(void **state)
+{
+	char dir[] = "/tmp/muxd-services.XXXXXX", path[64], why[320] = "";
+	struct id one = {.b = {1}}, other = {.b = {2}};
+	struct service_end at = {.agent = "a", .service = "s", .definition = "d", .sandbox = &one}, it = at;
+	struct store *s = NULL;
+	struct err e = {0};
+	uv_loop_t loop;
+
+	(void)state;
+	assert_non_null(mkdtemp(dir));
+	snprintf(path, sizeof(path), "%s/control.db", dir);
+	uv_loop_init(&loop);
+	assert_int_equal(store_open(&loop, path, &s, &e), 0);
+	service_ends_put(s, &at, "it exited with code 0");
+	store_close(s);
+	uv_run(&loop, UV_RUN_DEFAULT);
+	assert_int_equal(store_open(&loop, path, &s, &e), 0);
+	assert_int_equal(service_ends_get(s, &at, why, sizeof(why), &e), 0);
+	assert_string_equal(why, "it exited with code 0");
+	it.sandbox = &other;
+	assert_int_equal(service_ends_get(s, &it, why, sizeof(why), &e), ERR_NOT_FOUND);
+	it = at, it.definition = "e";
+	assert_int_equal(service_ends_get(s, &it, why, sizeof(why), &e), ERR_NOT_FOUND);
+	service_ends_forget(s, &at);
+	store_close(s);
+	uv_run(&loop, UV_RUN_DEFAULT);
+	assert_int_equal(store_open(&loop, path, &s, &e), 0);
+	assert_int_equal(service_ends_get(s, &at, why, sizeof(why), &e), ERR_NOT_FOUND);
+	store_close(s);
+	uv_run(&loop, UV_RUN_DEFAULT);
+	assert_int_equal(uv_loop_close(&loop), 0);
+	snprintf(path, sizeof(path), "rm -rf %s", dir);
+	(void)!system(path);
+}
+
+/* ---- health */
+
+#define SECOND UINT64_C(1000000000)
+
+/* Six changes a minute are told, the others are counted, and how it is in the end is told when the minute is over. */
+static void test_news(void **state)
+{
+	struct service_news n = {0};
+
+	(void)state;
+	for (int i = 0; i < 6; i++)
+		assert_true(service_news_take(&n, SECOND));
+	for (int i = 0; i < 4; i++)
+		assert_false(service_news_take(&n, 2 * SECOND));
+	assert_int_equal(n.untold, 4);
+	assert_false(service_news_rest(&n, 60 * SECOND));
+	assert_true(service_news_rest(&n, 61 * SECOND));
+	assert_int_equal(n.untold, 3);
+	n.untold = 0; /* as the event that had the count */
+	assert_false(service_news_rest(&n, 200 * SECOND));
+}
+
+/* The pause between looks at one that is ill grows to its interval; one that warms up is looked at often. */
+static void test_pause(void **state)
+{
+	static const struct {
+		enum service_state state;
+		uint64_t least_ms[6];
+	} rows[] = {{SERVICE_UNHEALTHY, {1000, 2000, 4000, 8000, 10000, 10000}},
+		    {SERVICE_WARMING, {50, 100, 200, 400, 800, 1000}}};
+	const struct link_exit end = {.cause = EXIT_EXITED, .code = 1};
+	struct hub h = {0};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct service x = {.hub = &h, .agent = "a", .state = rows[i].state, .def = {.interval_ms = 10000}};
+
+		for (int k = 0; k < 6; k++) {
+			uint64_t before = clock_boot_ns(), ms;
+
+			x.probe.channel = 7;
+			assert_int_equal(service_probe_exited(&x, 7, &end), 0);
+			ms = (x.probe.next_ns - before) / 1000000;
+			assert_in_range(ms, rows[i].least_ms[k], rows[i].least_ms[k] + 40);
+		}
+	}
+}
+
+/* Taken up again when its time to become healthy is over, it runs on. */
+static void test_taken_up(void **state)
+{
+	const struct service_def d = {.start_timeout_ms = 2000};
+
+	(void)state;
+	assert_false(service_had_its_time(SECOND, &d, 2 * SECOND));
+	assert_true(service_had_its_time(SECOND, &d, 3 * SECOND));
+	assert_true(service_state_leads(SERVICE_ABSENT, SERVICE_UNHEALTHY));
+	assert_true(service_state_leads(SERVICE_UNHEALTHY, SERVICE_HEALTHY));
+	assert_true(service_state_leads(SERVICE_ABSENT, SERVICE_DONE));
+	assert_false(service_state_leads(SERVICE_UNHEALTHY, SERVICE_WARMING));
+}
+
+/* ---- who waits for a port */
+
+struct waits {
+	struct agent *agent;
+	int told, rc, again;
+};
+
+static void on_told(void *arg, int rc, const struct err *e)
+{
+	struct waits *w = arg;
+	struct err here = {0};
+
+	(void)e;
+	w->told++;
+	w->rc = rc;
+	if (w->again)
+		w->rc = service_wait(w->agent, 8000, on_told, w, &here);
+}
+
+/* So many of an agent and no more; each is looked at once a turn, also one that waits again as soon as it is told. */
+static void test_waiters(void **state)
+{
+	struct service x = {
+	    .agent = "a", .name = "web", .state = SERVICE_WARMING, .def = {.port = 8000, .start_timeout_ms = 0}};
+	struct services all = {0};
+	struct hub h = {.services = &all};
+	struct agent *a = agent_get(&h, "a");
+	struct waits w = {.agent = a};
+	struct err e = {0};
+
+	(void)state;
+	assert_non_null(a);
+	TAILQ_INIT(&all.all);
+	TAILQ_INIT(&all.waiters);
+	TAILQ_INIT(&all.settles);
+	TAILQ_INSERT_TAIL(&all.all, &x, entry);
+	x.hub = &h;
+	a->state = AGENT_UP;
+	for (int i = 0; i < SERVICE_WAITERS_MAX; i++)
+		assert_int_equal(service_wait(a, 8000, on_told, &w, &e), SERVICE_WAITS);
+	assert_int_equal(service_wait(a, 8000, on_told, &w, &e), ERR_SERVICE);
+	assert_non_null(strstr(e.message, "service web of a"));
+	service_wait_look(&h, 0);
+	assert_int_equal(w.told, 0);
+	assert_int_equal(service_waiting(&h, "a"), SERVICE_WAITERS_MAX);
+	w.again = 1;
+	service_wait_look(&h, UINT64_MAX); /* in vain, and each asks again at once */
+	assert_int_equal(w.told, SERVICE_WAITERS_MAX);
+	assert_int_equal(service_waiting(&h, "a"), SERVICE_WAITERS_MAX);
+	w.again = 0;
+	x.state = SERVICE_HEALTHY;
+	service_wait_look(&h, 0);
+	assert_int_equal(w.told, 2 * SERVICE_WAITERS_MAX);
+	assert_int_equal(w.rc, 0);
+	assert_int_equal(service_waiting(&h, "a"), 0);
+	HASH_DEL(h.agents, a);
+	free(a);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_refused), cmocka_unit_test(test_defaults), cmocka_unit_test(test_status),
-	    cmocka_unit_test(test_agents),  cmocka_unit_test(test_settings),
+	    cmocka_unit_test(test_agents),  cmocka_unit_test(test_settings), cmocka_unit_test(test_ends),
+	    cmocka_unit_test(test_news),    cmocka_unit_test(test_pause),    cmocka_unit_test(test_taken_up),
+	    cmocka_unit_test(test_waiters),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
