@@ -128,24 +128,43 @@ static int info_row(void *arg, json_t *o)
 	return rc == 0 && state && strcmp(state, "expired") == 0 ? ERR_ENDED : rc;
 }
 
+static int find_row(struct source *s, const char *session, struct err *e)
+{
+	struct index_filter f = {.session = session, .limit = 1};
+	int rc = index_sessions(s->p.index, &f, info_row, s, e);
+
+	return rc == ERR_ENDED
+		   ? err_set(e, ERR_NOT_FOUND, "the recording of session %s is gone: its time was over", session)
+		   : rc;
+}
+
+/* The live table is ahead of the index. *out: it has the session. */
+static int find_live(struct source *s, bool *out, struct err *e)
+{
+	struct live_session live;
+	int rc;
+
+	*out = live_get(s->p.live, &s->info.session, &live) == 0;
+	if (!*out)
+		return 0;
+	memcpy(s->info.totals, live.offsets, sizeof(s->info.totals));
+	rc = s->info.open && !live.open ? 0 : info_fill(s, live.open, e);
+	live_session_finish(&live);
+	return rc;
+}
+
 static int source_find(struct source *s, struct err *e)
 {
 	char text[ID_STR_LEN];
-	struct live_session live;
+	bool live = false;
 
 	id_format(&s->info.session, text);
-	struct index_filter f = {.session = text, .limit = 1};
-	int rc = index_sessions(s->p.index, &f, info_row, s, e);
-	if (rc == ERR_ENDED)
-		return err_set(e, ERR_NOT_FOUND, "the recording of session %s is gone: its time was over", text);
-	if (rc)
-		return rc;
-	/* The live table is ahead of the index. */
-	if (!s->info.sealed && live_get(s->p.live, &s->info.session, &live) == 0) {
-		memcpy(s->info.totals, live.offsets, sizeof(s->info.totals));
-		rc = s->info.open && !live.open ? 0 : info_fill(s, live.open, e);
-		live_session_finish(&live);
-	}
+	int rc = find_row(s, text, e);
+	if (rc == 0 && !s->info.sealed)
+		rc = find_live(s, &live, e);
+	/* A short one may have come into the index and gone from the live table between these two looks. */
+	if (rc == 0 && !s->info.sealed && !live)
+		rc = find_row(s, text, e);
 	if (rc == 0 && !s->info.open)
 		rc = err_set(e, ERR_NOT_FOUND, "there is no session %s in the record", text);
 	return rc;
