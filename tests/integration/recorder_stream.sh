@@ -39,7 +39,10 @@ import ctypes, os, socket, sys
 libc, pid, cut = ctypes.CDLL(None, use_errno=True), int(sys.argv[1]), 0
 of = os.pidfd_open(pid)
 for fd in os.listdir(f"/proc/{pid}/fd"):
-    if not os.readlink(f"/proc/{pid}/fd/{fd}").startswith("socket:"):
+    try:
+        if not os.readlink(f"/proc/{pid}/fd/{fd}").startswith("socket:"):
+            continue
+    except FileNotFoundError:  # closed meanwhile
         continue
     s = socket.socket(fileno=libc.syscall(438, of, int(fd), 0))  # pidfd_getfd
     try:
