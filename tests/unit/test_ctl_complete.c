@@ -44,7 +44,7 @@ static const struct row rows[] = {
     {{"--state", "x", "-o", "json", "ex"}, "exec\trun it\n"},
     {{"--version", "ex"}, "exec\trun it\n"},
     {{"--ver"}, "--version\tVersion of muxctl.\n"},
-    {{"exec", "--t"}, "--tty\ta switch\n--ttl\ta time\n"},
+    {{"exec", "--tt"}, "--tty\ta switch\n--ttl\ta time\n"},
     {{"exec", "--ttl", ""}, ""},
     {{"exec", "--ttl", "5m", "--how", "f"}, "fast\t\n"},
     {{"exec", "--how="}, "--how=slow\t\n--how=fast\t\n"},
