@@ -53,8 +53,15 @@ enum frame_cause { CAUSE_EXITED, CAUSE_TIMEOUT, CAUSE_KILLED, CAUSE_OOM, CAUSE_L
 enum frame_code { CODE_OK, CODE_LIMIT, CODE_CONFLICT, CODE_INVALID, CODE_SYSTEM, CODE_NOT_FOUND, CODE_STATE,
 	CODE_PROTOCOL, CODE_VERSION, CODE_AUTH, CODE_STALE, CODE_SHUTDOWN };
 /* clang-format on */
-enum frame_open_flag { OPEN_PTY = 1, OPEN_STDIN = 2, OPEN_LOGIN = 4, OPEN_SELF = 8, OPEN_RESERVE = 16, OPEN_IDLE = 32,
-	OPEN_TREE = 64 };
+enum frame_open_flag {
+	OPEN_PTY = 1,
+	OPEN_STDIN = 2,
+	OPEN_LOGIN = 4,
+	OPEN_SELF = 8,
+	OPEN_RESERVE = 16,
+	OPEN_IDLE = 32,
+	OPEN_TREE = 64
+};
 enum frame_feature {
 	FEATURE_FILES = 1,     /* OPEN_SELF, and muxlet --put and --get behind it */
 	FEATURE_PORTS = 2,     /* muxlet knows --dial */
