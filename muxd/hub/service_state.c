@@ -9,7 +9,7 @@ static const struct {
 	const char *name;
 	unsigned to;
 } rows[SERVICE_STATES] = {
-    [SERVICE_ABSENT] = {"absent", TO(STARTING) | TO(WARMING) | TO(UNHEALTHY) | TO(HELD) | TO(DONE)},
+    [SERVICE_ABSENT] = {"absent", TO(STARTING) | TO(WARMING) | TO(UNHEALTHY) | TO(BACKING_OFF) | TO(HELD) | TO(DONE)},
     [SERVICE_STARTING] = {"starting", TO(WARMING) | ENDS},
     [SERVICE_WARMING] = {"warming", TO(HEALTHY) | ENDS},
     [SERVICE_HEALTHY] = {"healthy", TO(UNHEALTHY) | ENDS},

@@ -56,8 +56,8 @@ struct service {
 	char agent[AGENT_NAME_MAX + 1], name[SERVICE_NAME_MAX + 1];
 	json_t *config; /* its entry in the list; def borrows from it */
 	struct service_def def;
-	char definition[65]; /* SHA-256 of config */
-	char set_by[GRANT_NAME_MAX + 1];
+	char definition[65];                         /* SHA-256 of config */
+	char set_by[GRANT_NAME_MAX + 1], set_at[40]; /* of the list that it came with */
 	enum service_state state;
 	enum service_leave leave;
 	bool dropped; /* not in the list any more: it goes once nothing of it runs */
@@ -70,6 +70,7 @@ struct service {
 	uint64_t since_ns;          /* boot: of its state */
 	uint64_t until_ns;          /* boot: BACKING_OFF, or KILL of ENDING; 0: none */
 	uint64_t well_ns;           /* boot: since when it has been healthy; 0: it was not yet */
+	uint64_t down_ns;           /* boot: since when its sandbox has not been there; 0: it is, or was not yet */
 	unsigned failures, begun;
 	struct service_news news;
 	struct service_probe probe;

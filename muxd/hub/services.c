@@ -1,4 +1,9 @@
-/* The states of services: begun, healthy, dead and begun again, held, ended in order. */
+/*
+ * The states of services: begun, healthy, dead and begun again, held, ended in order.
+ *
+ * One noun, and longer than a thousand lines: an end, a look, the link, the list and the clock each move a service from
+ * state to state, and each of these ways goes through the same few functions.
+ */
 #define LOG_SUBSYS "service"
 #include "muxd/hub/services.h"
 
@@ -64,7 +69,7 @@ static struct service *service_find(const struct hub *h, const char *agent, cons
 	return NULL;
 }
 
-static struct service *service_create(struct hub *h, const char *agent, const json_t *config, const char *set_by)
+static struct service *service_create(struct hub *h, const char *agent, const json_t *config, const json_t *list)
 {
 	struct service *x = calloc(1, sizeof(*x));
 
@@ -78,7 +83,8 @@ static struct service *service_create(struct hub *h, const char *agent, const js
 	x->since_ns = clock_boot_ns();
 	text_put(x->agent, sizeof(x->agent), agent);
 	text_put(x->name, sizeof(x->name), x->def.name);
-	text_put(x->set_by, sizeof(x->set_by), set_by);
+	text_put(x->set_by, sizeof(x->set_by), json_get_text(list, "set_by"));
+	text_put(x->set_at, sizeof(x->set_at), json_get_text(list, "set_at"));
 	return x;
 }
 
@@ -560,11 +566,16 @@ static bool was_done(struct service *x, const struct agent *a)
 	const struct service_end at = service_end_of(x);
 
 	rc = service_ends_get(x->hub->p.store, &at, x->why, sizeof(x->why), &e);
-	if (rc && rc != ERR_NOT_FOUND)
-		log_error(&(struct log_ids){.agent = x->agent}, "whether service %s is done is not known: %s", x->name,
-			  e.message);
-	if (rc)
+	if (rc == ERR_NOT_FOUND)
 		return false;
+	if (rc) { /* what may be done does not run twice: it is asked again */
+		x->heir = true;
+		text_format(x->why, sizeof(x->why), "whether it is done is not known: %s", e.message);
+		log_error(&(struct log_ids){.agent = x->agent}, "service %s: %s", x->name, x->why);
+		service_set_state(x, SERVICE_BACKING_OFF);
+		x->until_ns = clock_boot_ns() + AGAIN_NS;
+		return true;
+	}
 	service_set_state(x, SERVICE_DONE);
 	return true;
 }
@@ -662,6 +673,14 @@ static void service_step(struct service *x, uint64_t now)
 
 static void settles_step(struct hub *h, uint64_t now);
 
+/* Its log is kept for a while after its sandbox; the list brings it back when there is another. */
+static bool is_forgotten(const struct service *x, uint64_t now)
+{
+	if (x->state == SERVICE_ABSENT)
+		return now - x->since_ns > FORGET_NS;
+	return (x->state == SERVICE_HELD || x->state == SERVICE_DONE) && x->down_ns && now - x->down_ns > FORGET_NS;
+}
+
 static void services_step(struct hub *h)
 {
 	uint64_t now = clock_boot_ns();
@@ -670,7 +689,7 @@ static void services_step(struct hub *h)
 	for (x = TAILQ_FIRST(&h->services->all); x; x = next) {
 		next = TAILQ_NEXT(x, entry);
 		service_step(x, now);
-		if (!service_runs(x) && (x->dropped || (x->state == SERVICE_ABSENT && now - x->since_ns > FORGET_NS)))
+		if (!service_runs(x) && (x->dropped || is_forgotten(x, now)))
 			service_free(x);
 	}
 	settles_step(h, now);
@@ -761,10 +780,16 @@ static void settles_step(struct hub *h, uint64_t now)
 
 void services_settle(struct hub *h, const char *agent, life_host_done *done, void *arg)
 {
-	struct service_settle *k = last_running(h, agent) ? calloc(1, sizeof(*k)) : NULL;
+	struct service_settle *k;
+	struct err e = {0};
 
-	if (!k) {
+	if (!last_running(h, agent)) {
 		done(arg, 0, NULL);
+		return;
+	}
+	k = calloc(1, sizeof(*k));
+	if (!k) {
+		done(arg, err_set(&e, ERR_NOMEM, "no memory to end services"), &e);
 		return;
 	}
 	*k = (struct service_settle){.until_ns = clock_boot_ns() + SETTLE_NS, .done = done, .arg = arg};
@@ -823,6 +848,7 @@ static void services_on_up(struct agent *a)
 		if (strcmp(x->agent, a->name) != 0)
 			continue;
 		service_probe_lost(x);
+		x->down_ns = 0;
 		if (id_equal(&x->sandbox, &a->linked) || x->opening)
 			continue;
 		service_let_go(x);
@@ -837,8 +863,10 @@ static void services_on_down(struct agent *a)
 	struct service *x;
 
 	TAILQ_FOREACH(x, &a->hub->services->all, entry)
-	if (strcmp(x->agent, a->name) == 0)
+	if (strcmp(x->agent, a->name) == 0) {
 		service_probe_lost(x);
+		x->down_ns = clock_boot_ns();
+	}
 	services_turn(a->hub);
 }
 
@@ -898,16 +926,26 @@ static void service_drop(struct service *x)
 	service_end(x, SERVICE_WANTED, "it is not configured like that any more");
 }
 
-static void configure_one(struct hub *h, const char *agent, const json_t *config, const char *set_by, bool heir)
+/* The first list after a wipe is another agent's of that name: nothing of the one before is in it, no log either. */
+static bool is_of_another(const struct service *x, const json_t *list)
+{
+	return json_integer_value(json_object_get(list, "version")) == 1 &&
+	       strcmp(x->set_at, json_get_text(list, "set_at")) != 0;
+}
+
+static void configure_one(struct hub *h, const char *agent, const json_t *config, const json_t *list, bool heir)
 {
 	struct service *x = service_find(h, agent, json_get_text(config, "name"));
 
 	if (x)
 		TAILQ_REMOVE(&h->services->all, x, entry);
-	else if ((x = service_create(h, agent, config, set_by)))
+	else if ((x = service_create(h, agent, config, list)))
 		x->heir = heir;
-	else
+	else {
+		log_error(&(struct log_ids){.agent = agent}, "service %s is not begun: no memory",
+			  json_get_text(config, "name"));
 		return;
+	}
 	TAILQ_INSERT_TAIL(&h->services->all, x, entry); /* in the order of its list */
 }
 
@@ -931,9 +969,9 @@ static void services_configure(struct hub *h, const char *agent, const json_t *l
 
 	TAILQ_FOREACH(x, &h->services->all, entry)
 	if (!x->dropped && strcmp(x->agent, agent) == 0 &&
-	    !((v = program_list_find(services, x->name)) && json_equal(v, x->config)))
+	    (is_of_another(x, list) || !(v = program_list_find(services, x->name)) || !json_equal(v, x->config)))
 		service_drop(x);
-	json_array_foreach(services, i, v) configure_one(h, agent, v, json_get_text(list, "set_by"), heirs);
+	json_array_foreach(services, i, v) configure_one(h, agent, v, list, heirs);
 	if (json_array_size(services) && h->recovered)
 		services_reach(h, agent);
 	services_turn(h);

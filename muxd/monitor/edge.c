@@ -184,8 +184,10 @@ static int edge_save(struct monitor *m, struct err *e)
 	json_decref(o);
 	if (rc == 0)
 		rc = file_publish(path, text, strlen(text), 0600, FILE_OWNER_SELF, true, e);
-	if (rc == 0)
+	if (rc == 0) {
 		x->kept_ns = x->state.at_ns;
+		x->own_unkept = false;
+	}
 	free(text);
 	return rc;
 }
@@ -200,7 +202,6 @@ static int take_own(struct edge *x, const json_t *list)
 	for (size_t i = 0; x->own && i < n; i++) {
 		const json_t *one = json_array_get(list, i);
 		const char *id = json_string_value(json_array_get(one, 0));
-
 		json_int_t until = json_integer_value(json_array_get(one, 1));
 
 		if (!id || id_parse(id, &x->own[i].id) || until < 0 || until > INT64_MAX / SECOND)
@@ -362,7 +363,7 @@ int edge_take_state(struct monitor *m, const char *token, struct err *e)
 	x->state = s;
 	x->state_text = text;
 	time_floor_raise(&m->floor, s.at_ns, clock_boot_ns());
-	if ((brings_news(&s, &before) || s.at_ns - x->kept_ns >= EDGE_KEEP_NS) && edge_save(m, &why))
+	if ((brings_news(&s, &before) || x->own_unkept || s.at_ns - x->kept_ns >= EDGE_KEEP_NS) && edge_save(m, &why))
 		log_error(NULL, "what the centre says of revocations is in force and not kept: %s", why.message);
 	tell_news(m, &before);
 	edge_state_finish(&before);
@@ -406,10 +407,10 @@ int edge_revoke(struct monitor *m, const struct id *lease, struct grants_revoked
 			return err_set(e, ERR_NOMEM, "no memory for a revocation");
 		x->own = own;
 		x->own[x->nown++] = (struct edge_revoked){*lease, until};
-		rc = edge_save(m, e);
-		if (rc)
-			x->kept_ns = 0; /* the next word of the centre keeps this one, too */
+		x->own_unkept = true;
 	}
+	if (x->own_unkept)
+		rc = edge_save(m, e);
 	*out = (struct grants_revoked){.grant.id = *lease, .id = *lease, .until_ns = until};
 	return rc;
 }

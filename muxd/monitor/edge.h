@@ -38,6 +38,7 @@ struct edge {
 	int64_t kept_ns; /* at_ns of the state in the file */
 	struct edge_revoked *own;
 	size_t nown;
+	bool own_unkept; /* the file lacks some of them: the disk was full */
 };
 
 /* Do an edge's command line and configuration go together? ERR_CONFIG names what does not. */

@@ -264,10 +264,11 @@ int merged_find(const char *dir, const struct id *log_id, struct merged_place *o
 
 	merged_begin(log_id, &at);
 	while (rc == 0 && (rc = chain_reader_next(r, &en, e)) == 1) {
-		rc = 0;
-		if (en.type != CHAIN_MERGED || merged_of(&en, &b) || !id_equal(&b.from.log_id, log_id))
-			continue;
-		at = b.to;
+		rc = en.type == CHAIN_MERGED ? merged_of(&en, &b) : ERR_CORRUPT;
+		if (rc == 0 && id_equal(&b.from.log_id, log_id))
+			at = b.to;
+		/* A place too early would take entries in twice: only what says nothing is passed over. */
+		rc = rc == ERR_NOMEM ? err_set(e, rc, "no memory for an entry of the log") : 0;
 	}
 	chain_reader_destroy(r);
 	if (rc == 0)

@@ -23,3 +23,5 @@ services_daemon_dies
 services_leave_nothing
 services_stay
 services_gone
+services_wiped
+services_verified

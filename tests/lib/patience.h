@@ -5,6 +5,7 @@
 #ifndef TESTS_PATIENCE_H
 #define TESTS_PATIENCE_H
 
+#include <sched.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -28,7 +29,8 @@ static inline uint64_t patience_now(void)
 /* Of so much time the part that counts, a tenth at least. */
 static inline uint64_t patience_counted(uint64_t ns)
 {
-	long processors = sysconf(_SC_NPROCESSORS_ONLN), running = 1;
+	cpu_set_t mine;
+	long processors = sched_getaffinity(0, sizeof(mine), &mine) ? 1 : CPU_COUNT(&mine), running = 1;
 	FILE *f = fopen("/proc/loadavg", "re");
 
 	if (f) {

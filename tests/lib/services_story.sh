@@ -166,15 +166,39 @@ services_gone() {
 	equal "its port answers no more" "502 port_unreachable" "$(routed 8001 / -o "$tmp/e" -w '%{http_code}') $(code <"$tmp/e")"
 	services PUT "" "$(list)" >/dev/null
 	wait_for 20 deaf_is_gone && ok "who heeds no TERM is killed" || fail "it goes on"
-	muxctl verify --all >"$tmp/verify" 2>&1 || fail "the record does not verify: $(tail -3 "$tmp/verify")"
 }
+
+# Words of a service are for those who may read services, and for nobody after the wipe: not for the next agent of that name
+# either, whose list may say the same.
+services_wiped() {
+	local says='{"name":"says","argv":["sh","-c","cat word 2>/dev/null || echo nothing; exec sleep 300"],"cwd":"/workspace"}' quiet
+	inside sh -c 'echo WORDS-BEFORE >/workspace/word'
+	services PUT "" "$(list "$says")" >/dev/null
+	wait_for 20 said says WORDS-BEFORE && ok "what a service says" || fail "its log: $(services GET /says/log)"
+	equal "is in the logs of its sandbox" 1 "$(muxctl sandbox logs "$agent" | grep -c WORDS-BEFORE)"
+	quiet=$(GRANT_TASK=quiet new_token "$agent" staff observe)
+	equal "but not for those who may read no services" "nothing is kept of what the sandbox of $agent said at its start" "$(asked "$quiet" GET "$base/logs" "" | jq -r .error.message)"
+	told "who had read them is told of" "says root" services.log 'map(select(.detail.service == "says" and .outcome == "ok" and .principal == "root")) | "\(.[0].detail.service) \(.[0].principal)"'
+	muxctl sandbox terminate "$agent" --how wipe --reason "a story" >/dev/null || fail "it is not wiped"
+	wait_for 20 is_wiped || fail "it is there: $(muxctl sandbox list)"
+	equal "a wipe takes them along" 0 "$(muxctl sandbox logs "$agent" 2>/dev/null | grep -c WORDS-BEFORE)"
+	services PUT "" "$(list "$says")" >/dev/null
+	equal "the next one of that name has the same list" 1 "$(services GET | jq .version)"
+	inside true
+	wait_for 20 said says nothing && ok "and begins it" || fail "its log: $(services GET /says/log)"
+	equal "without what was said before" 0 "$(services GET /says/log | grep -c WORDS-BEFORE)"
+	services PUT "" "$(list)" >/dev/null
+}
+said() { services GET "/$1/log" | jq -r .data | grep -q "^$2"; }
+is_wiped() { [ "$(asked "$manager" GET "$base" "" | code)" = not_found ]; }
+services_verified() { muxctl verify --all >"$tmp/verify" 2>&1 || fail "the record does not verify: $(tail -3 "$tmp/verify")"; }
 none_runs() { [ "$(running 8001) $(running 8002)" = "0 0" ]; }
 deaf_is_gone() { inside sh -c '! grep -lz "^deaf$" /proc/[0-9]*/cmdline'; }
 
 # A profile says who may: what it does not name is denied, and the audit log has the rule.
 services_policy_file() {
 	printf 'policy: {file: %s}\n' "$tmp/policy.yaml" >"$tmp/muxd.yaml"
-	printf 'policy: 1\notherwise: as_granted\nprofiles:\n- name: looks\n  match: {task: looks}\n  allow:\n  - service.read\n' >"$tmp/policy.yaml"
+	printf 'policy: 1\notherwise: as_granted\nprofiles:\n- name: looks\n  match: {task: looks}\n  allow:\n  - service.read\n- name: quiet\n  match: {task: quiet}\n  allow:\n  - sandbox.read\n' >"$tmp/policy.yaml"
 }
 services_judged() {
 	local looks

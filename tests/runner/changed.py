@@ -16,6 +16,20 @@ NAMED = re.compile(r"(?:tests|docs|deploy|tools|policy|webclient)/[\w./-]*[\w-]"
 PASSED = "build/passed"
 
 
+def named(files):
+    """These files, those that they name, and so on through tests/."""
+    seen, todo = set(files), list(files)
+    while todo:
+        name = todo.pop()
+        if not name.startswith("tests/") or not os.path.isfile(name) or name.startswith("tests/fuzz/corpus/"):
+            continue
+        with open(name, encoding="utf-8", errors="replace") as f:
+            more = {w for w in NAMED.findall(f.read()) if os.path.exists(w)} - seen
+        seen |= more
+        todo += more
+    return seen
+
+
 class Contents:
     def __init__(self, build):
         self.build = build
@@ -66,16 +80,7 @@ class Contents:
                 todo = [w for w in f.read().replace("\\\n", " ").split() if w.startswith("tests/") and not w.endswith(":")]
         except FileNotFoundError:
             todo = []
-        seen = set(todo)
-        while todo:
-            name = todo.pop()
-            if not name.startswith("tests/") or not os.path.isfile(name) or name.startswith("tests/fuzz/corpus/"):
-                continue
-            with open(name, encoding="utf-8", errors="replace") as f:
-                more = {w for w in NAMED.findall(f.read()) if os.path.exists(w)} - seen
-            seen |= more
-            todo += more
-        return seen
+        return named(todo)
 
     def of(self, test):
         """The digest of all that a test is made of."""

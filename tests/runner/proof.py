@@ -1,13 +1,16 @@
 """What has passed of a whole proof: `make test-all` takes hours, and one that was ended goes on where it was.
 
-A test counts as passed for exactly one product: the files that git knows of it, its tests' library and the test's own file. A
-commit that changes the product makes everything due again. A finding of a sanitizer in a daemon's log belongs to no single story
+A test counts as passed for exactly one product: the files that git knows of it, its tests' library, and the test's own files
+with those that they name. A commit that changes the product makes everything due again. A finding of a sanitizer in a daemon's log belongs to no single story
 and stays until build/proof is removed.
 """
+import glob
 import hashlib
 import os
 import shutil
 import subprocess
+
+import changed
 
 PATH = "build/proof"
 # What every test is made of; the rest of tests/ belongs to single tests.
@@ -47,8 +50,18 @@ class Proof:
         elif what == "counted":
             self.seconds += float(words[0])
 
+    @staticmethod
+    def parts(test):
+        """A test's own files: its script with what goes by the same name, and what these name. Clusters and browsers are more
+        than what is named; of the documents all count where one is."""
+        own = tracked(test.path, *(glob.glob(f"tests/integration/{test.name}.*") if test.kind == "story" else []))
+        parts = changed.named(own)
+        whole = {f"tests/fuzz/corpus/{test.name}"} if test.kind == "fuzz" else set()
+        whole |= {top for top in ("tests/e2e", "docs") if any(p.startswith(top + "/") for p in parts)}
+        return sorted({p for p in parts if os.path.isfile(p)} | set(tracked(*whole) if whole else ()))
+
     def key(self, test):
-        return digest([test.path, *(tracked(f"tests/fuzz/corpus/{test.name}") if test.kind == "fuzz" else [])], self.product)
+        return digest(self.parts(test), self.product)
 
     def due(self, san, test):
         return self.had.get(test.called(san)) != self.key(test)

@@ -226,17 +226,41 @@ static void the_centres_word_moves_time_by_a_minute_at_most(void **state)
 	assert_true(floor_now(&f->m.floor) >= now + 30 * SECOND);
 }
 
-/* A full disk keeps no lease alive: the error says that a restart would forget it. */
+/* A full disk keeps no lease alive. Until it is kept, whoever asks again is told that a restart would forget it. */
 static void one_that_cannot_be_kept_is_in_force(void **state)
 {
 	struct fixture *f = *state;
 	struct grants_revoked what;
 	const struct id lease = {{9}};
+	size_t n = strlen(f->m.layout.dir);
 
 	strcat(f->m.layout.dir, "/none");
-	assert_true(edge_revoke(&f->m, &lease, &what, NULL) < 0);
-	assert_true(what.until_ns > 0);
+	for (int i = 0; i < 2; i++) {
+		assert_true(edge_revoke(&f->m, &lease, &what, NULL) < 0);
+		assert_true(what.until_ns > 0);
+		assert_int_equal(revoked(f), 1);
+	}
+	f->m.layout.dir[n] = '\0';
+	assert_int_equal(edge_revoke(&f->m, &lease, &what, NULL), 0);
+	restart(f);
 	assert_int_equal(revoked(f), 1);
+}
+
+/* One that the disk had no room for is kept with the centre's next word, though that brings nothing new. */
+static void what_was_not_kept_is_with_the_next_word(void **state)
+{
+	struct fixture *f = *state;
+	struct grants_revoked what;
+	const struct id lease = {{9}};
+	size_t n = strlen(f->m.layout.dir);
+
+	assert_int_equal(say(f, EDGE, WALL + SECOND, 1, 1), 0);
+	strcat(f->m.layout.dir, "/none");
+	assert_true(edge_revoke(&f->m, &lease, &what, NULL) < 0);
+	f->m.layout.dir[n] = '\0';
+	assert_int_equal(say(f, EDGE, WALL + 2 * SECOND, 1, 1), 0);
+	restart(f);
+	assert_int_equal(revoked(f), 2);
 }
 
 static void a_file_that_cannot_be_read_refuses_the_start(void **state)
@@ -301,6 +325,7 @@ int main(void)
 	    TEST(its_own_revocation_is_on_the_disk_before_the_answer),
 	    TEST(the_centres_word_moves_time_by_a_minute_at_most),
 	    TEST(one_that_cannot_be_kept_is_in_force),
+	    TEST(what_was_not_kept_is_with_the_next_word),
 	    TEST(a_file_that_cannot_be_read_refuses_the_start),
 	    TEST(a_state_of_a_key_that_is_gone_is_none),
 	    TEST(a_file_of_keys_says_what_is_wrong),

@@ -331,7 +331,7 @@ static void test_told_once(void **state)
 	assert_int_equal(told(r, "lease.end", a, "RELEASED"), 0);
 }
 
-/* What no record has room for is told without its detail, and what comes behind it is told as ever. */
+/* An event that no record has room for is told without its detail; the events behind it are told as ever. */
 static void test_told_short(void **state)
 {
 	char a[40], b[40], sa[64], sb[64];

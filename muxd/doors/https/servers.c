@@ -34,17 +34,8 @@ void rest_servers_set(struct http_exchange *x)
 	struct inside_wish w = {.agent = x->params[0]};
 	struct err e = {0};
 	json_t *body = NULL;
-	int rc = http_match_read(x, &w.version, &e);
+	int rc = http_match_body(x, "servers", &w.version, &body, &w.list, &e);
 
-	if (!rc)
-		rc = rest_body_any(x, &body, &e);
-	if (!rc && !json_is_object(body))
-		rc = err_set(&e, ERR_INVAL, "the body is no object with servers");
-	if (!rc)
-		rc = json_only_keys(body, (const char *const[]){"servers", NULL}, &e);
-	w.list = json_object_get(body, "servers");
-	if (!rc && !w.list)
-		rc = err_set(&e, ERR_INVAL, "/servers: is missing");
 	if (rc)
 		http_reply_error(x, rc, &e);
 	else

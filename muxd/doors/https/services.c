@@ -21,17 +21,8 @@ void rest_services_set(struct http_exchange *x)
 	struct service_wish w = {.agent = x->params[0]};
 	struct err e = {0};
 	json_t *body = NULL;
-	int rc = http_match_read(x, &w.version, &e);
+	int rc = http_match_body(x, "services", &w.version, &body, &w.list, &e);
 
-	if (!rc)
-		rc = rest_body_any(x, &body, &e);
-	if (!rc && !json_is_object(body))
-		rc = err_set(&e, ERR_INVAL, "the body is no object with services");
-	if (!rc)
-		rc = json_only_keys(body, (const char *const[]){"services", NULL}, &e);
-	w.list = json_object_get(body, "services");
-	if (!rc && !w.list)
-		rc = err_set(&e, ERR_INVAL, "/services: is missing");
 	if (rc)
 		http_reply_error(x, rc, &e);
 	else
