@@ -262,7 +262,7 @@ static void new_recorder(struct net *n, int fd)
 		return;
 	}
 	hub_set_recorder(n->hub, n->recorder);
-	recorder_client_destroy(old);
+	recorder_client_replace(old);
 	if (n->recovering)
 		recover(n);
 }

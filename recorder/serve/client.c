@@ -199,13 +199,23 @@ int recorder_client_create(struct uv_loop_s *loop, int fd, recorder_lost *lost, 
 	return 0;
 }
 
-void recorder_client_destroy(struct recorder_client *c)
+static void client_end(struct recorder_client *c, int rc, const char *why)
 {
 	if (!c || c->destroyed)
 		return;
 	c->destroyed = true;
-	client_fail(c, ERR_CANCELLED, "the question was taken back");
+	client_fail(c, rc, why);
 	uv_close((uv_handle_t *)&c->pipe, client_on_closed);
+}
+
+void recorder_client_destroy(struct recorder_client *c)
+{
+	client_end(c, ERR_CANCELLED, "the question was taken back");
+}
+
+void recorder_client_replace(struct recorder_client *c)
+{
+	client_end(c, ERR_UNAVAILABLE, "the recorder has gone");
 }
 
 static void client_on_sent(uv_write_t *req, int status)

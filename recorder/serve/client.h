@@ -29,6 +29,11 @@ int recorder_client_create(struct uv_loop_s *loop, int fd, recorder_lost *lost, 
 			   struct recorder_client **out);
 void recorder_client_destroy(struct recorder_client *c); /* pending answers end with ERR_CANCELLED */
 /*
+ * The same where another client has its place already, whether or not the end of this stream has been seen: pending
+ * answers end with ERR_UNAVAILABLE, as at a lost stream, so that whoever waits may ask the other one.
+ */
+void recorder_client_replace(struct recorder_client *c);
+/*
  * request is borrowed. cb is called until end is true; after an error it is the last call. ERR_TOO_LARGE: longer than
  * RECORDER_QUESTION_MAX; ERR_UNAVAILABLE: the stream is lost; then cb is not called.
  */

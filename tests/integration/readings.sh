@@ -71,8 +71,17 @@ by_reader 3 "after a kill of the recorder"
 # Net is given a stream to a recorder that dies before it could ask: it hears of the next one though it has not started yet.
 net=$(ready pids.net) recorder=$(ready pids.recorder)
 kill -9 "$net"
-starting() { new=$(pgrep -P "$DAEMON" -f 'muxd net' | grep -v "^$net\$"); }
-for _ in $(seq 2000); do starting && break; done
+# The next net, as soon as it is there: looked for without a program, since it may ask within milliseconds of its start.
+starting() {
+	local pid words
+	read -ra children <"/proc/$DAEMON/task/$DAEMON/children"
+	for pid in "${children[@]}"; do
+		[ "$pid" != "$net" ] && mapfile -d '' words 2>/dev/null <"/proc/$pid/cmdline" && [ "${words[1]:-}" = net ] && new=$pid && return
+	done
+	return 1
+}
+until=$((SECONDS + 40))
+until starting || [ $SECONDS -ge $until ]; do read -rt 0.002 <> <(:); done
 kill -STOP "$new" || fail "net does not come again"
 sleep 0.3 # the recorder has the stream by now, else the next one gets it
 kill -9 "$recorder"

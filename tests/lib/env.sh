@@ -93,12 +93,13 @@ stop_daemon() {
 	grep -E -A20 'Sanitizer|runtime error' "$MUXD_STATE/daemon.log" >&2 && fail "the daemon's log has findings"
 	return 0
 }
-# wait_for SECONDS COMMAND...: until it succeeds; four times as long on a machine that is busy with other things
+# wait_for SECONDS COMMAND...: until it succeeds; four times as long on a machine that is busy with other things. What does not
+# come soon is asked for less often: the asking takes the processor from what is waited for.
 wait_for() {
 	local end=$((SECONDS + $1 * 4)) tries=0
 	shift
 	until "$@" >/dev/null 2>&1; do
-		[ $SECONDS -lt $end ] || [ $((tries++)) -lt 40 ] || return 1
-		sleep 0.05
+		[ $SECONDS -lt $end ] || [ $tries -lt 40 ] || return 1
+		[ $((tries++)) -lt 10 ] && sleep 0.05 || sleep 0.2
 	done
 }

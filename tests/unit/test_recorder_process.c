@@ -450,6 +450,35 @@ static void on_lost(void *arg)
 	++*(int *)arg;
 }
 
+/* A recorder that comes again may be known before the end of its old stream is seen: nobody's question is taken back.
+ */
+static void a_client_that_is_replaced_lets_ask_again(void **state)
+{
+	static void (*const ends[])(struct recorder_client *) = {recorder_client_replace, recorder_client_destroy};
+	static const int told[] = {ERR_UNAVAILABLE, ERR_CANCELLED};
+	struct place *p = *state;
+	json_t *status = json_pack("{s:s}", "op", "status");
+	uv_loop_t loop;
+
+	recorder_start(p);
+	assert_int_equal(uv_loop_init(&loop), 0);
+	for (size_t i = 0; i < 2; i++) {
+		struct uv_answer a = {0};
+		struct recorder_client *client;
+		int lost = 0;
+
+		assert_int_equal(recorder_client_create(&loop, ask_fd(p), on_lost, &lost, &client), 0);
+		assert_int_equal(recorder_client_ask(client, status, on_answer, &a), 0);
+		ends[i](client);
+		assert_int_equal(a.ends, 1);
+		assert_int_equal(a.rc, told[i]);
+		uv_run(&loop, UV_RUN_DEFAULT);
+		assert_int_equal(lost, 0);
+	}
+	json_decref(status);
+	assert_int_equal(uv_loop_close(&loop), 0);
+}
+
 static void client_tells_when_the_recorder_dies(void **state)
 {
 	struct place *p = *state;
@@ -497,6 +526,7 @@ int main(void)
 	    RECORDER_TEST(full_file_system_loses_nothing),
 	    RECORDER_TEST(asynchronous_client_answers_in_order),
 	    RECORDER_TEST(a_long_question_ends_no_conversation),
+	    RECORDER_TEST(a_client_that_is_replaced_lets_ask_again),
 	    RECORDER_TEST(client_tells_when_the_recorder_dies),
 	};
 	return cmocka_run_group_tests_name("recorder_process", tests, NULL, NULL);
