@@ -43,6 +43,7 @@
 
 #define CONF_MAX      (4 * 1024 * 1024)
 #define FOLLOWERS_MAX 10000000
+#define LOST_MS       100
 
 enum net_fd {
 	FD_CONF,
@@ -86,6 +87,7 @@ struct net {
 	struct log_context about;
 	struct artifacts *artifacts;
 	struct recorder_client *recorder;
+	uv_timer_t lost; /* since its stream was lost */
 	struct hub *hub;
 	struct ssh_door *ssh;
 	struct rest_door *rest;
@@ -242,13 +244,24 @@ static void reload(struct net *n, const int *fds, json_t *by)
 
 static void recover(struct net *n);
 
-/* A recorder that has died comes again with a stream of its own; one that lives gives another, by the monitor. */
+static void net_on_recorder_still_lost(uv_timer_t *t)
+{
+	struct net *n = t->data;
+
+	log_warn(NULL, "the stream to the recorder is lost: asking the monitor for another");
+	(void)ipc_tell(n->ipc, json_pack("{s:s}", "op", "recorder"));
+}
+
+/*
+ * A recorder that has died comes again with a stream of its own; one that lives gives another, by the monitor. Both
+ * look the same here, and the monitor hears of a death a little later: asked at once it would give a stream that the
+ * next recorder answers, until its own stream takes the place and each question under way is asked, and counted, twice.
+ */
 static void net_on_recorder_lost(void *arg)
 {
 	struct net *n = arg;
 
-	log_warn(NULL, "the stream to the recorder is lost: asking the monitor for another");
-	(void)ipc_tell(n->ipc, json_pack("{s:s}", "op", "recorder"));
+	(void)uv_timer_start(&n->lost, net_on_recorder_still_lost, LOST_MS, 0);
 }
 
 static void new_recorder(struct net *n, int fd)
@@ -261,6 +274,7 @@ static void new_recorder(struct net *n, int fd)
 		close(fd);
 		return;
 	}
+	(void)uv_timer_stop(&n->lost);
 	hub_set_recorder(n->hub, n->recorder);
 	recorder_client_replace(old);
 	if (n->recovering)
@@ -613,6 +627,7 @@ static void tear_down(struct net *n)
 	artifacts_stop(n->artifacts);
 	reviewer_destroy(n->reviewer);
 	recorder_client_destroy(n->recorder);
+	uv_close((uv_handle_t *)&n->lost, NULL);
 	hub_destroy(n->hub);
 	/* Before what it asks: an answer that is taken back must not move it, the hub that it would tell is gone. */
 	if (n->life)
@@ -647,6 +662,8 @@ int net_main(int ipc_fd)
 		log_error(NULL, "no event loop");
 		return 71;
 	}
+	(void)uv_timer_init(&n.loop, &n.lost);
+	n.lost.data = &n;
 	if (build(&n, ipc_fd, &e)) {
 		log_error(NULL, "%s", e.message);
 		n.exit_code = err_exit_code(e.code);
