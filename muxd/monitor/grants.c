@@ -33,8 +33,9 @@ struct entry {
 struct grants {
 	char path[PATH_MAX];
 	int fd;
-	off_t size;  /* of the good part */
-	bool broken; /* a failed append could not be taken back: nothing more may be written behind it */
+	off_t size;    /* of the good part */
+	bool broken;   /* a failed append could not be taken back: nothing more may be written behind it */
+	bool nameless; /* the log was written anew, and its name may not be on the disk yet */
 	struct entry *list;
 	size_t n, cap;
 	size_t dead; /* lines of the log that no entry needs any more */
@@ -377,12 +378,12 @@ static int rewrite(struct grants *g, struct err *e)
 	rc = rc ? err_set(e, rc, "%s could not be written anew", g->path)
 		: file_publish(g->path, buf_ptr(&b), buf_len(&b), 0600, FILE_OWNER_SELF, true, e);
 	buf_finish(&b);
-	if (rc)
-		return rc;
-	g->dead = 0;
-	rc = open_log(g, e);
-	g->broken = rc != 0; /* the open descriptor is the old file's */
-	return rc;
+	/* However it failed: the new file may have the name already, and then the open descriptor is of none. */
+	g->nameless = rc != 0;
+	g->broken = open_log(g, rc ? NULL : e) != 0;
+	if (rc == 0)
+		g->dead = 0;
+	return rc ? rc : g->broken ? ERR_SYS : 0;
 }
 
 static int cut_torn(struct grants *g, size_t good, struct err *e)
@@ -464,9 +465,12 @@ static int append_line(struct grants *g, json_t *o, struct err *e)
 	text[len++] = '\n'; /* in place of its NUL */
 	if (g->broken)
 		rc = err_set(e, ERR_SYS, "%s has a torn end after a failed write; restart the daemon", g->path);
-	else if (spill_fd(g->fd, text, len) < 0 || fdatasync(g->fd) < 0)
+	else if (g->nameless)
+		rc = file_sync_dir(g->path, e);
+	g->nameless = g->nameless && rc;
+	if (rc == 0 && (spill_fd(g->fd, text, len) < 0 || fdatasync(g->fd) < 0))
 		rc = err_sys(e, errno, "write %s", g->path);
-	if (rc && !g->broken)
+	if (rc && !g->broken && !g->nameless)
 		g->broken = ftruncate(g->fd, g->size) < 0 || fdatasync(g->fd) < 0;
 	if (rc == 0)
 		g->size += (off_t)len;

@@ -49,10 +49,23 @@ int chain_put(struct chain *c, const struct chain_entry_header *in, const void *
 	return 0;
 }
 
+static int sync_name(struct chain *c, struct err *e)
+{
+	char folder[FILE_PATH_MAX];
+	int rc = file_path(folder, e, "%s/chain", c->dir);
+
+	if (!rc)
+		rc = file_sync_folder(folder, e);
+	c->nameless = rc != 0;
+	return rc;
+}
+
 int chain_sync_file(struct chain *c, struct err *e)
 {
 	int rc = file_sync(c->fd, c->path, e);
 
+	if (!rc && c->nameless)
+		rc = sync_name(c, e);
 	if (rc)
 		c->failed = true;
 	else
@@ -114,23 +127,19 @@ int chain_put_key(struct chain *c, const struct grant_public_key *key, int64_t w
 	return rc;
 }
 
-/* A new file, complete before it has its name. */
 int chain_begin_file(struct chain *c, unsigned number, struct err *e)
 {
 	struct chain_file_header h = {
 	    .number = number, .log_id = c->log_id, .first_seq = c->seq + 1, .audit_seq = c->audit_seq};
-	char path[FILE_PATH_MAX], temporary[FILE_PATH_MAX], folder[FILE_PATH_MAX];
+	char path[FILE_PATH_MAX], temporary[FILE_PATH_MAX];
 	uint8_t bytes[CHAIN_FILE_HEADER];
 	int fd = -1, rc;
 
 	memcpy(h.prev, c->hash, CHAIN_HASH);
 	chain_file_encode(&h, bytes);
-	rc = file_path(folder, e, "%s/chain", c->dir);
-	if (!rc && (chain_file_name(c->dir, number, "mchain", path, sizeof path) ||
-		    chain_file_name(c->dir, number, "new", temporary, sizeof temporary)))
-		rc = err_set(e, ERR_TOO_LARGE, "the path of the log is too long");
-	if (rc)
-		return rc;
+	if (chain_file_name(c->dir, number, "mchain", path, sizeof path) ||
+	    chain_file_name(c->dir, number, "new", temporary, sizeof temporary))
+		return err_set(e, ERR_TOO_LARGE, "the path of the log is too long");
 	fd = open(temporary, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd < 0)
 		return err_sys(e, errno, "cannot create %s", temporary);
@@ -139,8 +148,6 @@ int chain_begin_file(struct chain *c, unsigned number, struct err *e)
 		rc = err_sys(e, errno, "cannot sync %s", temporary);
 	if (!rc && rename(temporary, path) != 0)
 		rc = err_sys(e, errno, "cannot rename %s", temporary);
-	if (!rc)
-		rc = file_sync_folder(folder, e);
 	if (rc) {
 		close(fd);
 		return rc;
@@ -150,6 +157,7 @@ int chain_begin_file(struct chain *c, unsigned number, struct err *e)
 	c->fd = fd;
 	c->number = number;
 	c->pos = c->synced = sizeof bytes;
+	c->nameless = true;
 	memcpy(c->path, path, sizeof path);
 	return 0;
 }

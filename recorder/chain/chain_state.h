@@ -31,6 +31,7 @@ struct chain {
 	uint64_t foreign;       /* chain_foreign() */
 	char before[17];        /* key that was in force when the log was opened; "": none */
 	uint64_t synced;        /* up to here the file is on the disk */
+	bool nameless;          /* the file's name is not on the disk yet: the next sync puts it there */
 	bool failed;            /* a sync failed: what the disk holds behind it is not known any more */
 	uint8_t *scratch;
 };
@@ -42,7 +43,7 @@ int chain_put(struct chain *c, const struct chain_entry_header *h, const void *p
 int chain_put_head(struct chain *c, int64_t wall_ns, struct err *e);
 int chain_put_key(struct chain *c, const struct grant_public_key *key, int64_t wall_ns, struct err *e);
 int chain_sync_file(struct chain *c, struct err *e);
-/* A new file, complete before it has its name. */
+/* A new file, complete before it has its name, which is there: the log goes on in it, and nowhere else. */
 int chain_begin_file(struct chain *c, unsigned number, struct err *e);
 
 #endif

@@ -296,8 +296,8 @@ int segment_log_begin(struct segment_log *log, struct segment_tail *tail, struct
 	int rc = new_file_fill(log, fd, &h, e);
 	if (rc == 0 && renameat(log->dir_fd, NEW_NAME, log->dir_fd, name) < 0)
 		rc = err_sys(e, errno, "cannot name segment %s", name);
-	if (rc == 0)
-		rc = log_sync_dir(log, e);
+	if (rc == 0 && (rc = log_sync_dir(log, e)) != 0)
+		(void)!unlinkat(log->dir_fd, name, 0); /* the log goes on in the one before */
 	if (rc) {
 		close(fd);
 		(void)!unlinkat(log->dir_fd, NEW_NAME, 0);

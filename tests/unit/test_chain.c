@@ -1,5 +1,6 @@
 // tier: check
 /* The log over audit events and recordings: appended, read back, cut by crashes, changed by hand. */
+#include "tests/lib/folders_fail.h"
 #include "tests/lib/recordings.h"
 
 #include "recorder/chain/chain_format.h"
@@ -493,6 +494,33 @@ static void files_follow_one_another(void **state)
 	chain_reader_destroy(reader);
 }
 
+/* The new file's name is not on the disk: nothing behind it is told as stored, and nothing goes into the old one. */
+static void a_file_without_a_synced_name_is_gone_on_in(void **state)
+{
+	struct record *r = *state;
+	struct chain *c = reopen(r, NULL);
+	static char big[120001];
+	char path[256], text[1024];
+
+	memset(big, 'x', sizeof big - 1);
+	log_path(r, 2, path);
+	folders_fail = true;
+	while (access(path, F_OK) != 0)
+		assert_int_equal(audit(r, c, big), 0);
+	assert_int_equal(chain_sync(c, NULL), ERR_DISK_FULL);
+	assert_int_equal(audit(r, c, "{}"), ERR_RECORD_UNAVAILABLE);
+	assert_int_equal(chain_reopen(c, NULL), ERR_DISK_FULL);
+	folders_fail = false;
+	assert_int_equal(chain_reopen(c, NULL), 0);
+	assert_int_equal(audit(r, c, "{}"), 0);
+	assert_int_equal(chain_sync(c, NULL), 0);
+	chain_close(c);
+	chain_close(reopen(r, NULL));
+	story(r->dir, text, sizeof text);
+	assert_null(strchr(text, '!'));
+	assert_string_equal(strrchr(text, 'k'), "kHa");
+}
+
 struct worker {
 	struct chain *c;
 	unsigned from;
@@ -544,6 +572,7 @@ int main(void)
 	    T(heads_travel_as_json),
 	    T(a_new_key_is_vouched_for_by_the_old),
 	    T(what_was_never_signed_is_not_gone_on_from),
+	    T(a_file_without_a_synced_name_is_gone_on_in),
 	    T(files_follow_one_another),
 	    T(two_threads_may_append),
 	};

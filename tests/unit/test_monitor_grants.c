@@ -2,6 +2,7 @@
 #include "base/err.h"
 #include "muxd/monitor/file.h"
 #include "muxd/monitor/grants.h"
+#include "tests/lib/folders_fail.h"
 
 #include <fcntl.h>
 #include <setjmp.h>
@@ -301,6 +302,32 @@ static void a_running_store_rewrites_its_log_once_most_of_it_is_dead(void **stat
 	grants_close(g);
 }
 
+/* The log has its new name by then: what is told as revoked must be in that file, or not be told. */
+static void a_rewritten_log_whose_folder_is_not_synced_loses_nothing(void **state)
+{
+	struct fixture *f = *state;
+	struct grants_load load;
+	struct grants *g = open_at(f->path, NOW, &load);
+	struct grant a = lasting(900), b = lasting(900), dead = lasting(5);
+	struct grants_revoked out;
+
+	assert_int_equal(grants_create(g, &a, "admin", "uid 0", NULL), 0);
+	assert_int_equal(grants_create(g, &dead, "admin", "uid 0", NULL), 0);
+	grants_close(g);
+	folders_fail = true;
+	g = open_at(f->path, NOW + 6 * SECOND, &load);
+	assert_int_equal(grants_revoke(g, &a.id, GRANTS_WITH_ALL, NOW, "uid 0", &out, NULL), ERR_DISK_FULL);
+	assert_int_equal(revoked_count(g), 0);
+	folders_fail = false;
+	assert_int_equal(grants_revoke(g, &a.id, GRANTS_WITH_ALL, NOW, "uid 0", &out, NULL), 0);
+	assert_int_equal(grants_create(g, &b, "admin", "uid 0", NULL), 0);
+	grants_close(g);
+	g = open_at(f->path, NOW + 6 * SECOND, &load);
+	assert_int_equal(load.alive, 2);
+	assert_int_equal(revoked_count(g), 1);
+	grants_close(g);
+}
+
 static void a_torn_last_line_is_cut_off(void **state)
 {
 	static const char *const tails[] = {"{\"op\":\"create\",\"id\":\"0189", "{", "{\"op\":\"revoke\"}"};
@@ -429,6 +456,7 @@ int main(void)
 	    TEST(revoking_again_is_no_error_and_no_second_line),
 	    TEST(expired_ones_are_dropped_at_the_start),
 	    TEST(a_running_store_rewrites_its_log_once_most_of_it_is_dead),
+	    TEST(a_rewritten_log_whose_folder_is_not_synced_loses_nothing),
 	    TEST(a_torn_last_line_is_cut_off),
 	    TEST(damage_in_the_middle_refuses_the_start),
 	    TEST(a_full_disk_leaves_no_half_line),

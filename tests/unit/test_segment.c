@@ -3,6 +3,7 @@
 #include "base/err.h"
 #include "base/ring_record.h"
 #include "recorder/write/segment_log.h"
+#include "tests/lib/folders_fail.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -259,14 +260,39 @@ static void full_disk_leaves_the_log_as_it_was(void **state)
 	free(list);
 }
 
+static void a_segment_whose_name_is_not_stored_was_never_begun(void **state)
+{
+	struct place *p = *state;
+	struct segment_tail t = begin(p), before;
+	uint64_t *list;
+	size_t n;
+
+	append(p, &t, 7, "kept", false);
+	before = t;
+	folders_fail = true;
+	assert_int_equal(segment_log_begin(p->log, &t, NULL), ERR_DISK_FULL);
+	folders_fail = false;
+	assert_memory_equal(&t, &before, sizeof(t));
+	append(p, &t, 8, "kept too", false);
+	assert_int_equal(segment_list(p->fd, &list, &n, NULL), 0);
+	assert_int_equal(n, 1);
+	free(list);
+	assert_int_equal(segment_log_begin(p->log, &t, NULL), 0);
+}
+
 int main(void)
 {
 #define SEGMENT_TEST(f) cmocka_unit_test_setup_teardown(f, place_make, place_remove)
 	const struct CMUnitTest tests[] = {
-	    SEGMENT_TEST(empty_folder_begins_at_lsn_one),     SEGMENT_TEST(recovery_finds_ring_place_and_lsn),
-	    SEGMENT_TEST(tail_torn_at_any_byte_is_cut),       SEGMENT_TEST(damage_before_whole_records_is_kept_aside),
-	    SEGMENT_TEST(damaged_header_is_set_aside),        SEGMENT_TEST(reader_stops_at_limit_and_goes_on),
-	    SEGMENT_TEST(rewind_forgets_what_is_not_durable), SEGMENT_TEST(full_disk_leaves_the_log_as_it_was),
+	    SEGMENT_TEST(empty_folder_begins_at_lsn_one),
+	    SEGMENT_TEST(recovery_finds_ring_place_and_lsn),
+	    SEGMENT_TEST(tail_torn_at_any_byte_is_cut),
+	    SEGMENT_TEST(damage_before_whole_records_is_kept_aside),
+	    SEGMENT_TEST(damaged_header_is_set_aside),
+	    SEGMENT_TEST(reader_stops_at_limit_and_goes_on),
+	    SEGMENT_TEST(rewind_forgets_what_is_not_durable),
+	    SEGMENT_TEST(full_disk_leaves_the_log_as_it_was),
+	    SEGMENT_TEST(a_segment_whose_name_is_not_stored_was_never_begun),
 	};
 	return cmocka_run_group_tests_name("segment", tests, NULL, NULL);
 }
