@@ -298,6 +298,15 @@ const char *trunc_rule_name(enum conf_rule_kind k)
 	return k == RULE_FULL ? "full" : k == RULE_TRUNCATED ? "truncated" : "metadata";
 }
 
+void trunc_close(struct trunc *t)
+{
+	t->rule.kind = RULE_METADATA;
+	t->rule.burst = false;
+	t->rule.head = t->rule.tail = 0;
+	for (int i = 0; i < STREAM_COUNT; i++)
+		t->streams[i].head_left = 0;
+}
+
 static uint64_t head_budget(const struct trunc *t)
 {
 	return t->rule.kind == RULE_TRUNCATED ? t->rule.head : 0;

@@ -51,6 +51,9 @@ int trunc_create(const struct trunc_rule *rule, trunc_emit *emit, void *arg, str
 void trunc_destroy(struct trunc *t);
 /* DATA with offset == trunc_expected(); other types pass in order. */
 int trunc_put(struct trunc *t, const struct ring_record *rec, struct err *e);
+/* From here on nothing of the streams is kept, whatever the rule says: one gap each, until the end, of RULE_METADATA.
+ */
+void trunc_close(struct trunc *t);
 /* Let go of everything that waits (end of the session). */
 int trunc_flush(struct trunc *t, struct err *e);
 uint64_t trunc_expected(const struct trunc *t, unsigned stream); /* offset of the next byte */

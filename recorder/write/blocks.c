@@ -12,11 +12,19 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+/* 2: a block in the making stands behind the state. One without is written as 1. */
 #define STATE_VERSION 1
+#define STATE_WAITING 2
+#define WAITING_LEN   120 /* its place in the state */
+#define CONTEXT_SIZE  (8 * (2 + STREAM_COUNT))
 /* Later blocks are larger: the index of a very long recording stays below its limit. */
 #define GROW_AFTER  65536
 #define GROW_TARGET (2 * 1024 * 1024)
 #define RAW_LEAST   1024
+/* A checkpoint ends whatever it finds, as long as there are few blocks; then a block is to be worth its line. */
+#define SMALL_AFTER 1024
+#define SMALL       (4 * 1024)
+#define SMALL_LATER (64 * 1024)
 
 void blocks_init(struct blocks *b, int codec, struct open_files *files)
 {
@@ -24,17 +32,21 @@ void blocks_init(struct blocks *b, int codec, struct open_files *files)
 	b->files = files;
 	open_file_init(&b->file);
 	b->codec = codec;
+	b->most = BLOCK_COUNT_MAX;
 	buf_init(&b->entries, (size_t)BLOCK_COUNT_MAX * FORMAT_ENTRY);
 }
 
 /* Most sessions are idle most of the time; thousands of them must not each hold buffers for a flood. */
 void blocks_rest(struct blocks *b)
 {
-	if (b->raw_len)
-		return;
-	free(b->raw);
-	b->raw = NULL;
-	b->raw_cap = 0;
+	uint8_t *less = b->raw_len ? realloc(b->raw, b->raw_len) : NULL;
+
+	if (!b->raw_len)
+		free(b->raw);
+	if (!b->raw_len || less) {
+		b->raw = less;
+		b->raw_cap = b->raw_len;
+	}
 	block_coder_destroy(b->coder);
 	b->coder = NULL;
 }
@@ -240,6 +252,23 @@ int blocks_end(struct blocks *b, struct err *e)
 	return rc;
 }
 
+int blocks_settle(struct blocks *b, struct err *e)
+{
+	size_t small = b->count < SMALL_AFTER ? 0 : b->count < GROW_AFTER ? SMALL : SMALL_LATER;
+
+	return b->raw_len < small ? 0 : blocks_end(b, e);
+}
+
+bool blocks_full(const struct blocks *b)
+{
+	return b->count >= b->most - b->most / 8;
+}
+
+bool blocks_closed(const struct blocks *b)
+{
+	return b->count + 4 >= b->most;
+}
+
 static int add_entry(struct blocks *b, const struct format_entry *en, struct err *e)
 {
 	uint8_t line[FORMAT_ENTRY];
@@ -282,7 +311,7 @@ int blocks_write(struct blocks *b, struct block_header *h, const void *raw, size
 void blocks_save(const struct blocks *b, uint8_t out[BLOCKS_STATE_SIZE])
 {
 	memset(out, 0, BLOCKS_STATE_SIZE);
-	put_u32(out, STATE_VERSION);
+	put_u32(out, b->raw_len ? STATE_WAITING : STATE_VERSION);
 	put_u32(out + 4, b->count);
 	put_u64(out + 8, b->pos);
 	memcpy(out + 16, b->hash, DIGEST_LEN);
@@ -295,11 +324,53 @@ void blocks_save(const struct blocks *b, uint8_t out[BLOCKS_STATE_SIZE])
 	put_u64(out + 96, b->events);
 	put_u64(out + 104, b->last_seq);
 	put_u64(out + 112, b->last_ns);
+	put_u32(out + WAITING_LEN, b->raw_len ? (uint32_t)(BLOCK_HEADER + CONTEXT_SIZE + b->raw_len) : 0);
+}
+
+size_t blocks_waiting(const uint8_t state[BLOCKS_STATE_SIZE])
+{
+	return get_u32(state) == STATE_WAITING ? get_u32(state + WAITING_LEN) : 0;
+}
+
+int blocks_save_waiting(const struct blocks *b, struct buf *out)
+{
+	uint8_t front[BLOCK_HEADER + CONTEXT_SIZE], *context = front + BLOCK_HEADER;
+
+	if (!b->raw_len)
+		return 0;
+	block_header_encode(&b->head, front);
+	put_u64(context, b->context.seq);
+	put_u64(context + 8, b->context.boot_ns);
+	for (int i = 0; i < STREAM_COUNT; i++)
+		put_u64(context + 16 + 8 * i, b->context.offset[i]);
+	if (buf_append(out, front, sizeof front))
+		return ERR_TOO_LARGE;
+	return buf_append(out, b->raw, b->raw_len);
+}
+
+int blocks_load_waiting(struct blocks *b, const uint8_t *p, size_t n, struct err *e)
+{
+	const uint8_t *context = p + BLOCK_HEADER;
+	size_t raw = n - BLOCK_HEADER - CONTEXT_SIZE;
+	int rc;
+
+	if (n <= BLOCK_HEADER + CONTEXT_SIZE || n > BLOCKS_WAITING_MAX || block_header_decode(p, &b->head))
+		return err_set(e, ERR_CORRUPT, "the saved block of %s is damaged", b->path);
+	rc = reserve(b, raw, e);
+	if (rc)
+		return rc;
+	memcpy(b->raw, context + CONTEXT_SIZE, raw);
+	b->raw_len = raw;
+	b->context.seq = get_u64(context);
+	b->context.boot_ns = get_u64(context + 8);
+	for (int i = 0; i < STREAM_COUNT; i++)
+		b->context.offset[i] = get_u64(context + 16 + 8 * i);
+	return 0;
 }
 
 static int load_state(struct blocks *b, const uint8_t *p, uint32_t *out_count, uint64_t *out_pos, struct err *e)
 {
-	if (get_u32(p) != STATE_VERSION)
+	if (get_u32(p) != STATE_VERSION && get_u32(p) != STATE_WAITING)
 		return err_set(e, ERR_VERSION, "the saved state of %s is not one of this version", b->path);
 	*out_count = get_u32(p + 4);
 	*out_pos = get_u64(p + 8);

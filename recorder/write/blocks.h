@@ -3,7 +3,9 @@
  *
  * Owned by a builder. It knows nothing of truncation or signing: it collects events
  * into a block, packs and appends it, and keeps the line that the index will hold.
- * A blocks is at a checkpoint when no event waits in memory.
+ *
+ * A recording has a bounded number of blocks, and a session may go on for a year. So a checkpoint ends a block of a few
+ * bytes only while there are few of them; later what is in the making is kept in the checkpoint itself.
  */
 #ifndef RECORDER_WRITE_BLOCKS_H
 #define RECORDER_WRITE_BLOCKS_H
@@ -23,8 +25,8 @@ struct blocks {
 	uint64_t pos;             /* where the next block goes */
 	uint8_t hash[DIGEST_LEN]; /* of what stands before it */
 	struct buf entries;       /* FORMAT_ENTRY each */
-	uint32_t count;
-	uint8_t *raw; /* the block in the making */
+	uint32_t count, most;     /* most: BLOCK_COUNT_MAX, or less in a test */
+	uint8_t *raw;             /* the block in the making */
 	size_t raw_len, raw_cap;
 	struct block_header head; /* its header, as far as known */
 	struct event_context context;
@@ -39,16 +41,24 @@ struct blocks {
 };
 
 #define BLOCKS_STATE_SIZE 160
+/* Of the block in the making, as a checkpoint keeps it. */
+#define BLOCKS_WAITING_MAX (BLOCK_HEADER + 8 * (2 + STREAM_COUNT) + 64 * 1024)
 
 void blocks_init(struct blocks *b, int codec, struct open_files *files);
 void blocks_finish(struct blocks *b); /* closes */
-/* Gives back what an idle session does not need; it comes again by itself. Nothing may wait (blocks_end()). */
+/* Gives back what an idle session does not need; it comes again by itself. */
 void blocks_rest(struct blocks *b);
 /* A new file with its header in it. */
 int blocks_create(struct blocks *b, const char *path, const struct format_header *h, struct err *e);
 int blocks_add(struct blocks *b, const struct ring_record *rec, struct err *e);
 /* End the block in the making; nothing in it: nothing to do. */
 int blocks_end(struct blocks *b, struct err *e);
+/* The same, unless the block is so small that the recording has too many of its kind: then it waits. */
+int blocks_settle(struct blocks *b, struct err *e);
+/* Seven eighths of the blocks that it may have are there: nothing more than the end of the session should be added. */
+bool blocks_full(const struct blocks *b);
+/* All but the last few: nothing may be added but what closes it. */
+bool blocks_closed(const struct blocks *b);
 /* Renames the file, which goes on under its new path. */
 int blocks_rename(struct blocks *b, const char *to, struct err *e);
 /* n bytes behind the last block: the footer. */
@@ -58,8 +68,12 @@ int blocks_sync(struct blocks *b, struct err *e);
 int blocks_read_back(struct blocks *b, bool whole, struct err *e);
 /* Append any block (the index). raw is copied out compressed. */
 int blocks_write(struct blocks *b, struct block_header *h, const void *raw, size_t n, struct err *e);
-/* Position, hash and the rest, after blocks_end(); and back: cuts the file and reads its block headers again. */
+/* Position, hash and the rest; and back: cuts the file and reads its block headers again. */
 void blocks_save(const struct blocks *b, uint8_t out[BLOCKS_STATE_SIZE]);
+/* The block in the making, and back. Behind the state, which says how long it is: 0, there is none. ERR_CORRUPT. */
+size_t blocks_waiting(const uint8_t state[BLOCKS_STATE_SIZE]);
+int blocks_save_waiting(const struct blocks *b, struct buf *out);
+int blocks_load_waiting(struct blocks *b, const uint8_t *p, size_t n, struct err *e);
 int blocks_reopen(struct blocks *b, const char *path, const uint8_t state[BLOCKS_STATE_SIZE],
 		  struct format_header *out_header, struct buf *header_bytes, struct err *e);
 

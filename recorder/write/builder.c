@@ -31,6 +31,7 @@ struct builder {
 	struct trunc *trunc;
 	uint64_t seq;
 	bool ended, sealed, failed, beside;
+	bool full; /* its blocks are used up: from here on bytes are counted and hashed, and nothing more is kept */
 	struct buf exit; /* JSON of the EXIT */
 };
 
@@ -99,6 +100,8 @@ static int builder_prepare(const struct builder_options *o, const struct id *ses
 	b->beside = o->beside;
 	buf_init(&b->exit, EXIT_MAX);
 	blocks_init(&b->blocks, o->codec, o->files);
+	if (o->blocks_most)
+		b->blocks.most = o->blocks_most;
 	b->dir = strdup(o->dir);
 	if (!b->dir) {
 		builder_destroy(b);
@@ -229,6 +232,16 @@ static int builder_put_data(struct builder *b, const struct ring_record *rec, st
 	return trunc_put(b->trunc, &part, e);
 }
 
+/* A session may last for years; its recording ends before, and says from where on it has nothing more. */
+static bool keeps(struct builder *b, const struct ring_record *rec)
+{
+	if (!b->full && blocks_full(&b->blocks)) {
+		b->full = true;
+		trunc_close(b->trunc);
+	}
+	return !b->full || rec->type == RING_DATA || rec->type == RING_EXIT;
+}
+
 static int builder_take(struct builder *b, const struct ring_record *rec, struct err *e)
 {
 	struct ring_record plain = *rec;
@@ -258,7 +271,7 @@ int builder_append(struct builder *b, const struct ring_record *rec, struct err 
 		return err_set(e, ERR_INVAL, "a record of type %u does not belong into a recording here", rec->type);
 	if (rec->seq <= b->seq)
 		return 0;
-	rc = builder_take(b, rec, e);
+	rc = keeps(b, rec) ? builder_take(b, rec, e) : 0;
 	if (rc && rc != ERR_INVAL)
 		b->failed = true;
 	if (!rc)
@@ -273,7 +286,7 @@ int builder_checkpoint(struct builder *b, struct buf *state, struct err *e)
 
 	if (b->failed || b->sealed)
 		return err_set(e, ERR_BAD_STATE, "the recording is %s", b->sealed ? "sealed" : "not writable any more");
-	rc = blocks_end(&b->blocks, e);
+	rc = blocks_settle(&b->blocks, e);
 	if (!rc)
 		rc = blocks_sync(&b->blocks, e);
 	if (rc) {
@@ -289,6 +302,8 @@ int builder_checkpoint(struct builder *b, struct buf *state, struct err *e)
 	rc = buf_append(state, front, sizeof front);
 	if (!rc)
 		rc = buf_append(state, blocks, sizeof blocks);
+	if (!rc)
+		rc = blocks_save_waiting(&b->blocks, state);
 	if (!rc && buf_len(&b->exit))
 		rc = buf_append(state, buf_ptr(&b->exit), buf_len(&b->exit));
 	if (!rc)
@@ -302,7 +317,11 @@ int builder_settle(struct builder *b, struct err *e)
 
 	if (b->failed || b->sealed)
 		return err_set(e, ERR_BAD_STATE, "the recording is %s", b->sealed ? "sealed" : "not writable any more");
+	if (blocks_closed(&b->blocks))
+		return 0;
 	rc = trunc_flush(b->trunc, e);
+	if (!rc)
+		rc = blocks_end(&b->blocks, e);
 	b->failed = rc != 0;
 	return rc;
 }
@@ -378,7 +397,7 @@ void builder_part(const struct builder *b, struct part *out)
 
 static int restore(struct builder *b, const uint8_t *p, size_t n, struct err *e)
 {
-	const size_t fixed = STATE_FRONT + BLOCKS_STATE_SIZE;
+	size_t fixed = STATE_FRONT + BLOCKS_STATE_SIZE, waiting;
 	struct format_header h;
 	struct buf header;
 	char path[FILE_PATH_MAX];
@@ -387,8 +406,10 @@ static int restore(struct builder *b, const uint8_t *p, size_t n, struct err *e)
 
 	if (rc)
 		return rc;
-	if (n < fixed || get_u32(p) != STATE_MAGIC || get_u32(p + 16) > n - fixed)
+	waiting = n < fixed ? 0 : blocks_waiting(p + STATE_FRONT);
+	if (n < fixed || get_u32(p) != STATE_MAGIC || waiting > n - fixed || get_u32(p + 16) > n - fixed - waiting)
 		return err_set(e, ERR_CORRUPT, "the saved state of %s is damaged", path);
+	fixed += waiting;
 	exit_len = get_u32(p + 16);
 	buf_init(&header, FORMAT_HEADER_MAX);
 	rc = blocks_reopen(&b->blocks, path, p + STATE_FRONT, &h, &header, e);
@@ -407,6 +428,8 @@ static int restore(struct builder *b, const uint8_t *p, size_t n, struct err *e)
 		rc = trunc_create(&h.rule, emit, b, &b->trunc);
 	}
 	buf_finish(&header);
+	if (!rc && waiting)
+		rc = blocks_load_waiting(&b->blocks, p + fixed - waiting, waiting, e);
 	if (!rc && exit_len)
 		rc = buf_append(&b->exit, p + fixed, exit_len);
 	return rc ? rc : trunc_restore(b->trunc, p + fixed + exit_len, n - fixed - exit_len, e);
@@ -435,6 +458,10 @@ uint64_t builder_seq(const struct builder *b)
 bool builder_ended(const struct builder *b)
 {
 	return b->ended;
+}
+bool builder_full(const struct builder *b)
+{
+	return b->full;
 }
 const struct id *builder_session(const struct builder *b)
 {

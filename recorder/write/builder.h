@@ -32,6 +32,7 @@ struct builder_options {
 	bool pty;                 /* of a terminal */
 	struct open_files *files; /* bounds the open ones; NULL: each stays open */
 	bool beside;              /* writes open/<id>.recut, until builder_publish() */
+	unsigned blocks_most;     /* 0: BLOCK_COUNT_MAX; less in tests */
 };
 
 /* open: the session's RING_OPEN record. A file of an earlier try is begun anew. Makes open/ when missing. */
@@ -45,8 +46,9 @@ int builder_create(const struct builder_options *o, const struct ring_record *op
 int builder_append(struct builder *b, const struct ring_record *rec, struct err *e);
 
 /*
- * Writes what is complete as a block, syncs, and appends to `state` all that builder_reopen() needs besides the
- * file: its length, hashes, digests, the tail that waits (at most about 3 x tail + 2 MiB, normally under 1 KiB).
+ * Writes what is complete as a block, unless that would be one more of too many small ones, syncs, and appends to
+ * `state` all that builder_reopen() needs besides the file: its length, hashes, digests, the block in the making (at
+ * most BLOCKS_WAITING_MAX), the tail that waits (at most about 3 x tail + 2 MiB, normally under 1 KiB).
  * Store it before dropping segments. Each call may end a block early: every few MiB or some ten seconds is right.
  */
 int builder_checkpoint(struct builder *b, struct buf *state, struct err *e);
@@ -54,8 +56,8 @@ int builder_checkpoint(struct builder *b, struct buf *state, struct err *e);
 int builder_reopen(const struct builder_options *o, const struct id *session, const uint8_t *state, size_t n,
 		   struct builder **out, struct err *e);
 
-/* What waits for its rule is kept, and the wait begins anew: at the next checkpoint all that was taken is in the file.
- */
+/* What waits for its rule is kept, and the wait begins anew: all that was taken is in the file, which the next
+ * checkpoint syncs. Of one that is full what it lacks is counted, and stands in the state. */
 int builder_settle(struct builder *b, struct err *e);
 /*
  * An event of a recording of the same session, in place of the record that it was made of. ERR_UNSUPPORTED: bytes that
@@ -78,6 +80,8 @@ void builder_part(const struct builder *b, struct part *out);
 
 uint64_t builder_seq(const struct builder *b); /* last sequence taken */
 bool builder_ended(const struct builder *b);   /* a RING_EXIT was taken */
+/* It has nearly all the blocks that a file may have: what comes is a gap until the session's end. */
+bool builder_full(const struct builder *b);
 const struct id *builder_session(const struct builder *b);
 uint64_t builder_offset(const struct builder *b, unsigned stream);
 /* SHA-256 of the stream up to there, whatever a rule leaves out. ERR_EOF: the journal itself lacks a part of it. */

@@ -190,6 +190,23 @@ void cut_tell_streams(struct cutter *c, const struct cut_session *s)
 		log_error(NULL, "the digests of a session that ended are in its recording, and could not be audited");
 }
 
+void cut_tell_full(struct cutter *c, const struct cut_session *s)
+{
+	char id[ID_STR_LEN];
+	struct part p;
+
+	builder_part(s->b, &p);
+	id_format(&s->id, id);
+	log_error(
+	    &(struct log_ids){.session = id},
+	    "its recording has as many blocks as a file may have: what follows is counted and hashed, and not kept");
+	if (drain_audit(c->p.drain, &s->id,
+			json_pack("{s:s, s:s, s:s, s:s, s:{s:s, s:I}}", "event", "record.full", "outcome", "error",
+				  "principal", "recorder", "agent", p.agent, "detail", "session", id, "size",
+				  (json_int_t)p.size)))
+		log_error(NULL, "that a recording is full could not be audited");
+}
+
 /* The builders' knowledge of streams that go on: for the hub, which has forgotten them by a restart. */
 
 #define LOOK_NS (5 * NS_PER_MS)

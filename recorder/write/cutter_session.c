@@ -184,6 +184,10 @@ static int cut_session_record(struct cutter *c, struct segment_record *sr, struc
 	if (rc)
 		return err_set(e, rc, "%s", why.message);
 	s->dirty = true;
+	if (builder_full(s->b) && !s->full) {
+		s->full = true;
+		cut_tell_full(c, s);
+	}
 	if (!s->fresh_lsn)
 		s->fresh_lsn = sr->lsn;
 	uint64_t end = sr->rec.offset + sr->rec.len;

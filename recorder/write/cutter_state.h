@@ -42,6 +42,7 @@ struct cut_session {
 	uint64_t typed;   /* of input, when somebody was told of it */
 	bool touched;     /* offsets moved since they were stored */
 	bool dirty;       /* the builder took something since its checkpoint */
+	bool full;        /* it was told that its recording takes no more */
 	uint64_t seal_ns; /* when to seal; 0 = has not ended */
 	uint64_t open_lsn;
 	uint64_t fresh_lsn; /* of the first record that the last `part` in the log does not cover; 0 = it covers all */
@@ -145,6 +146,8 @@ void cut_remove(struct cutter *c, struct cut_session *s);
 void cut_clear(struct cutter *c);
 /* A terminal or an exec has ended: bytes and digests of its streams become an audit event. */
 void cut_tell_streams(struct cutter *c, const struct cut_session *s);
+/* Its recording has all the blocks that a file may have: that becomes one, too. */
+void cut_tell_full(struct cutter *c, const struct cut_session *s);
 
 /* cutter_session.c */
 int cut_record(struct cutter *c, struct segment_record *sr, struct err *e);

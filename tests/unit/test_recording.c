@@ -261,6 +261,19 @@ static void a_digest_is_taken_up_again(void **state)
 	}
 }
 
+static uint64_t events_of(struct recording *rd)
+{
+	struct ring_record rec;
+	struct err e = {0};
+	uint64_t n = 0;
+	int rc;
+
+	while ((rc = recording_next(rd, &rec, &e)) == 1)
+		n++;
+	need(rc, &e, "next");
+	return n;
+}
+
 /*
  * A crash at any record: the file holds whatever was written after the checkpoint, the caller feeds from the
  * checkpoint on (or from further back), and the result is what an undisturbed run gives.
@@ -339,6 +352,108 @@ static void after_a_crash_it_goes_on(void **state)
 			recording_close(rd);
 		}
 	}
+}
+
+/* A session that prints a little for months: a checkpoint each ten seconds must not be a block each. */
+struct trickle {
+	struct record *r;
+	struct builder_options options;
+	struct digest all;
+	uint64_t bytes;
+};
+
+static struct builder *trickle_on(struct trickle *t, struct builder *b, unsigned checkpoints)
+{
+	struct id id = *builder_session(b);
+	struct err e = {0};
+	struct buf state;
+	uint8_t text[40];
+
+	buf_init(&state, 1 << 20);
+	for (unsigned i = 0; i < checkpoints; i++) {
+		size_t n = 1 + i % sizeof text;
+
+		fill(text, n, i);
+		digest_update(&t->all, text, n);
+		t->bytes += n;
+		record_data(t->r, b, STREAM_OUTPUT, text, n);
+		record_resize(t->r, b, 80 + i % 9, 24);
+		buf_clear(&state);
+		need(builder_checkpoint(b, &state, &e), &e, "checkpoint");
+		if (i % 31)
+			continue;
+		record_data(t->r, b, STREAM_OUTPUT, "lost", 4); /* behind the checkpoint: it is fed again */
+		builder_destroy(b);
+		need(builder_reopen(&t->options, &id, buf_ptr(&state), buf_len(&state), &b, &e), &e, "reopen");
+	}
+	buf_finish(&state);
+	return b;
+}
+
+static void checkpoints_of_a_trickle_are_no_blocks(void **state)
+{
+	struct record *r = *state;
+	struct id id = record_id(1);
+	struct trickle t = {.r = r, .options = {.dir = r->dir, .rule = {.kind = RULE_FULL}}};
+	struct builder *b = record_open(r, &id, "terminal", NULL);
+	struct recording *rd;
+	struct chain_seal seal;
+	uint8_t want[32];
+
+	digest_init(&t.all);
+	b = trickle_on(&t, b, 8000);
+	record_exit(r, b, 0);
+	record_seal(r, b, NULL, &seal);
+	rd = open_sealed(r, &seal);
+	digest_peek(&t.all, want);
+	assert_memory_equal(recording_info(rd)->streams[STREAM_OUTPUT].sha256, want, 32);
+	assert_int_equal(recording_info(rd)->streams[STREAM_OUTPUT].kept, t.bytes);
+	assert_int_equal(recording_info(rd)->events, 2 * 8000 + 2);
+	assert_in_range(recording_info(rd)->blocks, 1025, 1200);
+	assert_int_equal(events_of(rd), recording_info(rd)->events);
+	recording_close(rd);
+}
+
+/* All the blocks that a file may have are there, and the session goes on: what follows is a gap with its digest. */
+static void a_recording_that_is_full_goes_on_counting(void **state)
+{
+	struct record *r = *state;
+	struct id id = record_id(1);
+	struct trickle t = {.r = r, .options = {.dir = r->dir, .rule = {.kind = RULE_FULL}, .blocks_most = 64}};
+	struct builder *b = record_open(r, &id, "terminal", NULL);
+	struct recording *rd;
+	struct chain_seal seal;
+	struct err e = {0};
+	uint8_t want[32];
+
+	builder_abort(b);
+	r->seq = 0;
+	b = NULL;
+	static const char open[] = "{\"kind\":\"terminal\",\"wall_ns\":1795248000000000000}";
+	struct ring_record rec = record_make(r, &id, RING_OPEN, open, strlen(open));
+	need(builder_create(&t.options, &rec, &b, &e), &e, "create");
+	digest_init(&t.all);
+	b = trickle_on(&t, b, 500);
+	assert_true(builder_full(b));
+	for (unsigned i = 0; i < 200; i++) { /* as segments are let go of */
+		struct buf saved;
+
+		buf_init(&saved, 1 << 20);
+		b = trickle_on(&t, b, 1);
+		need(builder_settle(b, &e), &e, "settle");
+		need(builder_checkpoint(b, &saved, &e), &e, "checkpoint");
+		buf_finish(&saved);
+	}
+	record_exit(r, b, 0);
+	record_seal(r, b, NULL, &seal);
+	rd = open_sealed(r, &seal);
+	digest_peek(&t.all, want);
+	assert_memory_equal(recording_info(rd)->streams[STREAM_OUTPUT].sha256, want, 32);
+	assert_int_equal(recording_info(rd)->streams[STREAM_OUTPUT].total, t.bytes);
+	assert_in_range(recording_info(rd)->streams[STREAM_OUTPUT].kept, 500, t.bytes - 5000);
+	assert_in_range(recording_info(rd)->blocks, 56, 64);
+	assert_int_equal(events_of(rd), recording_info(rd)->events);
+	recording_close(rd);
 }
 
 static void a_checkpoint_of_another_file_is_refused(void **state)
@@ -501,6 +616,8 @@ int main(void)
 	    T(digests_cover_every_byte),
 	    T(a_digest_is_taken_up_again),
 	    T(after_a_crash_it_goes_on),
+	    T(checkpoints_of_a_trickle_are_no_blocks),
+	    T(a_recording_that_is_full_goes_on_counting),
 	    T(a_checkpoint_of_another_file_is_refused),
 	    T(an_open_recording_can_be_read),
 	    T(nothing_is_sealed_twice),
