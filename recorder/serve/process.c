@@ -263,6 +263,7 @@ static int start_receive(int ipc_fd, struct start *out, struct err *e)
 /* ---- the process */
 
 #define TICK_MS     1000
+#define BEHIND      4                /* failures of the cutter, some seven seconds */
 #define PROGRESS_NS (5 * NS_PER_SEC) /* from one word of a start that takes its time to the next */
 
 enum process_state { PROCESS_STARTING, PROCESS_RUNNING, PROCESS_STOPPING };
@@ -586,6 +587,23 @@ static void look_at_keys(struct process *p, bool *out_taken)
 		    (unsigned long long)entry);
 }
 
+/* A cutter that stands still keeps nobody from working, and segments until the disk is full: somebody has to look. */
+static void look_at_cutter(struct process *p)
+{
+	struct cutter_status s;
+
+	cutter_status(p->cutter, &s);
+	if (s.failures < BEHIND)
+		alarms_clear(p->alarms, "record_behind");
+	else
+		alarms_set(
+		    p->alarms, "record_behind",
+		    "Mend what the message names: a folder or file of record/ that is not the recorder's, a disk that "
+		    "is full. The record itself is written; recordings, audit.db and the signed log wait, and nothing "
+		    "of the segments is removed until they go on.",
+		    "sessions are not sealed, and lists lack what is newest: %s", s.message);
+}
+
 static int tell_alarms(struct process *p, struct err *e)
 {
 	json_t *list = alarms_changed(p->alarms);
@@ -829,6 +847,7 @@ static void process_loop(struct process *p)
 		lost_check(&p->lost);
 		if (cutter_lost_index(p->cutter))
 			process_set_state(p, PROCESS_STOPPING);
+		look_at_cutter(p);
 		if (tell_alarms(p, &e))
 			log_error(NULL, "the monitor cannot be told what is wrong: %s", e.message);
 		witnesses_tick(p->witnesses);

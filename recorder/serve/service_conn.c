@@ -109,11 +109,22 @@ void conn_place(const struct conn *c, struct source_place *out)
 
 void conn_catch_up(struct conn *c, bool lists)
 {
-	uint64_t lsn = 0;
+	uint64_t lsn = 0, consumed;
 
+	c->behind[0] = '\0';
 	/* A full or slow disk: then the answer is what is durable. */
-	if (drain_flush(c->s->p.drain, CATCH_UP_NS, &lsn) == 0 && lists)
-		(void)cutter_wait_consumed(c->s->p.cutter, lsn, CATCH_UP_NS);
+	if (drain_flush(c->s->p.drain, CATCH_UP_NS, &lsn)) {
+		text_put(c->behind, sizeof(c->behind),
+			 "the record is not written at the moment: what is newest may be missing");
+		return;
+	}
+	if (!lists)
+		return;
+	consumed = cutter_wait_consumed(c->s->p.cutter, lsn, CATCH_UP_NS);
+	if (consumed < lsn)
+		text_format(c->behind, sizeof(c->behind),
+			    "the list lacks what is newest: of the record %llu entries are not in the index yet",
+			    (unsigned long long)(lsn - consumed));
 }
 
 void conn_forget_page(struct conn *c)

@@ -58,6 +58,7 @@ struct conn {
 	bool paged_full;
 	uint64_t paged_seen; /* end of what the source has told of that stream */
 	struct id paged_grant;
+	char behind[160];         /* of the question at hand: why its list may lack what is newest; "" */
 	struct kept_page *kept;   /* of a round's whole output, where the last page ended */
 	struct reading *readings; /* recordings that are paged through event by event */
 };
@@ -81,7 +82,8 @@ int conn_audit(struct conn *c, const struct reading_of *what, struct err *e);
 /* The refusal of one; what it answers is rc. */
 int conn_refused(struct conn *c, enum ledger_op op, const struct id *session, const char *agent, int rc);
 void conn_forget_page(struct conn *c);
-/* What was journaled before the question is in the answer; for lists in the index too. */
+/* What was journaled before the question is in the answer; for lists in the index too, or c->behind says what is not.
+ */
 void conn_catch_up(struct conn *c, bool lists);
 
 /* Verifies the token of the request into c->grant; a failure is audited. */

@@ -302,10 +302,14 @@ static int list_sound(struct listing *l, index_query *query, index_row *row, str
 /* The last message; o is stolen. */
 static int list_end(const struct listing *l, json_t *o)
 {
-	if (o && l->differed)
-		json_object_set_new(o, "warning",
-				    json_string("audit.db had rows that the recorder did not write: what is shown is "
-						"from the record (audit event index.differs)"));
+	const char *warning = l->differed
+				  ? "audit.db had rows that the recorder did not write: what is shown is from the "
+				    "record (audit event index.differs)"
+			      : l->c->behind[0] ? l->c->behind
+						: NULL;
+
+	if (o && warning)
+		json_object_set_new(o, "warning", json_string(warning));
 	if (o && l->left_out)
 		json_object_set_new(o, "left_out", json_integer((json_int_t)l->left_out));
 	if (o)

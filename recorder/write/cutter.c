@@ -113,6 +113,7 @@ static void step_failed(struct cutter *c, const struct err *e)
 	else if (strcmp(c->seen.message, e->message) != 0)
 		log_debug(NULL, "cutting still waits: %s", e->message);
 	c->seen.state = "waiting";
+	c->seen.failures = c->retry.failures;
 	text_put(c->seen.message, sizeof(c->seen.message), e->message);
 	pthread_mutex_unlock(&c->lock);
 }
@@ -189,7 +190,9 @@ static void tell_progress(struct cutter *c, const char *state)
 		log_debug(NULL, "state %s -> %s", c->seen.state, state);
 	c->seen.state = state;
 	c->seen.open = c->n;
-	c->seen.message[0] = 0;
+	c->seen.failures = c->retry.failures;
+	if (!c->seen.failures)
+		c->seen.message[0] = 0;
 	/* A log that is empty, or ends before the place where one goes on, is consumed as well. */
 	c->consumed = durable.number && at.segment <= durable.number ? at.lsn : durable.lsn;
 	c->debt = debt_of(&durable, &at, c->segment_size);
@@ -270,12 +273,16 @@ static int sign_due(struct cutter *c, struct err *e)
 {
 	struct chain_head head;
 	uint64_t fresh, now = clock_boot_ns();
+	int rc;
+
 	if (!c->sign_now && now < c->head_ns + HEAD_NS)
 		return 0;
+	chain_head(c->chain, &head, &fresh);
+	if (fresh && (rc = chain_sign_head(c->chain, clock_wall_ns(), e)) != 0)
+		return rc;
 	c->sign_now = false;
 	c->head_ns = now;
-	chain_head(c->chain, &head, &fresh);
-	return fresh ? chain_sign_head(c->chain, clock_wall_ns(), e) : 0;
+	return 0;
 }
 
 static int step_inside(struct cutter *c, bool *out_more, struct err *e)
@@ -304,11 +311,12 @@ static bool retry_now(struct cutter *c)
 	return c->recoveries != recoveries(c) || retry_due(&c->retry, clock_boot_ns(), atomic_load(&c->waiters));
 }
 
-static void step_worked(struct cutter *c)
+static void step_worked(struct cutter *c, bool more)
 {
-	if (c->retry.failures)
-		log_info(NULL, "cutting goes on after %u tries that failed", c->retry.failures);
-	retry_worked(&c->retry);
+	unsigned failures = c->retry.failures;
+
+	if (retry_worked(&c->retry, clock_boot_ns(), !more && cut_seal_next(c) == UINT64_MAX))
+		log_info(NULL, "cutting goes on after %u tries that failed", failures);
 }
 
 /* How long the idle thread may sleep: a seal may come due before anything new arrives. */
@@ -344,7 +352,7 @@ static uint64_t cutter_step(struct cutter *c, uint64_t *out_consumed)
 			cutter_index_lost(c);
 		goto out;
 	}
-	step_worked(c);
+	step_worked(c, more);
 	if (!more)
 		cut_compare(c, &more);
 	if (index_damaged(c->index))

@@ -11,7 +11,7 @@
  * the last CUTTER_KEEP. After a failure (full disk) it forgets its builders and
  * goes on from the last checkpoint.
  *
- * States: IDLE (nothing to do) <-> BUSY; any -> WAITING (an error; again after 1 s).
+ * States: IDLE (nothing to do) <-> BUSY; any -> WAITING (an error; tried again as retry.h says).
  */
 #ifndef RECORDER_WRITE_CUTTER_H
 #define RECORDER_WRITE_CUTTER_H
@@ -58,7 +58,8 @@ struct cutter_status {
 	uint64_t sealed;   /* since the start */
 	uint64_t open;     /* builders */
 	uint64_t refused;  /* records that no recording could take */
-	char message[400]; /* why it waits */
+	unsigned failures; /* again and again, since it was steady (retry.h) */
+	char message[400]; /* why it does, or did last */
 };
 
 int cutter_create(const struct cutter_params *p, struct cutter **out, struct err *e);

@@ -12,6 +12,7 @@ void retry_failed(struct retry *r, uint64_t now, unsigned at_once)
 {
 	bool hurry = r->hurried < at_once;
 
+	r->last_ns = now;
 	r->soon_ns = hurry ? now : now + FIRST_NS;
 	r->at_ns = hurry ? now : now + backoff(r->failures + 1, FIRST_NS, MOST_NS);
 	r->hurried += hurry;
@@ -23,7 +24,11 @@ bool retry_due(const struct retry *r, uint64_t now, bool awaited)
 	return now >= (awaited ? r->soon_ns : r->at_ns);
 }
 
-void retry_worked(struct retry *r)
+bool retry_worked(struct retry *r, uint64_t now, bool all_done)
 {
+	r->hurried = 0;
+	if (!r->failures || (!all_done && now - r->last_ns < RETRY_STEADY_NS))
+		return false;
 	memset(r, 0, sizeof(*r));
+	return true;
 }

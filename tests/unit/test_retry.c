@@ -33,8 +33,29 @@ static void each_wait_is_twice_the_last_up_to_a_bound(void **state)
 			assert_true(retry_due(&r, now + NS_PER_SEC, true));
 			now += waits[i] * NS_PER_SEC;
 		}
-		retry_worked(&r);
+		assert_true(retry_worked(&r, now, true));
+		assert_false(retry_worked(&r, now, true));
 	}
+}
+
+/* What fails is not the first thing to be done: a try that has not come to it is no reason to begin at a second again.
+ */
+static void half_of_the_work_is_no_success(void **state)
+{
+	struct retry r = {0};
+	uint64_t now = s(0);
+
+	(void)state;
+	for (unsigned i = 0; i < 6; i++) {
+		retry_failed(&r, now, 0);
+		now += 16 * NS_PER_SEC;
+		assert_false(retry_worked(&r, now, false));
+	}
+	retry_failed(&r, now, 0);
+	assert_int_equal(r.failures, 7);
+	assert_false(retry_due(&r, now + 15 * NS_PER_SEC, false));
+	assert_true(retry_worked(&r, now + RETRY_STEADY_NS, false));
+	assert_int_equal(r.failures, 0);
 }
 
 /* A day in a fake clock: as many tries as that makes, and no more. */
@@ -65,7 +86,7 @@ static void what_the_next_try_mends_does_not_wait(void **state)
 	retry_failed(&r, s(0), 3);
 	assert_false(retry_due(&r, s(0), false));
 	assert_true(retry_due(&r, s(1), false));
-	retry_worked(&r);
+	(void)retry_worked(&r, s(1), false);
 	retry_failed(&r, s(5), 1);
 	assert_true(retry_due(&r, s(5), false));
 }
@@ -74,6 +95,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(each_wait_is_twice_the_last_up_to_a_bound),
+	    cmocka_unit_test(half_of_the_work_is_no_success),
 	    cmocka_unit_test(a_day_of_failing_is_not_many_tries),
 	    cmocka_unit_test(what_the_next_try_mends_does_not_wait),
 	};
