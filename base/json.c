@@ -15,7 +15,7 @@ struct json_cost {
 };
 
 /*
- * What the text costs, ahead of the parser: jansson's own limit of depth (2048 levels) is compiled in, and it has none
+ * The cost of a text, ahead of the parser: jansson's own limit of depth (2048 levels) is compiled in, and it has none
  * of values. A comma counts in a list alone, as members of an object have a colon each.
  */
 static struct json_cost json_cost_of(const char *p, size_t len)

@@ -254,8 +254,8 @@ static void hear(struct life_agent *a)
 }
 
 /*
- * Who was sent on and found that nothing runs there waits for the check, which comes behind the run: sent on once more
- * it would hear the same, and take that for the answer.
+ * A waiter that was sent on and found that nothing runs there awaits the check, which comes behind the run: sent on
+ * once more it would hear the same, and take that for the answer.
  */
 static struct life_waiter *first_beside(struct life_agent *a)
 {

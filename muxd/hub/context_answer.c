@@ -174,7 +174,7 @@ static void take_end(struct told *t, const json_t *o)
 
 /* ---- its lines */
 
-/* What comes last says how it ended, however much stands before it. */
+/* The last lines say how the execution ended, however much stands before them. */
 static void take_endings(struct told *t)
 {
 	size_t left = t->left_out;

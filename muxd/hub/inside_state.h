@@ -76,7 +76,7 @@ struct inside {
 	struct id program; /* the round; nil: none yet */
 	struct inside_lines lines;
 	uint64_t line_ns;  /* boot: since when a line of it has not ended; 0: none is open */
-	bool line_longest; /* ... and it is the longest of more than there is room for */
+	bool line_longest; /* the open line is the longest of more than there is room for */
 	struct buf out;    /* for its stdin */
 	struct buf tail;
 	uint64_t until_ns; /* boot: of STARTING, INITIALIZING, LISTING; when BACKING_OFF ends; 0: none */

@@ -32,7 +32,7 @@
 #define SERVICE_TASK "services"
 #define STEADY_NS    (30 * NS_PER_SEC) /* healthy for so long, what was before is forgiven */
 #define AGAIN_MS     1000ull           /* after a start that could not be made now, twice as long each time */
-#define AGAIN_MAX_MS 30000ull          /* ... or its backoff_max_ms, where that is more */
+#define AGAIN_MAX_MS 30000ull          /* at most; its backoff_max_ms, where that is more */
 #define UNHEALTHY_AT 3                 /* looks in a row */
 #define SETTLE_NS    (90 * NS_PER_SEC) /* all services of an agent, one after the other */
 #define FORGET_NS    (600 * NS_PER_SEC)
@@ -437,7 +437,7 @@ static bool passes(int rc)
 	       rc == ERR_NOMEM || rc == ERR_LINK_LOST || rc == ERR_AGAIN || rc == ERR_LIMIT;
 }
 
-/* What is refused to one service is refused to all of its agent: each try, whosever it was, is one more in a row. */
+/* A sandbox that refuses one service refuses all of them: each try, whosever it was, is one more in a row. */
 static unsigned tries_in_a_row(const struct service *x)
 {
 	const struct service *y;

@@ -71,7 +71,7 @@ static int unable(const struct session *s, const char *why, char *out, size_t si
 }
 
 /*
- * Whose word is an error of muxd's: that of what speaks to a pod without a muxlet, which is the daemon itself, and the
+ * An error of muxd's is the word of what speaks to a pod without a muxlet, which is the daemon itself, and the
  * hub's own of a start that was lost. Of a muxlet it is none: a program inside would have its caller hear that the disk
  * is full, or that its grant is not good.
  */
