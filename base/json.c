@@ -9,9 +9,19 @@
 
 #define JSON_DEPTH_MAX 32
 
-/* jansson's own limit (2048 levels) is compiled in, so nesting is counted before it sees the text. */
-static bool json_too_deep(const char *p, size_t len)
+struct json_cost {
+	size_t values;
+	bool too_deep;
+};
+
+/*
+ * The cost of a text, ahead of the parser: jansson's own limit of depth (2048 levels) is compiled in, and it has none
+ * of values. A comma counts in a list alone, as members of an object have a colon each.
+ */
+static struct json_cost json_cost_of(const char *p, size_t len)
 {
+	struct json_cost c = {.values = 1};
+	uint64_t lists = 0; /* a bit for each open level, the innermost in bit 0 */
 	bool in_string = false;
 	int depth = 0;
 
@@ -21,16 +31,39 @@ static bool json_too_deep(const char *p, size_t len)
 				i++;
 			else if (p[i] == '"')
 				in_string = false;
-		} else if (p[i] == '"') {
+			continue;
+		}
+		switch (p[i]) {
+		case '"':
 			in_string = true;
-		} else if (p[i] == '[' || p[i] == '{') {
-			if (++depth > JSON_DEPTH_MAX)
-				return true;
-		} else if (p[i] == ']' || p[i] == '}') {
+			break;
+		case '{':
+		case '[':
+			lists = lists << 1 | (p[i] == '[');
+			c.values += p[i] == '[';
+			c.too_deep = c.too_deep || ++depth > JSON_DEPTH_MAX;
+			break;
+		case '}':
+		case ']':
+			lists >>= 1;
 			depth--;
+			break;
+		case ':':
+			c.values++;
+			break;
+		case ',':
+			c.values += lists & 1;
+			break;
+		default:
+			break;
 		}
 	}
-	return false;
+	return c;
+}
+
+size_t json_count_values(const void *p, size_t len)
+{
+	return json_cost_of(p, len).values;
 }
 
 /* jansson's text quotes the input, which may hold a token; ours does not. */
@@ -57,16 +90,20 @@ static const char *json_fault(enum json_error_code code)
 	}
 }
 
-int json_parse(const void *p, size_t len, size_t max, json_t **out, struct err *e)
+int json_parse_values(const void *p, size_t len, size_t max, size_t values, json_t **out, struct err *e)
 {
+	struct json_cost cost;
 	json_error_t fault;
 
 	if (len > max)
 		return err_set(e, ERR_TOO_LARGE, "JSON of %zu bytes, %zu are allowed", len, max);
 	if (len == 0)
 		return err_set(e, ERR_INVAL, "not JSON: it is empty");
-	if (json_too_deep(p, len))
+	cost = json_cost_of(p, len);
+	if (cost.too_deep)
 		return err_set(e, ERR_INVAL, "JSON nested more than %d deep", JSON_DEPTH_MAX);
+	if (cost.values > values)
+		return err_set(e, ERR_TOO_LARGE, "JSON of %zu values, %zu are allowed", cost.values, values);
 	json_t *o = json_loadb(p, len, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &fault);
 	if (!o) {
 		enum json_error_code code = json_error_code(&fault);
@@ -75,6 +112,11 @@ int json_parse(const void *p, size_t len, size_t max, json_t **out, struct err *
 	}
 	*out = o;
 	return 0;
+}
+
+int json_parse(const void *p, size_t len, size_t max, json_t **out, struct err *e)
+{
+	return json_parse_values(p, len, max, JSON_VALUES_MAX, out, e);
 }
 
 /* The value, NULL when absent or null; ERR_INVAL when o is no object. */

@@ -21,8 +21,22 @@
 struct err;
 struct buf;
 
-/* One JSON value, no trailing bytes, no duplicate keys, depth <= 32, len <= max. ERR_INVAL, ERR_TOO_LARGE. */
+#define JSON_VALUES_MAX 100000 /* of a text: up to 300 bytes of memory each, and 50 ms of a loop for all of them */
+
+/*
+ * One JSON value, no trailing bytes, no duplicate keys, depth <= 32, len <= max, JSON_VALUES_MAX values at most:
+ * however short a value is, it costs memory and time, so a bound on bytes alone is none. ERR_INVAL, ERR_TOO_LARGE.
+ */
 int json_parse(const void *p, size_t len, size_t max, json_t **out, struct err *e);
+/* The same with another bound on values. */
+int json_parse_values(const void *p, size_t len, size_t max, size_t values, json_t **out, struct err *e);
+#define JSON_VALUES_BODY 20000 /* of a request whose fields are all known: no list in it is longer than a thousand */
+/*
+ * How many values a parser makes of a text at the most, without making one. Of an object its members count, of a list
+ * its places, and an empty list as if it held one. What is no JSON has no fewer than the parser makes of it until it
+ * stops.
+ */
+size_t json_count_values(const void *p, size_t len);
 
 /* Optional field: absent (or null) leaves *out untouched. Wrong type: ERR_INVAL naming the key. */
 int json_opt_str(const json_t *o, const char *key, const char **out, struct err *e);

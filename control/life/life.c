@@ -253,12 +253,28 @@ static void hear(struct life_agent *a)
 	}
 }
 
+/*
+ * A waiter that was sent on and found that nothing runs there awaits the check, which comes behind the run: sent on
+ * once more it would hear the same, and take that for the answer.
+ */
+static struct life_waiter *first_beside(struct life_agent *a)
+{
+	struct life_waiter *w;
+
+	if (!a->run || !a->run->kind->beside || a->life->dying)
+		return NULL;
+	TAILQ_FOREACH(w, &a->waiters, entry)
+	if (!w->tried && a->run->kind->beside(a, w))
+		return w;
+	return NULL;
+}
+
 /* Waiters whom the run does not keep waiting are served. */
 static void serve_beside(struct life_agent *a)
 {
 	struct life_waiter *w;
 
-	while (a->run && a->run->kind->beside && !a->life->dying && (w = a->run->kind->beside(a))) {
+	while ((w = first_beside(a))) {
 		if (w->want == WANT_RESUME)
 			life_answer(a, w, 0, NULL);
 		else

@@ -54,7 +54,9 @@ struct run_kind {
 	bool (*turned)(struct life_agent *a); /* ahead of a step with an undo: is it taken back? */
 	/* Somebody came while it is under way, or waits still. NULL: the run goes on whoever comes. */
 	void (*heard)(struct life_agent *a, const struct life_waiter *w);
-	struct life_waiter *(*beside)(struct life_agent *a); /* who needs no more than a stream, now; or NULL */
+	/* Needs this waiter no more than a stream, now? NULL: nobody does. One that found nothing there is not asked
+	 * about. */
+	bool (*beside)(const struct life_agent *a, const struct life_waiter *w);
 };
 extern const struct run_kind life_start_kind, life_stop_kind, life_end_kind, life_wipe_kind, life_snapshot_kind,
     life_restore_kind, life_drop_kind, life_check_kind;

@@ -467,9 +467,9 @@ static void stop_heard(struct life_agent *a, const struct life_waiter *w)
 }
 
 /* A stop asks what runs to stand still, for which a link may have to come first. */
-static struct life_waiter *stop_beside(struct life_agent *a)
+static bool stop_beside(const struct life_agent *a, const struct life_waiter *w)
 {
-	return a->run->held && a->run->course != RUN_NO_WAY_BACK ? life_first(a, WANTS(WANT_CONNECT)) : NULL;
+	return a->run->held && a->run->course != RUN_NO_WAY_BACK && w->want == WANT_CONNECT;
 }
 
 /* ---- found in idle_stopping after a crash */

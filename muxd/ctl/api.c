@@ -14,10 +14,11 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-#define ANSWER_MAX  (64u * 1024 * 1024)
-#define REQUEST_MAX (2u * 1024 * 1024)
-#define PIECE       (128 * 1024)
-#define MESSAGE_MAX (8u * 1024 * 1024)
+#define ANSWER_MAX    (64u * 1024 * 1024)
+#define ANSWER_VALUES 4000000 /* of it: a list of the daemon's may be long */
+#define REQUEST_MAX   (2u * 1024 * 1024)
+#define PIECE         (128 * 1024)
+#define MESSAGE_MAX   (8u * 1024 * 1024)
 
 /* ---- a connection */
 
@@ -85,7 +86,7 @@ static int receive_body(struct ctl *c, int fd, struct buf *in, const struct http
 		rc = api_receive(fd, in, e);
 	if (rc)
 		return rc;
-	if (json_parse(buf_ptr(in), (size_t)body.left, ANSWER_MAX, &o, NULL))
+	if (json_parse_values(buf_ptr(in), (size_t)body.left, ANSWER_MAX, ANSWER_VALUES, &o, NULL))
 		return err_set(e, ERR_PROTOCOL, "the daemon's answer (status %d) is not JSON", status);
 	error = json_object_get(o, "error");
 	if (status >= 400 && json_is_object(error))

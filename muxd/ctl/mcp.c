@@ -21,12 +21,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define FLIGHTS     64
-#define LINE_MAX_IN (16u * 1024 * 1024)
-#define ANSWER_MAX  (64u * 1024 * 1024)
-#define PIECE       (64 * 1024)
-#define TOKEN_NS    (5 * 60 * NS_PER_SEC) /* a grant of ours is asked for anew behind it, or at half of its --ttl */
-#define META        "io.modelcontextprotocol/protocolVersion"
+#define FLIGHTS       64
+#define LINE_MAX_IN   (16u * 1024 * 1024)
+#define ANSWER_MAX    (64u * 1024 * 1024)
+#define ANSWER_VALUES 4000000
+#define PIECE         (64 * 1024)
+#define TOKEN_NS      (5 * 60 * NS_PER_SEC) /* a grant of ours is asked for anew behind it, or at half of its --ttl */
+#define META          "io.modelcontextprotocol/protocolVersion"
 
 /* A request whose answer is to come. */
 struct flight {
@@ -99,7 +100,7 @@ static int flight_tell(struct flight *f, const char *text, size_t n)
 	if (f->status < 400)
 		return say(text, n);
 	f->told = true;
-	(void)json_parse(text, n, ANSWER_MAX, &o, NULL);
+	(void)json_parse_values(text, n, ANSWER_MAX, ANSWER_VALUES, &o, NULL);
 	error = json_object_get(o, "error");
 	if (json_object_get(o, "jsonrpc"))
 		rc = say(text, n);
@@ -114,7 +115,7 @@ static int flight_say(struct flight *f, const char *text, size_t n)
 {
 	json_t *o = NULL;
 
-	(void)json_parse(text, n, ANSWER_MAX, &o, NULL);
+	(void)json_parse_values(text, n, ANSWER_MAX, ANSWER_VALUES, &o, NULL);
 	f->told = f->told || json_object_get(o, "result") || json_object_get(o, "error");
 	json_decref(o);
 	return say(text, n);

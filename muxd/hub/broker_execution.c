@@ -1,12 +1,13 @@
 /*
- * An execution as it stands: its round, and what the lines of it say (context_answer.h). Lines that memory does not
- * hold are read from the record, a page at a time.
+ * An execution as it stands: its round, and what the lines of it say (executions.h). Lines that memory does not hold
+ * are read from the record, a page at a time.
  */
 #define LOG_SUBSYS "broker"
 #include "base/buf.h"
 #include "base/err.h"
+#include "muxd/hub/broker_check.h"
 #include "muxd/hub/broker_context.h"
-#include "muxd/hub/context_answer.h"
+#include "muxd/hub/executions.h"
 #include "muxd/hub/hub_state.h"
 
 #include <stdlib.h>
@@ -42,8 +43,9 @@ static void execution_end(struct execution_job *j, int rc, const struct err *e, 
 /* Of a shell's command what it printed is its round's, and there is no more. */
 static json_t *shell_answer(const json_t *round)
 {
-	return json_pack("{s:O?,s:O?,s:[],s:n,s:n,s:n,s:n}", "stdout", json_object_get(round, "stdout"), "stderr",
-			 json_object_get(round, "stderr"), "results", "error", "execution_count", "cause", "message");
+	return json_pack("{s:O?,s:O?,s:[],s:n,s:n,s:n,s:n,s:i}", "stdout", json_object_get(round, "stdout"), "stderr",
+			 json_object_get(round, "stderr"), "results", "error", "execution_count", "cause", "message",
+			 "lines_left_out", 0);
 }
 
 /* An end that its round knows of stands before what the code said. */
@@ -74,11 +76,10 @@ static json_t *id_or_null(const struct context_use *u)
 	return json_string(text);
 }
 
-static json_t *execution_json(const struct execution_job *j)
+/* o: what it said. */
+static json_t *execution_json(const struct execution_job *j, json_t *o)
 {
 	const json_t *t = j->told, *exit = json_object_get(t, "exit");
-	json_t *o =
-	    j->use.language == CONTEXT_BASH ? shell_answer(t) : context_answer(buf_ptr(&j->lines), buf_len(&j->lines));
 	const char *cause = execution_cause(&j->use, exit, json_object_get(o, "cause"));
 	bool coded = j->use.role == CONTEXT_ONCE || j->use.language == CONTEXT_BASH;
 
@@ -102,6 +103,31 @@ static json_t *execution_json(const struct execution_job *j)
 }
 
 static void execution_read(struct execution_job *j);
+
+static bool has_ended(const struct execution_job *j)
+{
+	return json_is_object(json_object_get(j->told, "exit"));
+}
+
+static void execution_on_read(void *arg, int rc, const struct err *e, json_t *said)
+{
+	struct execution_job *j = arg;
+	struct err here = {0};
+
+	if (!rc && (rc = broker_in_force(j->hub, &j->rq, "round", &here))) {
+		json_decref(said);
+		e = &here;
+	}
+	execution_end(j, rc, e, rc ? NULL : execution_json(j, said));
+}
+
+static void execution_tell(struct execution_job *j)
+{
+	if (j->use.language == CONTEXT_BASH)
+		execution_end(j, 0, NULL, execution_json(j, shell_answer(j->told)));
+	else
+		executions_read(j->hub->executions, &j->round, has_ended(j), &j->lines, execution_on_read, j);
+}
 
 /* Takes the bytes of {data, encoding} behind the lines; false: there was none. */
 static bool take_lines(struct execution_job *j, const json_t *o)
@@ -129,7 +155,7 @@ static void execution_on_page(void *arg, int rc, const struct err *e, json_t *pa
 	else if (take_lines(j, page))
 		execution_read(j);
 	else
-		execution_end(j, 0, NULL, execution_json(j));
+		execution_tell(j);
 }
 
 /* The rest that there is by now, if it is not here. */
@@ -140,17 +166,33 @@ static void execution_read(struct execution_job *j)
 	struct round_read how = {.stream = 1, .offset = buf_len(&j->lines), .now = true};
 
 	if (j->use.language == CONTEXT_BASH || (uint64_t)total <= how.offset || how.offset >= CONTEXT_OUTPUT_MAX) {
-		execution_end(j, 0, NULL, execution_json(j));
+		execution_tell(j);
 		return;
 	}
 	how.limit = CONTEXT_OUTPUT_MAX - how.offset;
 	broker_round_output(j->hub, &j->rq, &j->round, &how, execution_on_page, j);
 }
 
+/* A round in memory was told without what it printed, which is here: as it is for lines, as text for a shell's. */
+static void execution_begin(struct execution_job *j)
+{
+	struct session *s = hub_session_find(j->hub, &j->round);
+
+	if (!s) {
+		(void)take_lines(j, json_object_get(j->told, "stdout"));
+	} else if (j->use.language == CONTEXT_BASH) {
+		json_decref(j->told);
+		j->told = session_round_json(s);
+	} else if (s->keep[STREAM_OUTPUT].head_len) {
+		(void)buf_append(&j->lines, s->keep[STREAM_OUTPUT].head, s->keep[STREAM_OUTPUT].head_len);
+	}
+}
+
 static void execution_on_round(void *arg, int rc, const struct err *e, json_t *round)
 {
 	struct execution_job *j = arg;
 	struct err here = {0};
+	json_t *kept;
 
 	if (!rc && (context_use_read(json_object_get(round, "context"), &j->use) ||
 		    (j->use.role != CONTEXT_EXECUTION && j->use.role != CONTEXT_ONCE)))
@@ -162,7 +204,12 @@ static void execution_on_round(void *arg, int rc, const struct err *e, json_t *r
 		return;
 	}
 	j->told = json_incref(round);
-	(void)take_lines(j, json_object_get(round, "stdout"));
+	kept = j->use.language != CONTEXT_BASH && has_ended(j) ? executions_kept(j->hub->executions, &j->round) : NULL;
+	if (kept) {
+		execution_end(j, 0, NULL, execution_json(j, kept));
+		return;
+	}
+	execution_begin(j);
 	execution_read(j);
 }
 
@@ -182,5 +229,5 @@ void broker_execution(struct hub *h, const struct request *rq, const struct id *
 	j->done = done;
 	j->arg = arg;
 	buf_init(&j->lines, CONTEXT_OUTPUT_MAX);
-	broker_round_wait(h, rq, round, wait_ns, execution_on_round, j);
+	broker_round_wait_brief(h, rq, round, wait_ns, execution_on_round, j);
 }

@@ -24,6 +24,7 @@ struct wait_job {
 	struct request rq; /* its grant may be revoked meanwhile */
 	broker_json_done *done;
 	void *arg;
+	json_t *(*told)(const struct session *s);
 	bool over;
 };
 
@@ -46,7 +47,7 @@ static void answer_wait(struct wait_job *w, struct session *s)
 		return;
 	w->over = true;
 	rc = broker_in_force(s->hub, &w->rq, "round", &e);
-	if (!rc && !(o = session_round_json(s)))
+	if (!rc && !(o = w->told(s)))
 		rc = err_set(&e, ERR_NOMEM, "no memory for the answer");
 	w->done(w->arg, rc, rc ? &e : NULL, o);
 	json_decref(o);
@@ -66,8 +67,8 @@ static void broker_round_on_wait_over(uv_timer_t *t)
 	answer_wait(w, w->session);
 }
 
-void broker_round_wait(struct hub *h, const struct request *rq, const struct id *round, uint64_t wait_ns,
-		       broker_json_done *done, void *arg)
+static void round_wait(struct hub *h, const struct request *rq, const struct id *round, uint64_t wait_ns,
+		       json_t *(*told)(const struct session *s), broker_json_done *done, void *arg)
 {
 	struct wait_job *w = NULL;
 	struct err e = {0};
@@ -81,7 +82,7 @@ void broker_round_wait(struct hub *h, const struct request *rq, const struct id 
 	}
 	rc = broker_find_round(h, rq, round, 0, "round", &s, &e);
 	if (!rc && (s->end == END_TOLD || wait_ns < NS_PER_MS)) {
-		o = session_round_json(s);
+		o = told(s);
 		done(arg, 0, NULL, o);
 		json_decref(o);
 		return;
@@ -93,6 +94,7 @@ void broker_round_wait(struct hub *h, const struct request *rq, const struct id 
 		return;
 	}
 	w->session = s;
+	w->told = told;
 	w->rq = *rq;
 	w->done = done;
 	w->arg = arg;
@@ -100,6 +102,18 @@ void broker_round_wait(struct hub *h, const struct request *rq, const struct id 
 	w->timer.data = w;
 	uv_timer_start(&w->timer, broker_round_on_wait_over, wait_ns / NS_PER_MS, 0);
 	session_wait(s, &w->waiter, broker_round_on_round_end, w);
+}
+
+void broker_round_wait(struct hub *h, const struct request *rq, const struct id *round, uint64_t wait_ns,
+		       broker_json_done *done, void *arg)
+{
+	round_wait(h, rq, round, wait_ns, session_round_json, done, arg);
+}
+
+void broker_round_wait_brief(struct hub *h, const struct request *rq, const struct id *round, uint64_t wait_ns,
+			     broker_json_done *done, void *arg)
+{
+	round_wait(h, rq, round, wait_ns, session_round_brief, done, arg);
 }
 
 /* ---- stdin and signals */

@@ -8,13 +8,26 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MEDIA_MAX 100
+#define MEDIA_MAX     100
+#define ENDINGS       4            /* lines that were left out, of which an error and an end are read after all */
+#define ENDING_MAX    (512 * 1024) /* bytes and values of such a one */
+#define ENDING_VALUES 10000
+#define VALUE_BYTES   300 /* of memory, at the most */
+
+struct line {
+	const uint8_t *p;
+	size_t n;
+};
 
 struct told {
 	struct buf text[2];
 	int64_t total[2];
 	size_t room, shown; /* bytes of text and of results that there is room for */
 	bool cut[2];
+	size_t lines, values; /* that may still be read */
+	struct line last[ENDINGS];
+	size_t left_out;
+	bool ended; /* it said how much it printed */
 	json_t *results, *error, *count, *cause, *message;
 };
 
@@ -59,12 +72,15 @@ static bool is_media(const char *s)
 }
 
 /* JSON stands there as JSON; as its text where it is none. */
-static json_t *answer_value_of(const char *media, const json_t *v)
+static json_t *answer_value_of(struct told *t, const char *media, const json_t *v)
 {
+	const char *s = json_string_value(v);
+	size_t n = json_string_length(v), values;
 	json_t *inner = NULL;
 
-	if (strcmp(media, "application/json") == 0)
-		(void)json_parse(json_string_value(v), json_string_length(v), CONTEXT_SHOWN_MAX, &inner, NULL);
+	if (strcmp(media, "application/json") == 0 && (values = json_count_values(s, n)) <= t->values &&
+	    json_parse(s, n, CONTEXT_SHOWN_MAX, &inner, NULL) == 0)
+		t->values -= values;
 	return inner ? inner : json_stringn(json_string_value(v), json_string_length(v));
 }
 
@@ -84,7 +100,7 @@ static void take_result(struct told *t, const json_t *o)
 			continue;
 		}
 		t->shown -= n;
-		json_object_set_new(data, media, answer_value_of(media, v));
+		json_object_set_new(data, media, answer_value_of(t, media, v));
 	}
 	json_object_foreach(json_object_get(o, "capped"), media,
 			    v) if (json_is_integer(v) && json_integer_value(v) >= 0 && is_media(media) &&
@@ -141,6 +157,7 @@ static void take_end(struct told *t, const json_t *o)
 
 		t->total[i] = n > t->total[i] ? n : t->total[i];
 	}
+	t->ended = t->ended || json_object_get(o, totals[0]);
 	if (cause) {
 		json_decref(t->cause);
 		t->cause = json_string(cause);
@@ -157,12 +174,47 @@ static void take_end(struct told *t, const json_t *o)
 
 /* ---- its lines */
 
+/* The last lines say how the execution ended, however much stands before them. */
+static void take_endings(struct told *t)
+{
+	size_t left = t->left_out;
+
+	for (size_t i = left > ENDINGS ? left - ENDINGS : 0; i < left; i++) {
+		const struct line *l = &t->last[i % ENDINGS];
+		const char *type;
+		json_t *o = NULL;
+
+		if (json_parse_values(l->p, l->n, ENDING_MAX, ENDING_VALUES, &o, NULL))
+			continue;
+		type = json_get_text(o, "type");
+		t->left_out -= strcmp(type, "error") == 0 || strcmp(type, "end") == 0;
+		if (strcmp(type, "error") == 0)
+			take_error(t, o);
+		else if (strcmp(type, "end") == 0)
+			take_end(t, o);
+		json_decref(o);
+	}
+}
+
+static bool is_left_out(struct told *t, const uint8_t *p, size_t n)
+{
+	size_t values = json_count_values(p, n);
+
+	if (!t->lines || values > t->values) {
+		t->last[t->left_out++ % ENDINGS] = (struct line){p, n};
+		return true;
+	}
+	t->lines--;
+	t->values -= values;
+	return false;
+}
+
 static void take_line(struct told *t, const uint8_t *p, size_t n)
 {
 	const char *type;
 	json_t *o = NULL;
 
-	if (!n || *p != '{' || json_parse(p, n, n, &o, NULL))
+	if (!n || *p != '{' || is_left_out(t, p, n) || json_parse(p, n, n, &o, NULL))
 		return;
 	type = json_get_text(o, "type");
 	if (strcmp(type, "stdout") == 0)
@@ -189,13 +241,18 @@ static json_t *stream_json(const struct told *t, int i)
 		return NULL;
 	}
 	json_object_set_new(o, "total_bytes", json_integer((json_int_t)t->total[i]));
-	json_object_set_new(o, "truncated", json_boolean(t->cut[i] || t->total[i] > (int64_t)n));
+	json_object_set_new(o, "truncated",
+			    json_boolean(t->cut[i] || t->total[i] > (int64_t)n || (t->left_out && !t->ended)));
 	return o;
 }
 
 json_t *context_answer(const uint8_t *p, size_t n)
 {
-	struct told t = {.room = CONTEXT_TEXT_MAX, .shown = CONTEXT_ALL_SHOWN_MAX, .results = json_array()};
+	struct told t = {.room = CONTEXT_TEXT_MAX,
+			 .shown = CONTEXT_ALL_SHOWN_MAX,
+			 .lines = CONTEXT_LINES_MAX,
+			 .values = CONTEXT_VALUES_MAX,
+			 .results = json_array()};
 	const uint8_t *end, *last = p + (n < CONTEXT_OUTPUT_MAX ? n : CONTEXT_OUTPUT_MAX);
 	json_t *answer;
 
@@ -203,10 +260,30 @@ json_t *context_answer(const uint8_t *p, size_t n)
 		buf_init(&t.text[i], CONTEXT_TEXT_MAX);
 	for (; p < last && (end = memchr(p, '\n', (size_t)(last - p))); p = end + 1)
 		take_line(&t, p, (size_t)(end - p));
-	answer = json_pack("{s:o,s:o,s:o,s:o?,s:o?,s:o?,s:o?}", "stdout", stream_json(&t, 0), "stderr",
+	take_endings(&t);
+	answer = json_pack("{s:o,s:o,s:o,s:o?,s:o?,s:o?,s:o?,s:I}", "stdout", stream_json(&t, 0), "stderr",
 			   stream_json(&t, 1), "results", t.results, "error", t.error, "execution_count", t.count,
-			   "cause", t.cause, "message", t.message);
+			   "cause", t.cause, "message", t.message, "lines_left_out", (json_int_t)t.left_out);
 	for (int i = 0; i < 2; i++)
 		buf_finish(&t.text[i]);
 	return answer;
+}
+
+static size_t held_by(const json_t *v)
+{
+	size_t n = VALUE_BYTES + json_string_length(v), i;
+	const char *key;
+	const json_t *member;
+
+	if (json_is_array(v))
+		for (i = 0; i < json_array_size(v); i++)
+			n += held_by(json_array_get(v, i));
+	/* jansson iterates a mutable object, and does not change it. */
+	json_object_foreach((json_t *)(uintptr_t)v, key, member) n += strlen(key) + held_by(member);
+	return n;
+}
+
+size_t context_answer_held(const json_t *answer)
+{
+	return held_by(answer);
 }

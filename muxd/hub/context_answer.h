@@ -18,13 +18,19 @@
 #define CONTEXT_ALL_SHOWN_MAX (6 * 1024 * 1024)
 #define CONTEXT_TRACEBACK_MAX (64 * 1024)
 #define CONTEXT_FRAMES_MAX    100
+#define CONTEXT_LINES_MAX     20000 /* that are read, and so many values in all of them */
+#define CONTEXT_VALUES_MAX    JSON_VALUES_MAX
 
 /*
  * {stdout, stderr: {data, encoding, total_bytes, truncated}, results: [{main, data: {media type: value}, capped: {media
  * type: bytes}}], error: {name, value, traceback, frames: [{file, line, function, source}], frames_left_out} or null,
  * execution_count, cause, message}; the last three null where nothing was said. cause: done, error, interrupted,
- * timeout, context_died. A line that has not ended counts not yet. NULL: no memory.
+ * timeout, context_died. A line that has not ended counts not yet. Past CONTEXT_LINES_MAX lines or CONTEXT_VALUES_MAX
+ * values lines are not read, but for an error and an end among the last ENDINGS of them: lines_left_out has their
+ * number. JSON for which no values are left stands as its text. Called in any thread. NULL: no memory.
  */
 json_t *context_answer(const uint8_t *p, size_t n);
+/* Bytes of memory behind an answer, at the most. */
+size_t context_answer_held(const json_t *answer);
 
 #endif

@@ -23,6 +23,7 @@
 
 #include <uv.h>
 
+struct executions;
 struct insides;
 struct services;
 
@@ -56,6 +57,7 @@ struct hub {
 	struct exec_ids *exec_ids;
 	struct shells *shells;
 	struct contexts *contexts;
+	struct executions *executions;
 	struct insides *insides; /* MCP servers in sandboxes (inside.h) */
 	struct services *services;
 	const struct agent_watch *watch; /* NULL: nobody */

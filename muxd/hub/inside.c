@@ -986,6 +986,7 @@ static void inside_tick(struct inside *x, uint64_t now)
 	if (x->ncalls)
 		calls_without_grant(x);
 	inside_settle(x, inside_list_stale(x));
+	inside_settle(x, inside_line_due(x, now));
 	if (x->until_ns && now >= x->until_ns) {
 		if (x->state == INSIDE_BACKING_OFF)
 			inside_try_again(x);

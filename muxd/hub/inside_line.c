@@ -32,28 +32,11 @@ static void read_call(struct inside_line *l, const json_t *method)
 	l->kind = l->id ? INSIDE_REQUEST : INSIDE_NOTIFICATION;
 }
 
-/* Counted ahead of the parser. Of what is no JSON the number means nothing, and is as high as the text is long. */
-static size_t count_values(const char *p, size_t n)
-{
-	bool in_string = false;
-	size_t values = 1;
-
-	for (size_t i = 0; i < n; i++) {
-		if (in_string && p[i] == '\\')
-			i++;
-		else if (p[i] == '"')
-			in_string = !in_string;
-		else if (!in_string)
-			values += p[i] == '{' || p[i] == '[' || p[i] == ',';
-	}
-	return values;
-}
-
 void inside_line_read(const void *p, size_t n, struct inside_line *out)
 {
 	const json_t *method;
 
-	*out = (struct inside_line){.values = count_values(p, n)};
+	*out = (struct inside_line){.values = json_count_values(p, n)};
 	if (out->values > INSIDE_VALUES_MAX || json_parse(p, n, INSIDE_LINE_MAX, &out->root, NULL))
 		return;
 	method = json_object_get(out->root, "method");

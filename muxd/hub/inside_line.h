@@ -18,13 +18,13 @@
 #include <stdint.h>
 
 #define INSIDE_LINE_MAX   (8u * 1024 * 1024)
-#define INSIDE_VALUES_MAX 100000u
+#define INSIDE_VALUES_MAX ((unsigned)JSON_VALUES_MAX)
 
 enum inside_kind { INSIDE_GARBAGE, INSIDE_RESULT, INSIDE_ERROR, INSIDE_REQUEST, INSIDE_NOTIFICATION };
 
 struct inside_line {
 	enum inside_kind kind;
-	size_t values;      /* at the most so many, by its brackets and commas; above INSIDE_VALUES_MAX it is garbage */
+	size_t values;      /* json_count_values(); above INSIDE_VALUES_MAX it is garbage */
 	json_t *root;       /* owned; NULL of garbage */
 	const json_t *id;   /* as it came; NULL: none */
 	int64_t number;     /* of a result or an error: the id as one of ours; 0: it is none */

@@ -75,7 +75,9 @@ struct inside {
 	struct attachment *at;
 	struct id program; /* the round; nil: none yet */
 	struct inside_lines lines;
-	struct buf out; /* for its stdin */
+	uint64_t line_ns;  /* boot: since when a line of it has not ended; 0: none is open */
+	bool line_longest; /* the open line is the longest of more than there is room for */
+	struct buf out;    /* for its stdin */
 	struct buf tail;
 	uint64_t until_ns; /* boot: of STARTING, INITIALIZING, LISTING; when BACKING_OFF ends; 0: none */
 	uint64_t ready_ns, used_ns;
@@ -113,9 +115,12 @@ int inside_send(struct inside *x, json_t *message); /* stolen. ERR_LIMIT: it doe
 int inside_flush(struct inside *x);
 void inside_tail_add(struct inside *x, const char *head, const void *p, size_t n);
 typedef int inside_line_fn(struct inside *x, struct inside_line *l, size_t bytes); /* ERR_*: a fault */
-int inside_read(struct inside *x, inside_line_fn *on_line);                        /* all that there is */
-int inside_flood(struct inside *x, size_t n); /* bytes that answer no request in flight */
-void inside_drain(struct inside *x);          /* the same, thrown away: it is in the record */
+int inside_read(struct inside *x, inside_line_fn *on_line);
+void inside_watch_lines(struct inside *x); /* half a line of it has grown */
+/* A line that does not end: ERR_MCP_SERVER once it was waited for too long, or takes the room of others. */
+int inside_line_due(struct inside *x, uint64_t now); /* all that there is */
+int inside_flood(struct inside *x, size_t n);        /* bytes that answer no request in flight */
+void inside_drain(struct inside *x);                 /* the same, thrown away: it is in the record */
 __attribute__((format(printf, 2, 3))) int inside_fault(struct inside *x, const char *fmt, ...);
 
 /* inside_call.c */

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/text.h"
+#include "muxd/hub/hub_state.h"
 #include "muxd/hub/inside_state.h"
 #include "muxd/hub/stream.h"
 #include "muxd/hub/tail.h"
@@ -11,11 +12,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define OUT_MAX     (16u * 1024 * 1024) /* that a server has not read */
-#define GARBAGE_MAX (256u * 1024)       /* bytes of no message, in FLOOD_NS */
-#define FLOOD_MAX   (8u * 1024 * 1024)  /* bytes that answer nothing, in FLOOD_NS */
-#define FLOOD_NS    (10 * NS_PER_SEC)
-#define SAMPLE_MAX  200 /* of a line of garbage, as the tail has it */
+#define OUT_MAX         (16u * 1024 * 1024) /* that a server has not read */
+#define GARBAGE_MAX     (256u * 1024)       /* bytes of no message, in FLOOD_NS */
+#define FLOOD_MAX       (8u * 1024 * 1024)  /* bytes that answer nothing, in FLOOD_NS */
+#define FLOOD_NS        (10 * NS_PER_SEC)
+#define OPEN_LINE_NS    (30 * NS_PER_SEC)
+#define OPEN_LINE_SMALL (1024 * 1024) /* bytes that any server may hold */
+#define OPEN_LINES_MAX  (64u * 1024 * 1024)
+#define SAMPLE_MAX      200 /* of a line of garbage, as the tail has it */
 
 int inside_fault(struct inside *x, const char *fmt, ...)
 {
@@ -118,16 +122,58 @@ static int inside_take_line(struct inside *x, const uint8_t *p, size_t n, inside
 	return rc;
 }
 
+/* A half line holds memory for as long as its server likes. When all of them hold too much the longest has to go. */
+void inside_watch_lines(struct inside *x)
+{
+	struct inside *y, *longest = x;
+	size_t all = 0;
+
+	if (x->lines.buf.cap < OPEN_LINE_SMALL)
+		return;
+	TAILQ_FOREACH(y, &x->hub->insides->all, entry)
+	{
+		all += y->line_longest ? 0 : y->lines.buf.cap;
+		if (!y->line_longest && y->lines.buf.cap > longest->lines.buf.cap)
+			longest = y;
+	}
+	longest->line_longest = longest->line_longest || all > OPEN_LINES_MAX;
+}
+
+int inside_line_due(struct inside *x, uint64_t now)
+{
+	uint64_t since = x->line_ns;
+	bool longest = x->line_longest;
+
+	if (!since || (!longest && now - since < OPEN_LINE_NS))
+		return 0;
+	x->line_ns = 0;
+	x->line_longest = false;
+	if (!buf_len(&x->lines.buf))
+		return 0;
+	if (longest)
+		return inside_fault(x, "a line of its output does not end, and all such lines come to more than %u MiB",
+				    OPEN_LINES_MAX >> 20);
+	return inside_fault(x, "a line of its output does not end within %d s", (int)(OPEN_LINE_NS / NS_PER_SEC));
+}
+
 static int take_bytes(struct inside *x, const uint8_t *p, size_t n, inside_line_fn *on_line)
 {
+	bool fresh = !buf_len(&x->lines.buf);
 	const uint8_t *line;
 	size_t len;
 	int rc = inside_lines_feed(&x->lines, p, n); /* copied, as a line may lead to a call into the hub */
 
 	if (rc == ERR_TOO_LARGE)
 		return inside_fault(x, "a line of its output is longer than %u MiB", INSIDE_LINE_MAX >> 20);
-	while (!rc && inside_lines_next(&x->lines, &line, &len))
+	while (!rc && inside_lines_next(&x->lines, &line, &len)) {
+		fresh = true;
 		rc = inside_take_line(x, line, len, on_line);
+	}
+	if (fresh) {
+		x->line_ns = buf_len(&x->lines.buf) ? clock_boot_ns() : 0;
+		x->line_longest = false;
+	}
+	inside_watch_lines(x);
 	return rc;
 }
 

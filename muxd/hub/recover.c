@@ -181,15 +181,22 @@ static void restore_context(struct hub *h, const json_t *entry, const struct id 
 	contexts_settle(h->contexts, &u, id, &how);
 }
 
+/*
+ * Since when its time runs: by the clock that nobody sets, where this is the boot that it began in. Behind another one,
+ * and where its OPEN is from before that was written, by the wall clock.
+ */
 static void restore_time(struct session *s, const json_t *open)
 {
-	int64_t wall = 0, age;
+	int64_t wall = 0, boot = 0, age;
 
 	(void)json_opt_int(open, "wall_ns", 0, INT64_MAX, &wall, NULL);
+	(void)json_opt_int(open, "boot_ns", 0, INT64_MAX, &boot, NULL);
 	s->opened_wall_ns = wall;
 	age = clock_wall_ns() - wall;
 	s->opened_boot_ns = clock_boot_ns();
-	if (wall && age > 0 && (uint64_t)age < s->opened_boot_ns)
+	if (boot && (uint64_t)boot <= s->opened_boot_ns && strcmp(json_get_text(open, "boot_id"), clock_boot_id()) == 0)
+		s->opened_boot_ns = (uint64_t)boot;
+	else if (wall && age > 0 && (uint64_t)age < s->opened_boot_ns)
 		s->opened_boot_ns -= (uint64_t)age;
 }
 

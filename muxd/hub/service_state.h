@@ -72,6 +72,7 @@ struct service {
 	uint64_t well_ns;           /* boot: since when it has been healthy; 0: it was not yet */
 	uint64_t down_ns;           /* boot: since when its sandbox has not been there; 0: it is, or was not yet */
 	unsigned failures, begun;
+	unsigned put_off; /* starts in a row that could not be made, those of its agent's other services with them */
 	struct service_news news;
 	struct service_probe probe;
 	struct service_regain *regain; /* its log is read back: nothing is taken from it meanwhile */

@@ -31,7 +31,8 @@
 
 #define SERVICE_TASK "services"
 #define STEADY_NS    (30 * NS_PER_SEC) /* healthy for so long, what was before is forgiven */
-#define AGAIN_NS     NS_PER_SEC        /* after a start that the daemon could not make now */
+#define AGAIN_MS     1000ull           /* after a start that could not be made now, twice as long each time */
+#define AGAIN_MAX_MS 30000ull          /* at most; its backoff_max_ms, where that is more */
 #define UNHEALTHY_AT 3                 /* looks in a row */
 #define SETTLE_NS    (90 * NS_PER_SEC) /* all services of an agent, one after the other */
 #define FORGET_NS    (600 * NS_PER_SEC)
@@ -436,14 +437,66 @@ static bool passes(int rc)
 	       rc == ERR_NOMEM || rc == ERR_LINK_LOST || rc == ERR_AGAIN || rc == ERR_LIMIT;
 }
 
+/* A sandbox that refuses one service refuses all of them: each try, whosever it was, is one more in a row. */
+static unsigned tries_in_a_row(const struct service *x)
+{
+	const struct service *y;
+	unsigned most = x->put_off;
+
+	TAILQ_FOREACH(y, &x->hub->services->all, entry)
+	if (y->put_off > most && strcmp(y->agent, x->agent) == 0)
+		most = y->put_off;
+	return most + 1;
+}
+
+/* Each try leaves a recording and its events: they come more and more seldom, and the first alone is told as such. */
+static void service_put_off(struct service *x, int rc)
+{
+	uint64_t max = (uint64_t)x->def.backoff_max_ms, ms;
+	unsigned tries = tries_in_a_row(x);
+
+	ms = backoff(tries, AGAIN_MS, max > AGAIN_MAX_MS ? max : AGAIN_MAX_MS);
+	service_set_state(x, SERVICE_BACKING_OFF);
+	x->until_ns = clock_boot_ns() + ms * NS_PER_MS;
+	if (x->put_off) {
+		x->news.untold++;
+	} else {
+		log_warn(&(struct log_ids){.agent = x->agent}, "service %s: %s", x->name, x->why);
+		note(x, x->why);
+		tell(x, "service.not_begun", err_name(rc));
+	}
+	x->put_off = tries;
+}
+
+/* Of the services of an agent that are put off one finds out whether that is over. NULL: this one does. */
+static const struct service *service_scout(const struct service *x, uint64_t now)
+{
+	const struct service *y;
+
+	TAILQ_FOREACH(y, &x->hub->services->all, entry)
+	if (y != x && y->put_off && strcmp(y->agent, x->agent) == 0 &&
+	    (y->state == SERVICE_STARTING || (y->state == SERVICE_BACKING_OFF && y->until_ns > now)))
+		return y;
+	return NULL;
+}
+
+static void service_backed_off(struct service *x, uint64_t now)
+{
+	const struct service *scout = x->put_off ? service_scout(x, now) : NULL;
+
+	if (!scout)
+		service_set_state(x, SERVICE_ABSENT);
+	else
+		x->until_ns = scout->state == SERVICE_STARTING ? now + AGAIN_MS * NS_PER_MS : scout->until_ns;
+}
+
 static void service_not_begun(struct service *x, int rc, const char *message)
 {
 	text_format(x->why, sizeof(x->why), "it could not be begun: %s", message);
 	if (x->state == SERVICE_ENDING || !awake(x)) {
 		service_set_state(x, SERVICE_ABSENT);
 	} else if (passes(rc)) {
-		service_set_state(x, SERVICE_BACKING_OFF);
-		x->until_ns = clock_boot_ns() + AGAIN_NS;
+		service_put_off(x, rc);
 	} else {
 		service_back_off(x);
 	}
@@ -462,6 +515,7 @@ static void service_on_begun(void *arg, int rc, const struct err *e, struct sess
 		return;
 	}
 	x->at = a;
+	x->put_off = 0;
 	x->program = *session_id(s);
 	text_format(line, sizeof(line), "begun: round %s", s->id_text);
 	note(x, line);
@@ -571,9 +625,7 @@ static bool was_done(struct service *x, const struct agent *a)
 	if (rc) { /* what may be done does not run twice: it is asked again */
 		x->heir = true;
 		text_format(x->why, sizeof(x->why), "whether it is done is not known: %s", e.message);
-		log_error(&(struct log_ids){.agent = x->agent}, "service %s: %s", x->name, x->why);
-		service_set_state(x, SERVICE_BACKING_OFF);
-		x->until_ns = clock_boot_ns() + AGAIN_NS;
+		service_put_off(x, rc);
 		return true;
 	}
 	service_set_state(x, SERVICE_DONE);
@@ -666,7 +718,7 @@ static void service_step(struct service *x, uint64_t now)
 	if (x->state == SERVICE_ENDING && !service_runs(x)) /* and nobody told */
 		service_set_state(x, SERVICE_ABSENT);
 	if (x->state == SERVICE_BACKING_OFF && now >= x->until_ns)
-		service_set_state(x, SERVICE_ABSENT);
+		service_backed_off(x, now);
 	if (x->state == SERVICE_ABSENT)
 		service_consider(x);
 }
@@ -852,7 +904,7 @@ static void services_on_up(struct agent *a)
 		if (id_equal(&x->sandbox, &a->linked) || x->opening)
 			continue;
 		service_let_go(x);
-		x->failures = 0;
+		x->failures = x->put_off = 0;
 		service_set_state(x, SERVICE_ABSENT);
 	}
 	services_turn(a->hub);
@@ -1046,7 +1098,7 @@ int service_restart(struct hub *h, const char *agent, const char *name, const ch
 		return err_set(e, ERR_BAD_STATE, "the sandbox of %.100s is not awake: its services begin with it",
 			       agent);
 	text_format(why, sizeof(why), "it is begun anew by %.100s", by);
-	x->failures = 0;
+	x->failures = x->put_off = 0;
 	service_end(x, SERVICE_WANTED, why);
 	return 0;
 }

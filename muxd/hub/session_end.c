@@ -70,6 +70,16 @@ static int unable(const struct session *s, const char *why, char *out, size_t si
 	return ERR_UNAVAILABLE;
 }
 
+/*
+ * An error of muxd's is the word of what speaks to a pod without a muxlet, which is the daemon itself, and the
+ * hub's own of a start that was lost. Of a muxlet it is none: a program inside would have its caller hear that the disk
+ * is full, or that its grant is not good.
+ */
+static bool is_named(const struct session *s)
+{
+	return s->agent->info.backend == SANDBOX_PLAIN || strcmp(s->exit.error_at, err_name(ERR_DID_NOT_RUN)) == 0;
+}
+
 /* Why it did not start, as the caller may know it: the path of the call, the errno that was reported. */
 static int not_started(const struct session *s, char *out, size_t size)
 {
@@ -91,7 +101,7 @@ static int not_started(const struct session *s, char *out, size_t size)
 		return unable(s, "its muxlet has no descriptors left", out, size);
 	if (x->error == EDEADLK && strcmp(x->error_at, "pipe") == 0)
 		return unable(s, "programs inside hold the pipes that its muxlet works at", out, size);
-	if (err_by_name(x->error_at)) {
+	if (is_named(s) && err_by_name(x->error_at)) {
 		if (x->text[0])
 			text_put(out, size, x->text);
 		return err_by_name(x->error_at);

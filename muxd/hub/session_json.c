@@ -113,6 +113,7 @@ json_t *session_open_json(const struct session *s)
 		      (json_int_t)s->opened_wall_ns, "boot_id", clock_boot_id());
 	if (!o)
 		return NULL;
+	json_object_set_new(o, "boot_ns", json_integer((json_int_t)s->opened_boot_ns));
 	json_object_set_new(o, "argv", argv_json(l->argv, SIZE_MAX, &cut));
 	if (g->kin.depth || !id_is_nil(&g->kin.first)) {
 		json_t *line = json_object();

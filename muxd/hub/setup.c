@@ -9,6 +9,7 @@
 #include "muxd/hub/attachment_state.h"
 #include "muxd/hub/audit.h"
 #include "muxd/hub/broker_lock.h"
+#include "muxd/hub/executions.h"
 #include "muxd/hub/gate.h"
 #include "muxd/hub/hub_state.h"
 #include "muxd/hub/inside.h"
@@ -206,7 +207,8 @@ int hub_create(const struct hub_params *p, struct hub **out, struct err *e)
 	if (!rc)
 		rc = id_times_create(&h->renewed);
 	if (!rc && (!(h->exec_ids = exec_ids_create(round_runs, h)) || !(h->shells = shells_create()) ||
-		    !(h->contexts = contexts_create()) || insides_create(h) || services_create(h)))
+		    !(h->contexts = contexts_create()) || !(h->executions = executions_create(h->loop)) ||
+		    insides_create(h) || services_create(h)))
 		rc = ERR_NOMEM;
 	if (!rc)
 		rc = journal_create(h->loop, &(struct journal_fds){p->ring_fd, p->cursor_fd, p->bell_fd, p->moved_fd},
@@ -223,6 +225,7 @@ int hub_create(const struct hub_params *p, struct hub **out, struct err *e)
 		exec_ids_destroy(h->exec_ids);
 		shells_destroy(h->shells);
 		contexts_destroy(h->contexts);
+		executions_destroy(h->executions);
 		insides_destroy(h);
 		services_destroy(h);
 		free(h);
@@ -287,6 +290,7 @@ void hub_destroy(struct hub *h)
 		}
 		session_free(s);
 	}
+	executions_destroy(h->executions);
 	inside_discoveries_leave(h);
 	insides_destroy(h);
 	services_destroy(h);

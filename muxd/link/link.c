@@ -597,6 +597,8 @@ static int link_on_list(struct link *l, const struct frame *f, const char **why)
 		return breaks(why, "more channels than there can be");
 	if (!f->channel || link_channel_find(l, f->channel))
 		return breaks(why, "a channel is listed twice");
+	if (f->channel > LINK_CHANNEL_MAX)
+		return breaks(why, "a channel that nobody can have opened");
 	for (int s = 1; s < 3; s++)
 		if (from->kept_from[s] > from->produced[s])
 			return breaks(why, "a spool that begins after its end");

@@ -53,6 +53,8 @@ struct link_exit {
 };
 
 /* What muxlet says of a channel it knows, in LIST after HELLO. */
+/* Channels are counted up from 1, and none is used twice: at a thousand a second for 24 days. */
+#define LINK_CHANNEL_MAX 0x7fffffffu
 struct link_channel_info {
 	uint32_t channel;
 	struct id session;

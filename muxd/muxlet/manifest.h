@@ -27,6 +27,18 @@ struct manifest_entry {
 	uint32_t unsure; /* it was changed so shortly before that the clock would not tell another change */
 };
 
+/* Change times are the kernel's, and behind its clock by a tick, 10 ms at most. */
+#define MANIFEST_LAG_NS INT64_C(20000000)
+
+/*
+ * May another change have the same change time as this one? Where the clock was set back files may lie far ahead of it:
+ * another change would take them back, and tell itself.
+ */
+static inline bool manifest_unsure(int64_t ctime_ns, int64_t now_ns)
+{
+	return ctime_ns >= now_ns - MANIFEST_LAG_NS && ctime_ns <= now_ns + MANIFEST_LAG_NS;
+}
+
 /* One look, being read or written. fd stays the caller's. */
 struct manifest {
 	int fd;

@@ -19,8 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define NS        INT64_C(1000000000)
-#define CLOCK_LAG INT64_C(20000000) /* the kernel's stamps are behind by a tick, 10 ms at most */
+#define NS INT64_C(1000000000)
 
 enum how { CREATED, CHANGED, DELETED, HOWS };
 
@@ -54,7 +53,7 @@ static struct manifest_entry entry_of(const struct stat *st)
 	struct timespec now;
 
 	(void)clock_gettime(CLOCK_REALTIME, &now);
-	e.unsure = e.ctime_ns >= ns_of(&now) - CLOCK_LAG;
+	e.unsure = manifest_unsure(e.ctime_ns, ns_of(&now));
 	return e;
 }
 
@@ -286,7 +285,7 @@ static int survey_begin(struct survey *s, uint64_t have)
 	s->device = st.st_dev;
 	if (!err)
 		err = manifest_open(SURVEY_FD, have, &s->old, &found, &s->now);
-	s->began_ns -= CLOCK_LAG;
+	s->began_ns -= MANIFEST_LAG_NS;
 	s->baseline = !found;
 	s->w.hash_left = FS_HASH_MAX;
 	s->w.hash_until_ns = monotonic_ns() + SURVEY_HASH_MS * MS_NS;

@@ -21,10 +21,11 @@ struct said_let {
 	size_t len;
 	const uint8_t *secret;
 	uint8_t session[16];
-	uint32_t channel; /* 0: none yet */
-	bool live;        /* it was opened or resumed on this stream */
-	bool lazy;        /* what came is not reported as taken */
-	bool mute;        /* it does not say after a resume how its terminal reads */
+	uint32_t channel;    /* 0: none yet */
+	bool live;           /* it was opened or resumed on this stream */
+	bool lazy;           /* what came is not reported as taken */
+	const char *refuses; /* a start: `where` of its EXIT; NULL: it begins */
+	bool mute;           /* it does not say after a resume how its terminal reads */
 	struct buf got;
 	uint64_t ends[SAID_MARKS], signals[SAID_MARKS]; /* behind so many bytes */
 	size_t nends, nsignals;
@@ -104,6 +105,17 @@ static void said_echo(struct said_let *l, unsigned flags)
 	said_put(l, &(struct frame){.type = FRAME_ECHO, .channel = l->channel, .u.number = flags});
 }
 
+static void said_refuse(struct said_let *l)
+{
+	struct frame f = {.type = FRAME_EXIT,
+			  .channel = l->channel,
+			  .u.exit = {.cause = CAUSE_NOT_STARTED, .code = -1, .error = EIO}};
+
+	snprintf(f.u.exit.at, sizeof(f.u.exit.at), "%s", l->refuses);
+	said_put(l, &(struct frame){.type = FRAME_OPENED, .channel = l->channel, .u.number = CODE_SYSTEM});
+	said_put(l, &f);
+}
+
 static void said_frame(struct said_let *l, const struct frame *f)
 {
 	if (f->type == FRAME_HELLO) {
@@ -114,6 +126,10 @@ static void said_frame(struct said_let *l, const struct frame *f)
 		l->channel = f->channel;
 		l->live = true;
 		memcpy(l->session, f->u.open.session, sizeof(l->session));
+		if (l->refuses) {
+			said_refuse(l);
+			return;
+		}
 		said_put(l, &(struct frame){.type = FRAME_OPENED, .channel = f->channel});
 	} else if (f->type == FRAME_RESUME) {
 		l->live = true;

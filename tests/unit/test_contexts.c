@@ -5,6 +5,7 @@
 #include "muxd/hub/context_answer.h"
 #include "muxd/hub/context_call.h"
 #include "muxd/hub/contexts.h"
+#include "muxd/hub/executions.h"
 #include "muxd/hub/session.h"
 
 #include <setjmp.h>
@@ -14,6 +15,7 @@
 #include <string.h>
 
 #include <cmocka.h>
+#include <uv.h>
 
 static const struct context_owner me = {"agent", "p"}, other = {"agent", "q"};
 
@@ -216,6 +218,172 @@ static void an_answer_has_bounds(void **state)
 	free(line);
 }
 
+static char *repeated(const char *head, const char *piece, size_t times, const char *rest)
+{
+	size_t n = strlen(piece), at = strlen(head);
+	char *text = malloc(at + n * times + strlen(rest) + 1);
+
+	memcpy(text, head, at);
+	for (size_t i = 0; i < times; i++, at += n)
+		memcpy(text + at, piece, n);
+	strcpy(text + at, rest);
+	return text;
+}
+
+/* Code that writes lines of its own: what they cost is bounded, how it ended is told all the same. */
+static void lines_of_strangers_are_bounded(void **state)
+{
+	static const char end[] =
+	    "{\"type\":\"error\",\"name\":\"E\"}\n{\"type\":\"end\",\"status\":\"error\",\"count\":3}\n";
+	char *text = repeated("", "{\"type\":\"stdout\",\"text\":\"x\"}\n", CONTEXT_LINES_MAX + 50, end), *fat;
+	json_t *o = answer(text);
+	const json_t *out = json_object_get(o, "stdout"), *data;
+
+	(void)state;
+	assert_int_equal(json_string_length(json_object_get(out, "data")), CONTEXT_LINES_MAX);
+	assert_true(json_is_true(json_object_get(out, "truncated")));
+	assert_int_equal(json_integer_value(json_object_get(o, "lines_left_out")), 50);
+	assert_string_equal(json_get_text(json_object_get(o, "error"), "name"), "E");
+	assert_string_equal(json_get_text(o, "cause"), "error");
+	json_decref(o);
+	free(text);
+	fat = repeated("{\"a\":[", "{},", 2 * CONTEXT_VALUES_MAX, "{}]}\n{\"type\":\"stdout\",\"text\":\"x\"}\n");
+	o = answer(fat);
+	assert_string_equal(json_get_text(json_object_get(o, "stdout"), "data"), "x");
+	assert_int_equal(json_integer_value(json_object_get(o, "lines_left_out")), 1);
+	assert_true(context_answer_held(o) < 10000);
+	json_decref(o);
+	free(fat);
+	fat = repeated("{\"type\":\"result\",\"data\":{\"application/json\":\"[", "1,", 2 * CONTEXT_VALUES_MAX,
+		       "1]\"}}\n");
+	o = answer(fat);
+	data = json_object_get(json_array_get(json_object_get(o, "results"), 0), "data");
+	assert_true(json_is_string(json_object_get(data, "application/json")));
+	json_decref(o);
+	free(fat);
+}
+
+/* ---- read in a thread, and kept */
+
+struct heard {
+	int n, rc;
+	json_t *answer;
+};
+
+static void on_read(void *arg, int rc, const struct err *e, json_t *said)
+{
+	struct heard *h = arg;
+
+	(void)e;
+	h->n++;
+	h->rc = rc;
+	json_decref(h->answer);
+	h->answer = said;
+}
+
+static struct buf lines_of(char of, size_t n)
+{
+	char line[] = "{\"type\":\"stdout\",\"text\":\"x\"}\n";
+	struct buf b;
+
+	buf_init(&b, SIZE_MAX);
+	line[sizeof(line) - 5] = of;
+	for (size_t i = 0; i < n; i++)
+		assert_int_equal(buf_append(&b, line, sizeof(line) - 1), 0);
+	return b;
+}
+
+static const char *printed(const json_t *o)
+{
+	return json_get_text(json_object_get(o, "stdout"), "data");
+}
+
+static void long_output_waits_for_its_turn(void **state)
+{
+	struct heard h[3] = {0};
+	struct executions *x;
+	struct id id[3];
+	struct buf b;
+	uv_loop_t loop;
+
+	(void)state;
+	uv_loop_init(&loop);
+	x = executions_create(&loop);
+	for (size_t i = 0; i < 3; i++)
+		assert_int_equal(id_new(&id[i]), 0);
+	b = lines_of('s', 3); /* short: answered at once, and not kept */
+	executions_read(x, &id[0], true, &b, on_read, &h[0]);
+	assert_int_equal(h[0].n, 1);
+	assert_string_equal(printed(h[0].answer), "sss");
+	assert_null(executions_kept(x, &id[0]));
+	for (size_t i = 0; i < 3; i++) {
+		b = lines_of((char)('a' + i), 5000);
+		executions_read(x, &id[i], i < 2, &b, on_read, &h[i]);
+		assert_int_equal(buf_len(&b), 0);
+		assert_int_equal(h[i].n, i == 0);
+	}
+	uv_run(&loop, UV_RUN_DEFAULT);
+	for (size_t i = 0; i < 3; i++) {
+		json_t *kept = executions_kept(x, &id[i]);
+
+		assert_int_equal(h[i].rc, 0);
+		assert_int_equal(strlen(printed(h[i].answer)), 5000);
+		assert_int_equal(printed(h[i].answer)[0], 'a' + i);
+		assert_true((kept != NULL) == (i < 2)); /* one that goes on will say more */
+		assert_true(kept != h[i].answer);
+		if (kept)
+			assert_string_equal(printed(kept), printed(h[i].answer));
+		json_decref(kept);
+	}
+	b = lines_of('z', 5000); /* what somebody had read meanwhile is not read again */
+	executions_read(x, &id[0], true, &b, on_read, &h[0]);
+	assert_int_equal(printed(h[0].answer)[0], 'a');
+	for (size_t i = 0; i < 3; i++) {
+		b = lines_of('q', 5000);
+		executions_read(x, &id[2], false, &b, on_read, &h[i]);
+	}
+	executions_destroy(x); /* one in the thread's hands, two that wait */
+	for (size_t i = 0; i < 3; i++) {
+		assert_int_equal(h[i].rc, ERR_CANCELLED);
+		json_decref(h[i].answer);
+	}
+	uv_run(&loop, UV_RUN_DEFAULT);
+	assert_int_equal(uv_loop_close(&loop), 0);
+}
+
+/* Those that were asked for last stay, within their bound. */
+static void what_is_kept_is_bounded(void **state)
+{
+	struct heard h = {0};
+	struct executions *x;
+	struct id id[40];
+	uv_loop_t loop;
+	size_t there = 0;
+
+	(void)state;
+	uv_loop_init(&loop);
+	x = executions_create(&loop);
+	for (size_t i = 0; i < 40; i++) {
+		struct buf b = lines_of('x', 3000);
+
+		assert_int_equal(id_new(&id[i]), 0);
+		executions_read(x, &id[i], true, &b, on_read, &h);
+		uv_run(&loop, UV_RUN_DEFAULT);
+		json_decref(executions_kept(x, &id[0]));
+	}
+	for (size_t i = 0; i < 40; i++) {
+		json_t *kept = executions_kept(x, &id[i]);
+
+		there += kept != NULL;
+		assert_true((i > 0 && i < 9) || kept); /* the first was asked for again and again */
+		json_decref(kept);
+	}
+	assert_int_equal(there, 32);
+	json_decref(h.answer);
+	executions_destroy(x);
+	assert_int_equal(uv_loop_close(&loop), 0);
+}
+
 static void programs_are_called(void **state)
 {
 	struct context_use u = {.role = CONTEXT_EXECUTION, .generation = 2, .code_bytes = 5};
@@ -246,10 +414,11 @@ static void programs_are_called(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(one_execution_at_a_time), cmocka_unit_test(an_end_has_its_reason),
-	    cmocka_unit_test(a_restart_tells_again),   cmocka_unit_test(there_is_room_for_some),
-	    cmocka_unit_test(lines_become_an_answer),  cmocka_unit_test(an_answer_has_bounds),
-	    cmocka_unit_test(programs_are_called),
+	    cmocka_unit_test(one_execution_at_a_time),        cmocka_unit_test(an_end_has_its_reason),
+	    cmocka_unit_test(a_restart_tells_again),          cmocka_unit_test(there_is_room_for_some),
+	    cmocka_unit_test(lines_become_an_answer),         cmocka_unit_test(an_answer_has_bounds),
+	    cmocka_unit_test(lines_of_strangers_are_bounded), cmocka_unit_test(long_output_waits_for_its_turn),
+	    cmocka_unit_test(what_is_kept_is_bounded),        cmocka_unit_test(programs_are_called),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -338,6 +338,40 @@ static struct session *over_a_restart(struct hub_rig *r, struct session *s, json
 	return s;
 }
 
+/* The wall clock was set a day ahead before the daemon was restarted: no round is older for that. */
+static void a_clock_that_was_set_makes_no_round_older(void **state)
+{
+	FRESH(r);
+	struct hub_client c;
+	struct session *s;
+	uint64_t began;
+	int64_t wall;
+	json_t *open;
+
+	(void)state;
+	hub_open(r, &c, SESSION_ROUND, "exec sleep 1000");
+	c.s->launch.timeout_ns = 3600 * NS_PER_SEC;
+	began = c.s->opened_boot_ns;
+	wall = c.s->opened_wall_ns - 86400 * (int64_t)NS_PER_SEC;
+	open = session_open_json(c.s);
+	json_object_set_new(open, "wall_ns", json_integer(wall));
+	s = over_a_restart(r, c.s, json_deep_copy(open));
+	assert_int_equal(s->opened_boot_ns, began);
+	assert_int_equal(s->opened_wall_ns, wall);
+	assert_true(hub_until(r, s->state == SESSION_RUNNING));
+	hub_turns(r, 1200); /* a look at what is late */
+	assert_int_equal(s->state, SESSION_RUNNING);
+	assert_int_equal(s->end, END_NOT_YET);
+	/* Behind another boot there is the wall clock alone. */
+	json_object_set_new(open, "boot_id", json_string("of another boot"));
+	if (began > 86400 * NS_PER_SEC) {
+		s = over_a_restart(r, s, json_deep_copy(open));
+		assert_true(s->opened_boot_ns + 86000 * NS_PER_SEC < began);
+	}
+	json_decref(open);
+	hub_rig_destroy(r);
+}
+
 static void a_round_takes_input_after_a_restart(void **state)
 {
 	struct request rq = hub_request();
@@ -892,6 +926,7 @@ int main(void)
 	    cmocka_unit_test(who_is_cut_before_his_start_is_cut_once),
 	    cmocka_unit_test(what_is_told_to_end_ends_without_its_link),
 	    cmocka_unit_test(what_waits_for_the_record_outlives_its_sandbox),
+	    cmocka_unit_test(a_clock_that_was_set_makes_no_round_older),
 	    cmocka_unit_test(a_round_takes_input_after_a_restart),
 	    cmocka_unit_test(a_round_whose_input_is_lost_says_so),
 	    cmocka_unit_test(a_revocation_that_came_before_the_session_ends_it),

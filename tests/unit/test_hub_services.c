@@ -103,11 +103,96 @@ static void the_end_is_told_while_services_are_there(void **state)
 	assert_true(k.services);
 }
 
+static struct service *named(const struct hub *h, const char *name)
+{
+	struct service *x;
+
+	TAILQ_FOREACH(x, &h->services->all, entry)
+	if (strcmp(x->name, name) == 0)
+		return x;
+	return NULL;
+}
+
+static unsigned tries(const struct hub *h)
+{
+	const struct service *x;
+	unsigned n = 0;
+
+	TAILQ_FOREACH(x, &h->services->all, entry)
+	n += x->begun;
+	return n;
+}
+
+static bool all_wait(const struct hub *h)
+{
+	const struct service *x;
+
+	TAILQ_FOREACH(x, &h->services->all, entry)
+	if (x->state != SERVICE_BACKING_OFF)
+		return false;
+	return true;
+}
+
+/* Their time has come. */
+static void come_due(struct hub *h)
+{
+	struct service *x;
+
+	TAILQ_FOREACH(x, &h->services->all, entry)
+	x->until_ns = 1;
+	services_tick(h);
+}
+
+/*
+ * A sandbox in which nothing can be begun, with three services: each start that is refused waits twice as long as the
+ * one before it, and one of them tries for all. The first refusal of each is told, and no other.
+ */
+static void starts_that_are_refused_become_seldom(void **state)
+{
+	struct hub_rig *rig = hub_rig_create(NULL);
+	struct hub_client client;
+	struct agent *a = begin(rig, &client);
+	struct hub *h = rig->hub;
+	json_t *list = json_pack("{s:i,s:s,s:s,s:[{s:s,s:[s,s]},{s:s,s:[s,s]},{s:s,s:[s,s]}]}", "version", 2, "set_by",
+				 "p", "set_at", "now", "services", "name", "a", "argv", "sleep", "1000", "name", "b",
+				 "argv", "sleep", "1000", "name", "c", "argv", "sleep", "1000");
+	const struct service *x;
+	uint64_t now;
+
+	(void)state;
+	h->conf->sessions_max_per_agent = 1; /* the client's own */
+	services_configured(h, a->name, list);
+	assert_true(hub_until(rig, tries(h) == 3 && all_wait(h)));
+	assert_true(hub_until(rig, hub_audited(rig, "service.not_begun") == 3));
+	for (unsigned row = 4; row <= 12; row++) {
+		come_due(h);
+		assert_true(hub_until(rig, tries(h) == row && all_wait(h)));
+		services_tick(h); /* who waits for the one that tried waits on */
+		assert_int_equal(tries(h), row);
+		now = clock_boot_ns();
+		TAILQ_FOREACH(x, &h->services->all, entry)
+		if (x->put_off == row)
+			assert_true(x->until_ns > now + (row < 6 ? 1ull << (row - 2) : 29) * NS_PER_SEC);
+	}
+	assert_int_equal(hub_audited(rig, "service.not_begun"), 3);
+	assert_int_equal(hub_audited(rig, "service.failed"), 0);
+	h->conf->sessions_max_per_agent = 10; /* there is room again: the others come as soon as one has begun */
+	come_due(h);
+	assert_true(hub_until(rig, tries(h) == 13));
+	assert_true(hub_until(rig, named(h, "a")->state == SERVICE_HEALTHY || named(h, "b")->state == SERVICE_HEALTHY ||
+				       named(h, "c")->state == SERVICE_HEALTHY));
+	come_due(h);
+	assert_true(hub_until(rig, tries(h) == 15 && hub_audited(rig, "service.healthy") == 3));
+	json_decref(list);
+	end(rig, &client);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(a_look_under_way_is_forgotten),
 					   cmocka_unit_test(an_exit_for_nobody_is_forgotten),
-					   cmocka_unit_test(the_end_is_told_while_services_are_there)};
+					   cmocka_unit_test(the_end_is_told_while_services_are_there),
+					   cmocka_unit_test(starts_that_are_refused_become_seldom)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

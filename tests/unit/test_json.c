@@ -79,6 +79,44 @@ static void depth_and_size_are_bounded(void **state)
 	free(deep);
 }
 
+/* A value costs the same however short it is: a megabyte of {} would be 80 MiB of memory. */
+static void values_are_bounded(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *text;
+		size_t values;
+	} rows[] = {
+	    {"7", 1},
+	    {"{}", 1},
+	    {"[]", 2},
+	    {"[1,2]", 3},
+	    {"{\"a\":1,\"b\":{}}", 3},
+	    {"[{},{\"a\":[1,2]},3]", 7},
+	    {"{\"a\":\"\\\"[[,,:{{\"}", 2}, /* what stands in a text is no value */
+	};
+	const size_t n = 2 * JSON_VALUES_MAX;
+	char *wide = malloc(n * 3 + 3);
+	struct err e = {0};
+	json_t *o = NULL;
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		assert_int_equal(json_count_values(rows[i].text, strlen(rows[i].text)), rows[i].values);
+	assert_int_equal(json_parse_values("[1,2]", 5, 5, 2, &o, &e), ERR_TOO_LARGE);
+	assert_string_equal(e.message, "JSON of 3 values, 2 are allowed");
+	assert_int_equal(json_parse_values("[1,2]", 5, 5, 3, &o, NULL), 0);
+	json_decref(o);
+	wide[0] = '[';
+	for (size_t i = 0; i < n; i++)
+		memcpy(wide + 1 + 3 * i, "{},", 3);
+	wide[3 * n] = ']';
+	assert_int_equal(json_parse(wide, 3 * n + 1, 3 * n + 1, &o, NULL), ERR_TOO_LARGE);
+	for (size_t i = 0; i < n; i++)
+		memcpy(wide + 1 + 3 * i, " , ", 3); /* nor is it looked at where it is no JSON */
+	assert_int_equal(json_parse(wide, 3 * n + 1, 3 * n + 1, &o, NULL), ERR_TOO_LARGE);
+	free(wide);
+}
+
 static void messages_never_quote_the_input(void **state)
 {
 	(void)state;
@@ -419,6 +457,7 @@ int main(void)
 	    cmocka_unit_test(what_is_unusual_is_not),
 	    cmocka_unit_test(takes_one_value_and_nothing_more),
 	    cmocka_unit_test(depth_and_size_are_bounded),
+	    cmocka_unit_test(values_are_bounded),
 	    cmocka_unit_test(messages_never_quote_the_input),
 	    cmocka_unit_test(optional_fields_leave_defaults),
 	    cmocka_unit_test(wrong_types_and_ranges_name_the_field),

@@ -281,6 +281,31 @@ static void a_link_is_found_during_a_stop(void **state)
 	assert_state(r, "ann", LIFE_STOPPED);
 }
 
+/* A program inside that has its sandbox end just then: whoever has work for it waits for the next one, and hears no
+ * 404. */
+static void what_ends_while_it_is_copied_is_made_again_behind_that(void **state)
+{
+	struct rig *r = *state;
+
+	rig_run(r, "ann");
+	r->world.hold[SANDBOX_TAKE] = true;
+	life_snapshot(r->life, "ann", 0, rig_answer, r);
+	rig_settle(r);
+	world_agent(&r->world, "ann")->running = false;
+	r->answers = 0;
+	rig_ensure(r, "ann");
+	rig_settle(r);
+	rig_ensure(r, "ann"); /* nor does one who comes later find another answer */
+	rig_settle(r);
+	assert_int_equal(r->answers, 0);
+	r->world.hold[SANDBOX_TAKE] = false;
+	rig_settle(r);
+	assert_int_equal(r->answers, 3);
+	assert_int_equal(r->rc, 0);
+	assert_state(r, "ann", LIFE_RUNNING);
+	assert_true(world_agent(&r->world, "ann")->running);
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, rig_setup, rig_teardown)
 
 int main(void)
@@ -300,6 +325,7 @@ int main(void)
 	    T(the_outdated_copy_goes_with_a_stop_that_is_taken_back),
 	    T(what_stood_still_is_copied_once),
 	    T(a_link_is_found_during_a_stop),
+	    T(what_ends_while_it_is_copied_is_made_again_behind_that),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -321,6 +321,19 @@ static void what_is_no_manifest_ends_the_look_and_no_more(void **state)
 	assert_int_equal(look_with(1), EBADMSG);
 }
 
+/* The wall clock was set back: what was changed before that is told once, not behind each round for an hour. */
+static void what_lies_ahead_of_the_clock_is_sure(void **state)
+{
+	const int64_t now = wall_ns(), s = INT64_C(1000000000);
+
+	(void)state;
+	assert_true(manifest_unsure(now, now));
+	assert_true(manifest_unsure(now - s / 100, now));
+	assert_false(manifest_unsure(now - s, now));
+	assert_false(manifest_unsure(now + s, now));
+	assert_false(manifest_unsure(now + 3600 * s, now));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -331,6 +344,7 @@ int main(void)
 	    cmocka_unit_test_setup_teardown(the_first_look_tells_what_was_changed_since_the_beginning, begin, end),
 	    cmocka_unit_test_setup_teardown(past_its_bounds_the_rest_is_counted, begin, end),
 	    cmocka_unit_test_setup_teardown(what_cannot_be_read_is_not_told_to_be_gone, begin, end),
+	    cmocka_unit_test(what_lies_ahead_of_the_clock_is_sure),
 	    cmocka_unit_test_setup_teardown(what_is_no_manifest_ends_the_look_and_no_more, begin, end),
 	};
 

@@ -306,6 +306,53 @@ static void test_kept(void **state)
 	free(h);
 }
 
+static struct inside *half_line(struct hub *h, size_t n)
+{
+	struct inside *x = calloc(1, sizeof(*x));
+	char *text = malloc(n);
+
+	x->hub = h;
+	inside_lines_init(&x->lines);
+	memset(text, 'x', n);
+	assert_int_equal(inside_lines_feed(&x->lines, text, n), 0);
+	free(text);
+	x->line_ns = NS_PER_SEC;
+	TAILQ_INSERT_TAIL(&h->insides->all, x, entry);
+	return x;
+}
+
+/* A line that does not end is waited for 30 s; where all of them hold too much, the longest goes at once. */
+static void test_half_lines(void **state)
+{
+	struct hub *h = calloc(1, sizeof(*h));
+	struct insides all = {.kept_bytes = 0};
+	struct inside *x[20], *longest;
+	unsigned gone = 0;
+
+	(void)state;
+	TAILQ_INIT(&all.all);
+	h->insides = &all;
+	for (int i = 0; i < 20; i++) {
+		x[i] = half_line(h, i == 3 ? 7000000 : 4000000);
+		inside_watch_lines(x[i]);
+		gone += inside_line_due(x[i], 2 * NS_PER_SEC) == ERR_MCP_SERVER;
+		if (i == 8)
+			assert_false(x[3]->line_longest);
+	}
+	longest = x[3];
+	gone += inside_line_due(longest, 2 * NS_PER_SEC) == ERR_MCP_SERVER;
+	assert_non_null(strstr(longest->why, "all such lines"));
+	assert_true(gone > 2 && gone < 12);
+	assert_int_equal(inside_line_due(x[0], 30 * NS_PER_SEC), 0);
+	assert_int_equal(inside_line_due(x[0], 31 * NS_PER_SEC), ERR_MCP_SERVER);
+	assert_int_equal(inside_line_due(x[0], 32 * NS_PER_SEC), 0); /* told once */
+	for (int i = 0; i < 20; i++) {
+		inside_lines_finish(&x[i]->lines);
+		free(x[i]);
+	}
+	free(h);
+}
+
 /* The end of stderr is text whatever bytes it has, and begins with a whole character. */
 static void test_tail(void **state)
 {
@@ -564,6 +611,7 @@ int main(void)
 	    cmocka_unit_test(test_self),
 	    cmocka_unit_test(test_width),
 	    cmocka_unit_test(test_kept),
+	    cmocka_unit_test(test_half_lines),
 	    cmocka_unit_test(test_tail),
 	    cmocka_unit_test_setup_teardown(test_versions, bench_begin, bench_end),
 	    cmocka_unit_test_setup_teardown(test_approval, bench_begin, bench_end),

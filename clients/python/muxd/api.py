@@ -669,6 +669,7 @@ class Execution(TypedDict):
     stderr: Printed
     results: List[ExecutionResult]
     error: Optional[ExecutionError]
+    lines_left_out: int
     code_bytes: int
     code_sha256: str
     duration_ms: int

@@ -708,6 +708,7 @@ export interface Execution {
   stderr: Printed;
   results: ExecutionResult[];
   error: null | ExecutionError;
+  lines_left_out: number;
   code_bytes: number;
   code_sha256: string;
   duration_ms: number;

@@ -22,6 +22,7 @@
 #define DEADLINE_MS    30000
 #define CONNECT_MS     10000
 #define ANSWER_MAX     (16 * 1024 * 1024)
+#define ANSWER_VALUES  500000 /* of it: a page of pods with all their managedFields has a third of that */
 #define TRIES          5
 #define BACKOFF_MS     250
 #define BACKOFF_MAX_MS 5000
@@ -251,7 +252,7 @@ static void answered(struct kube_call *c, struct kube_reply *r, uint64_t retry_a
 	int rc = 0;
 
 	if (r->len && !(c->plain && r->status < 400) && !(c->data && r->status < 300))
-		rc = json_parse(r->text, r->len, c->answer_max, &body, &why);
+		rc = json_parse_values(r->text, r->len, c->answer_max, ANSWER_VALUES, &body, &why);
 	r->body = body;
 	if (r->status >= 400) {
 		rest_refused(c, r, retry_after_s);

@@ -48,7 +48,8 @@ int rest_body_any(struct http_exchange *x, json_t **out, struct err *e)
 	*out = NULL;
 	if (buf_len(&x->body) == 0)
 		return 0;
-	rc = json_parse(buf_ptr(&x->body), buf_len(&x->body), hub_conf(x->hub)->api_max_body, &o, e);
+	rc = json_parse_values(buf_ptr(&x->body), buf_len(&x->body), hub_conf(x->hub)->api_max_body, JSON_VALUES_BODY,
+			       &o, e);
 	if (rc)
 		return rc;
 	if (!json_is_object(o)) {

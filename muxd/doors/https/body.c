@@ -412,7 +412,7 @@ static int body_parse(const void *p, size_t n, const struct round_limits *l, con
 
 	if (n == 0)
 		return err_set(e, ERR_INVAL, "the body is empty; send a JSON object with argv or command");
-	rc = json_parse(p, n, l->body_max, &b.root, e);
+	rc = json_parse_values(p, n, l->body_max, JSON_VALUES_BODY, &b.root, e);
 	if (rc == 0)
 		rc = schema_object(&s, NULL, b.root, table, rows);
 	if (rc == 0)

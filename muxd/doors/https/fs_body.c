@@ -160,7 +160,7 @@ int fs_body_parse(enum file_op op, const void *p, size_t n, size_t max, struct f
 
 	if (n == 0)
 		return err_set(e, ERR_INVAL, "the body is empty; send a JSON object with a path");
-	rc = json_parse(p, n, max, &b.root, e);
+	rc = json_parse_values(p, n, max, JSON_VALUES_BODY, &b.root, e);
 	if (rc == 0)
 		rc = schema_object(&s, NULL, b.root, fields, fields_of(op, fields));
 	if (rc == 0)

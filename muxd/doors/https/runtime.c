@@ -136,7 +136,8 @@ static int ask_execute(struct http_exchange *x, struct runtime_call *r, struct e
 	json_t *o = NULL, *ours = NULL;
 	const char *command;
 	int64_t ms;
-	int rc = json_parse(buf_ptr(&x->body), buf_len(&x->body), hub_conf(x->hub)->api_max_body, &o, e);
+	int rc = json_parse_values(buf_ptr(&x->body), buf_len(&x->body), hub_conf(x->hub)->api_max_body,
+				   JSON_VALUES_BODY, &o, e);
 
 	if (rc)
 		return rc;

@@ -30,7 +30,8 @@ static int query_object(const struct http_exchange *x, json_t **out, struct err 
 /* The body as it is: its fields are control's question. It may hold a token, so its bytes are wiped. */
 static int body_object(struct http_exchange *x, json_t **out, struct err *e)
 {
-	int rc = json_parse(buf_ptr(&x->body), buf_len(&x->body), hub_conf(x->hub)->api_max_body, out, e);
+	int rc = json_parse_values(buf_ptr(&x->body), buf_len(&x->body), hub_conf(x->hub)->api_max_body,
+				   JSON_VALUES_BODY, out, e);
 
 	if (!rc && !json_is_object(*out))
 		rc = err_set(e, ERR_INVAL, "the body must be a JSON object");

@@ -161,7 +161,8 @@ static const struct {
     {ANY, ALL, host_foreign, 403, MCP_REFUSED, "Host is none of this server's names", NULL},
     {ANY, ALL, origin_foreign, 403, MCP_REFUSED, "Origin is none of this server's", NULL},
     {ANY, MCP_POST, type_other, 415, MCP_REFUSED, "Content-Type must be application/json", NULL},
-    {ANY, MCP_POST, no_json, 400, MCP_PARSE, "the body is no JSON, or over a limit (32 levels, no key twice)", NULL},
+    {ANY, MCP_POST, no_json, 400, MCP_PARSE,
+     "the body is no JSON, or over a limit (32 levels, 100000 values, no key twice)", NULL},
     {ANY, MCP_POST, batch, 400, MCP_INVALID, "batches are not taken: send one message at a time", NULL},
     {ANY, MCP_POST, no_message, 400, MCP_INVALID, "the body is no message of JSON-RPC 2.0", NULL},
     /* 2026-07-28 */
