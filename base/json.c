@@ -7,10 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define JSON_DEPTH_MAX 32
+#define JSON_DEPTH_MAX  32
+#define JSON_NESTED_MAX 64
+#define LEFT_OUT        "left out: nested more than 16 levels deep"
+_Static_assert(JSON_STORED_DEPTH == 16, "say so in LEFT_OUT");
 
 /* jansson's own limit (2048 levels) is compiled in, so nesting is counted before it sees the text. */
-static bool json_too_deep(const char *p, size_t len)
+static bool json_too_deep(const char *p, size_t len, int max)
 {
 	bool in_string = false;
 	int depth = 0;
@@ -24,7 +27,7 @@ static bool json_too_deep(const char *p, size_t len)
 		} else if (p[i] == '"') {
 			in_string = true;
 		} else if (p[i] == '[' || p[i] == '{') {
-			if (++depth > JSON_DEPTH_MAX)
+			if (++depth > max)
 				return true;
 		} else if (p[i] == ']' || p[i] == '}') {
 			depth--;
@@ -57,7 +60,7 @@ static const char *json_fault(enum json_error_code code)
 	}
 }
 
-int json_parse(const void *p, size_t len, size_t max, json_t **out, struct err *e)
+static int json_parse_levels(const void *p, size_t len, size_t max, int levels, json_t **out, struct err *e)
 {
 	json_error_t fault;
 
@@ -65,8 +68,8 @@ int json_parse(const void *p, size_t len, size_t max, json_t **out, struct err *
 		return err_set(e, ERR_TOO_LARGE, "JSON of %zu bytes, %zu are allowed", len, max);
 	if (len == 0)
 		return err_set(e, ERR_INVAL, "not JSON: it is empty");
-	if (json_too_deep(p, len))
-		return err_set(e, ERR_INVAL, "JSON nested more than %d deep", JSON_DEPTH_MAX);
+	if (json_too_deep(p, len, levels))
+		return err_set(e, ERR_INVAL, "JSON nested more than %d deep", levels);
 	json_t *o = json_loadb(p, len, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &fault);
 	if (!o) {
 		enum json_error_code code = json_error_code(&fault);
@@ -75,6 +78,16 @@ int json_parse(const void *p, size_t len, size_t max, json_t **out, struct err *
 	}
 	*out = o;
 	return 0;
+}
+
+int json_parse(const void *p, size_t len, size_t max, json_t **out, struct err *e)
+{
+	return json_parse_levels(p, len, max, JSON_DEPTH_MAX, out, e);
+}
+
+int json_parse_nested(const void *p, size_t len, size_t max, json_t **out, struct err *e)
+{
+	return json_parse_levels(p, len, max, JSON_NESTED_MAX, out, e);
 }
 
 /* The value, NULL when absent or null; ERR_INVAL when o is no object. */
@@ -187,6 +200,43 @@ int json_only_keys(const json_t *o, const char *const *keys, struct err *e)
 char *json_text(const json_t *o)
 {
 	return json_dumps(o, JSON_COMPACT | JSON_ENCODE_ANY);
+}
+
+/* A copy whose objects and lists below that many levels are left out. NULL: no memory. */
+static json_t *json_cut(const json_t *o, unsigned levels)
+{
+	bool object = json_is_object(o);
+	json_t *cut, *v;
+	const char *key;
+	size_t i;
+	int rc = 0;
+
+	if (!object && !json_is_array(o))
+		return json_incref((json_t *)(uintptr_t)o);
+	if (!levels)
+		return json_string(LEFT_OUT);
+	cut = object ? json_object() : json_array();
+	json_object_foreach((json_t *)(uintptr_t)o, key, v) rc |=
+	    json_object_set_new(cut, key, json_cut(v, levels - 1));
+	json_array_foreach((json_t *)(uintptr_t)o, i, v) rc |= json_array_append_new(cut, json_cut(v, levels - 1));
+	if (!rc)
+		return cut;
+	json_decref(cut);
+	return NULL;
+}
+
+char *json_text_shallow(const json_t *o)
+{
+	char *text = json_text(o);
+	json_t *cut;
+
+	if (!text || !json_too_deep(text, strlen(text), JSON_STORED_DEPTH))
+		return text;
+	free(text);
+	cut = json_cut(o, JSON_STORED_DEPTH);
+	text = cut ? json_text(cut) : NULL;
+	json_decref(cut);
+	return text;
 }
 
 static int json_to_buf(const char *p, size_t n, void *arg)
