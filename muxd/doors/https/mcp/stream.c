@@ -5,6 +5,7 @@
 #include "muxd/doors/https/mcp/tasks.h"
 #include "muxd/hub/broker_inside.h"
 #include "muxd/hub/hub.h"
+#include "policy/grant_narrow.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -87,30 +88,65 @@ static bool is_kept(const struct mcp_stream *s)
 	return s->state == STREAM_ANSWERED && !s->x;
 }
 
-/* The one of these that began first; whose NULL: of anybody's. */
+/* The one of these that began first; whose NULL: of anybody's. What is kept goes ahead of what runs unheard. */
 static struct mcp_stream *stream_oldest_kept(const struct mcp_streams *all, const struct grant *whose)
 {
 	struct mcp_stream *oldest = NULL;
 
 	for (struct mcp_stream *s = all->first; s; s = s->next)
-		if (is_kept(s) && (!whose || strcmp(s->principal, whose->principal) == 0))
+		if (is_kept(s) && (!whose || grant_same_root(s->principal, whose->principal)))
 			oldest = s;
 	return oldest;
 }
 
-/* One more may be: what is kept gives way, the caller's own first. */
+static struct mcp_stream *stream_oldest_unheard(const struct mcp_streams *all, const struct grant *whose)
+{
+	struct mcp_stream *oldest = stream_oldest_kept(all, whose);
+
+	for (struct mcp_stream *s = all->first; s && (!oldest || !is_kept(oldest)); s = s->next)
+		if (!s->x && (!whose || grant_same_root(s->principal, whose->principal)))
+			oldest = s;
+	return oldest;
+}
+
+static size_t streams_of(const struct mcp_streams *all, const struct grant *whose)
+{
+	size_t n = 0;
+
+	for (const struct mcp_stream *s = all->first; s; s = s->next)
+		n += grant_same_root(s->principal, whose->principal);
+	return n;
+}
+
+/*
+ * One more may be: what nobody listens to gives way, the caller's own first. A call that runs goes on without its
+ * stream, and who repeats it joins its round.
+ */
 static bool streams_have_room(struct mcp_streams *all, const struct grant *whose)
 {
+	bool share = streams_of(all, whose) >= MCP_STREAMS_SHARE;
 	struct mcp_stream *oldest;
 
-	if (all->count < MCP_STREAMS_MAX)
+	if (!share && all->count < MCP_STREAMS_MAX)
 		return true;
-	oldest = stream_oldest_kept(all, whose);
-	if (!oldest)
-		oldest = stream_oldest_kept(all, NULL);
+	oldest = stream_oldest_unheard(all, whose);
+	if (!oldest && !share)
+		oldest = stream_oldest_unheard(all, NULL);
 	if (oldest)
 		stream_free(oldest);
 	return oldest != NULL;
+}
+
+void mcp_stream_refuse(struct http_exchange *x, int rc)
+{
+	struct err e = {0};
+
+	if (rc == ERR_LIMIT)
+		err_set(
+		    &e, rc,
+		    "too many streams of MCP are listened to: %d are possible, of which %d are one principal's share",
+		    MCP_STREAMS_MAX, MCP_STREAMS_SHARE);
+	http_reply_error(x, rc, &e);
 }
 
 /* ---- to its listener */
