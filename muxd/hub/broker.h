@@ -297,6 +297,14 @@ void broker_past(struct hub *h, const struct request *rq, const struct id *sessi
  */
 void broker_round_wait(struct hub *h, const struct request *rq, const struct id *round, uint64_t wait_ns,
 		       broker_json_done *done, void *arg);
+/* The same by a job of the broker's own; asker: the arg of whoever that job is for. */
+void broker_round_wait_for(struct hub *h, const struct request *rq, const struct id *round, uint64_t wait_ns,
+			   broker_json_done *done, void *arg, const void *asker);
+/*
+ * Whoever asked (`arg` of broker_round_wait() or broker_execution()) has left: done is told at once, ERR_CANCELLED.
+ * Nothing where nobody waits so.
+ */
+void broker_round_left(struct hub *h, const struct id *round, const void *asker);
 /*
  * Up to limit (1 MiB at most) bytes of a stream, whole where it is kept (rounds.output_keep), else as the record has
  * it: {offset, next_offset, total_bytes, data, encoding, eof, gaps}.
