@@ -90,6 +90,62 @@ static void one_principal_has_half_of_the_room(void **state)
 	http_exchange_destroy(x);
 }
 
+/* Calls as this test plays them: each is done when the test says so. */
+static struct {
+	const struct mcp_call_ops *ops;
+	void *arg;
+} called;
+
+int mcp_call_begin(const struct mcp_caller *who, const struct mcp_wish *w, const struct mcp_call_ops *ops, void *arg,
+		   struct mcp_call **out)
+{
+	(void)who, (void)w, (void)out;
+	called.ops = ops;
+	called.arg = arg;
+	return 0;
+}
+
+static void answer(struct http_exchange *x, size_t bytes)
+{
+	struct mcp_stream *s;
+	char *text = malloc(bytes + 1);
+
+	memset(text, 'x', bytes);
+	text[bytes] = '\0';
+	assert_int_equal(open_stream(x, &s), 0);
+	assert_int_equal(mcp_stream_call(s, NULL, NULL), 0);
+	called.ops->done(called.arg, &(struct mcp_outcome){.result = json_pack("{s:s}", "text", text)});
+	free(text);
+}
+
+static bool is_refused(struct http_exchange *x)
+{
+	char text[1024] = "";
+
+	x->flow->give(x, (uint8_t *)text, sizeof(text) - 1);
+	return strstr(text, "answers wait to be read") != NULL;
+}
+
+/* Answers wait in memory for who reads: so many of one principal's, under all of its names. */
+static void answers_that_are_not_read_have_a_share(void **state)
+{
+	const size_t big = 10 << 20; /* held twice, as the stream's and for who comes back: in 16 MiB and 10 */
+	struct http_exchange *x[6] = {0};
+
+	(void)state;
+	for (unsigned i = 0; i < 6; i++)
+		x[i] = caller(i == 5 ? "ann" : i % 2 ? "bo" : "bo/1");
+	for (unsigned i = 0; i < 3; i++)
+		answer(x[i], big);
+	answer(x[3], 1000);
+	answer(x[4], big);
+	answer(x[5], big);
+	for (unsigned i = 0; i < 6; i++) {
+		assert_int_equal(is_refused(x[i]), i == 4);
+		http_exchange_destroy(x[i]);
+	}
+}
+
 static int setup(void **state)
 {
 	(void)state;
@@ -112,6 +168,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test_setup_teardown(who_does_not_listen_gives_way, setup, teardown),
 	    cmocka_unit_test_setup_teardown(one_principal_has_half_of_the_room, setup, teardown),
+	    cmocka_unit_test_setup_teardown(answers_that_are_not_read_have_a_share, setup, teardown),
 	};
 
 	return cmocka_run_group_tests_name("mcp_streams", tests, NULL, NULL);
