@@ -7,7 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define JSON_DEPTH_MAX 32
+#define JSON_DEPTH_MAX  32
+#define JSON_NESTED_MAX 64
+#define LEFT_OUT        "left out: nested more than 16 levels deep"
+_Static_assert(JSON_STORED_DEPTH == 16, "say so in LEFT_OUT");
 
 struct json_cost {
 	size_t values;
@@ -18,7 +21,7 @@ struct json_cost {
  * The cost of a text, ahead of the parser: jansson's own limit of depth (2048 levels) is compiled in, and it has none
  * of values. A comma counts in a list alone, as members of an object have a colon each.
  */
-static struct json_cost json_cost_of(const char *p, size_t len)
+static struct json_cost json_cost_of(const char *p, size_t len, int levels)
 {
 	struct json_cost c = {.values = 1};
 	uint64_t lists = 0; /* a bit for each open level, the innermost in bit 0 */
@@ -41,7 +44,7 @@ static struct json_cost json_cost_of(const char *p, size_t len)
 		case '[':
 			lists = lists << 1 | (p[i] == '[');
 			c.values += p[i] == '[';
-			c.too_deep = c.too_deep || ++depth > JSON_DEPTH_MAX;
+			c.too_deep = c.too_deep || ++depth > levels;
 			break;
 		case '}':
 		case ']':
@@ -63,7 +66,7 @@ static struct json_cost json_cost_of(const char *p, size_t len)
 
 size_t json_count_values(const void *p, size_t len)
 {
-	return json_cost_of(p, len).values;
+	return json_cost_of(p, len, JSON_DEPTH_MAX).values;
 }
 
 /* jansson's text quotes the input, which may hold a token; ours does not. */
@@ -90,7 +93,8 @@ static const char *json_fault(enum json_error_code code)
 	}
 }
 
-int json_parse_values(const void *p, size_t len, size_t max, size_t values, json_t **out, struct err *e)
+static int json_parse_bounded(const void *p, size_t len, size_t max, int levels, size_t values, json_t **out,
+			      struct err *e)
 {
 	struct json_cost cost;
 	json_error_t fault;
@@ -99,9 +103,9 @@ int json_parse_values(const void *p, size_t len, size_t max, size_t values, json
 		return err_set(e, ERR_TOO_LARGE, "JSON of %zu bytes, %zu are allowed", len, max);
 	if (len == 0)
 		return err_set(e, ERR_INVAL, "not JSON: it is empty");
-	cost = json_cost_of(p, len);
+	cost = json_cost_of(p, len, levels);
 	if (cost.too_deep)
-		return err_set(e, ERR_INVAL, "JSON nested more than %d deep", JSON_DEPTH_MAX);
+		return err_set(e, ERR_INVAL, "JSON nested more than %d deep", levels);
 	if (cost.values > values)
 		return err_set(e, ERR_TOO_LARGE, "JSON of %zu values, %zu are allowed", cost.values, values);
 	json_t *o = json_loadb(p, len, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &fault);
@@ -116,7 +120,17 @@ int json_parse_values(const void *p, size_t len, size_t max, size_t values, json
 
 int json_parse(const void *p, size_t len, size_t max, json_t **out, struct err *e)
 {
-	return json_parse_values(p, len, max, JSON_VALUES_MAX, out, e);
+	return json_parse_bounded(p, len, max, JSON_DEPTH_MAX, JSON_VALUES_MAX, out, e);
+}
+
+int json_parse_values(const void *p, size_t len, size_t max, size_t values, json_t **out, struct err *e)
+{
+	return json_parse_bounded(p, len, max, JSON_DEPTH_MAX, values, out, e);
+}
+
+int json_parse_nested(const void *p, size_t len, size_t max, json_t **out, struct err *e)
+{
+	return json_parse_bounded(p, len, max, JSON_NESTED_MAX, JSON_VALUES_MAX, out, e);
 }
 
 /* The value, NULL when absent or null; ERR_INVAL when o is no object. */
@@ -229,6 +243,43 @@ int json_only_keys(const json_t *o, const char *const *keys, struct err *e)
 char *json_text(const json_t *o)
 {
 	return json_dumps(o, JSON_COMPACT | JSON_ENCODE_ANY);
+}
+
+/* A copy whose objects and lists below that many levels are left out. NULL: no memory. */
+static json_t *json_cut(const json_t *o, unsigned levels)
+{
+	bool object = json_is_object(o);
+	json_t *cut, *v;
+	const char *key;
+	size_t i;
+	int rc = 0;
+
+	if (!object && !json_is_array(o))
+		return json_incref((json_t *)(uintptr_t)o);
+	if (!levels)
+		return json_string(LEFT_OUT);
+	cut = object ? json_object() : json_array();
+	json_object_foreach((json_t *)(uintptr_t)o, key, v) rc |=
+	    json_object_set_new(cut, key, json_cut(v, levels - 1));
+	json_array_foreach((json_t *)(uintptr_t)o, i, v) rc |= json_array_append_new(cut, json_cut(v, levels - 1));
+	if (!rc)
+		return cut;
+	json_decref(cut);
+	return NULL;
+}
+
+char *json_text_shallow(const json_t *o)
+{
+	char *text = json_text(o);
+	json_t *cut;
+
+	if (!text || !json_too_deep(text, strlen(text), JSON_STORED_DEPTH))
+		return text;
+	free(text);
+	cut = json_cut(o, JSON_STORED_DEPTH);
+	text = cut ? json_text(cut) : NULL;
+	json_decref(cut);
+	return text;
 }
 
 static int json_to_buf(const char *p, size_t n, void *arg)

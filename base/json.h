@@ -37,6 +37,12 @@ int json_parse_values(const void *p, size_t len, size_t max, size_t values, json
  * stops.
  */
 size_t json_count_values(const void *p, size_t len);
+/*
+ * The same of what another process of ours puts together of parts that were parsed once: depth <= 64. What is stored
+ * has JSON_STORED_DEPTH levels at most (json_text_shallow()), so that it stays readable whatever is put around it.
+ */
+#define JSON_STORED_DEPTH 16
+int json_parse_nested(const void *p, size_t len, size_t max, json_t **out, struct err *e);
 
 /* Optional field: absent (or null) leaves *out untouched. Wrong type: ERR_INVAL naming the key. */
 int json_opt_str(const json_t *o, const char *key, const char **out, struct err *e);
@@ -51,6 +57,8 @@ int json_only_keys(const json_t *o, const char *const *keys, struct err *e);
 const char *json_get_text(const json_t *o, const char *key);
 /* Compact text, malloc'd, to be freed; NULL when out of memory. */
 char *json_text(const json_t *o);
+/* The same; objects and lists nested deeper than JSON_STORED_DEPTH are left out, and a text in their place says so. */
+char *json_text_shallow(const json_t *o);
 int json_append(struct buf *b, const json_t *o);
 
 json_t *json_string_utf8(const char *s);

@@ -1,8 +1,10 @@
 #include "base/json_scan.h"
 
+#include "base/err.h"
 #include "base/utf8.h"
 
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #define DIGITS_MAX 18 /* fits 64 bits, whatever they are */
@@ -222,4 +224,43 @@ bool json_scan_object(const void *p, size_t n, const char *const *own, size_t *o
 		return false;
 	*out_len = len;
 	return true;
+}
+
+/* ---- one member */
+
+/* From the quote that opens a text to behind the one that closes it; end: it is not closed. */
+static const char *behind_text(const char *p, const char *end)
+{
+	for (p++; p < end && *p != '"'; p++)
+		if (*p == '\\' && p + 1 < end)
+			p++;
+	return p < end ? p + 1 : end;
+}
+
+int json_scan_true(const void *bytes, size_t n, const char *key, bool *out)
+{
+	const char *p = bytes, *end = p + n;
+	char want[JSON_SCAN_KEY + 8];
+	size_t len = (size_t)snprintf(want, sizeof(want), "\"%s\":true", key);
+	size_t depth = 0;
+	bool found = false;
+
+	if (!n || *p != '{')
+		return ERR_INVAL;
+	do {
+		if (*p == '"') {
+			found |= depth == 1 && (size_t)(end - p) > len && memcmp(p, want, len) == 0;
+			p = behind_text(p, end);
+			continue;
+		}
+		if (*p == '{' || *p == '[')
+			depth++;
+		else if (*p == '}' || *p == ']')
+			depth--;
+		p++;
+	} while (depth && p < end);
+	if (depth || p < end)
+		return ERR_INVAL;
+	*out = found;
+	return 0;
 }

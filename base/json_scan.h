@@ -23,4 +23,10 @@
  */
 bool json_scan_object(const void *p, size_t n, const char *const *own, size_t *out_len);
 
+/*
+ * Of JSON that need not be readable as such, since it is nested too deep or has too many values: whether the object
+ * itself has this member and it is true. ERR_INVAL: it is no object that is closed where the bytes end.
+ */
+int json_scan_true(const void *p, size_t n, const char *key, bool *out);
+
 #endif

@@ -36,6 +36,13 @@ static int narrow_names(const struct grant *parent, const struct grant *child, s
 	return 0;
 }
 
+bool grant_same_root(const char *a, const char *b)
+{
+	size_t n = strcspn(a, "/");
+
+	return n == strcspn(b, "/") && strncmp(a, b, n) == 0;
+}
+
 /* Is each path of pattern p one of list? Only what is plainly so counts: the same text, or below a `dir/` + `**`. */
 static bool pattern_within(const char *p, size_t n, const struct grant_paths *list)
 {

@@ -20,6 +20,11 @@ struct err;
  */
 int grant_narrow(const struct grant *parent, int64_t ends_ns, const struct grant *child, struct err *e);
 /*
+ * Are these two principals one for what all share? A grant makes others, "ci/1", "ci/2" and so on of its "ci", without
+ * end: so each name counts by what stands before its first slash.
+ */
+bool grant_same_root(const char *a, const char *b);
+/*
  * The paths that both allow, as patterns of either that are plainly within the other's; nothing is in it that one of
  * them does not allow. size_max: the smaller.
  */

@@ -297,9 +297,14 @@ void broker_past(struct hub *h, const struct request *rq, const struct id *sessi
  */
 void broker_round_wait(struct hub *h, const struct request *rq, const struct id *round, uint64_t wait_ns,
 		       broker_json_done *done, void *arg);
-/* Without what it printed, while it is in memory: of its streams length and digest. */
+/* Without what it printed, while it is in memory: of its streams length and digest. asker: as below. */
 void broker_round_wait_brief(struct hub *h, const struct request *rq, const struct id *round, uint64_t wait_ns,
-			     broker_json_done *done, void *arg);
+			     broker_json_done *done, void *arg, const void *asker);
+/*
+ * Whoever asked (`arg` of broker_round_wait() or broker_execution()) has left: done is told at once, ERR_CANCELLED.
+ * Nothing where nobody waits so.
+ */
+void broker_round_left(struct hub *h, const struct id *round, const void *asker);
 /*
  * Up to limit (1 MiB at most) bytes of a stream, whole where it is kept (rounds.output_keep), else as the record has
  * it: {offset, next_offset, total_bytes, data, encoding, eof, gaps}.

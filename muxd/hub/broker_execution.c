@@ -229,5 +229,5 @@ void broker_execution(struct hub *h, const struct request *rq, const struct id *
 	j->done = done;
 	j->arg = arg;
 	buf_init(&j->lines, CONTEXT_OUTPUT_MAX);
-	broker_round_wait_brief(h, rq, round, wait_ns, execution_on_round, j);
+	broker_round_wait_brief(h, rq, round, wait_ns, execution_on_round, j, arg);
 }

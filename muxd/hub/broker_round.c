@@ -25,6 +25,7 @@ struct wait_job {
 	broker_json_done *done;
 	void *arg;
 	json_t *(*told)(const struct session *s);
+	const void *asker; /* broker_round_left() */
 	bool over;
 };
 
@@ -36,6 +37,13 @@ static void free_wait(uv_handle_t *t)
 	free(w);
 }
 
+static void wait_end(struct wait_job *w, int rc, const struct err *e, json_t *o)
+{
+	w->over = true;
+	w->done(w->arg, rc, e, o);
+	uv_close((uv_handle_t *)&w->timer, free_wait);
+}
+
 /* The grant is looked at when its holder is answered, too: the wait may have been longer than the grant. */
 static void answer_wait(struct wait_job *w, struct session *s)
 {
@@ -45,13 +53,11 @@ static void answer_wait(struct wait_job *w, struct session *s)
 
 	if (w->over)
 		return;
-	w->over = true;
 	rc = broker_in_force(s->hub, &w->rq, "round", &e);
 	if (!rc && !(o = w->told(s)))
 		rc = err_set(&e, ERR_NOMEM, "no memory for the answer");
-	w->done(w->arg, rc, rc ? &e : NULL, o);
+	wait_end(w, rc, rc ? &e : NULL, o);
 	json_decref(o);
-	uv_close((uv_handle_t *)&w->timer, free_wait);
 }
 
 static void broker_round_on_round_end(void *arg, struct session *s)
@@ -67,8 +73,23 @@ static void broker_round_on_wait_over(uv_timer_t *t)
 	answer_wait(w, w->session);
 }
 
+void broker_round_left(struct hub *h, const struct id *round, const void *asker)
+{
+	struct session *s = hub_session_find(h, round);
+	struct session_waiter *at = s ? LIST_FIRST(&s->waiters) : NULL;
+	struct err e = {0};
+
+	while (at && (at->fn != broker_round_on_round_end || ((struct wait_job *)at->arg)->asker != asker))
+		at = LIST_NEXT(at, entry);
+	if (!at)
+		return;
+	LIST_REMOVE(at, entry);
+	err_set(&e, ERR_CANCELLED, "nobody waits for this any more");
+	wait_end(at->arg, e.code, &e, NULL);
+}
+
 static void round_wait(struct hub *h, const struct request *rq, const struct id *round, uint64_t wait_ns,
-		       json_t *(*told)(const struct session *s), broker_json_done *done, void *arg)
+		       json_t *(*told)(const struct session *s), broker_json_done *done, void *arg, const void *asker)
 {
 	struct wait_job *w = NULL;
 	struct err e = {0};
@@ -98,6 +119,7 @@ static void round_wait(struct hub *h, const struct request *rq, const struct id 
 	w->rq = *rq;
 	w->done = done;
 	w->arg = arg;
+	w->asker = asker;
 	uv_timer_init(h->loop, &w->timer);
 	w->timer.data = w;
 	uv_timer_start(&w->timer, broker_round_on_wait_over, wait_ns / NS_PER_MS, 0);
@@ -107,13 +129,13 @@ static void round_wait(struct hub *h, const struct request *rq, const struct id 
 void broker_round_wait(struct hub *h, const struct request *rq, const struct id *round, uint64_t wait_ns,
 		       broker_json_done *done, void *arg)
 {
-	round_wait(h, rq, round, wait_ns, session_round_json, done, arg);
+	round_wait(h, rq, round, wait_ns, session_round_json, done, arg, arg);
 }
 
 void broker_round_wait_brief(struct hub *h, const struct request *rq, const struct id *round, uint64_t wait_ns,
-			     broker_json_done *done, void *arg)
+			     broker_json_done *done, void *arg, const void *asker)
 {
-	round_wait(h, rq, round, wait_ns, session_round_brief, done, arg);
+	round_wait(h, rq, round, wait_ns, session_round_brief, done, arg, asker);
 }
 
 /* ---- stdin and signals */

@@ -6,7 +6,7 @@
 #include "muxd/hub/exec_ids.h"
 #include "muxd/hub/session.h"
 #include "muxd/hub/shells.h"
-#include "policy/grant.h"
+#include "policy/grant_narrow.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -146,7 +146,7 @@ static int contexts_room(struct contexts *x, const struct context_owner *o, stru
 {
 	struct context *c, *next, *oldest = NULL;
 	uint64_t now = clock_boot_ns();
-	unsigned count = 0;
+	unsigned count = 0, root = 0;
 
 	HASH_ITER(hh, x->all, c, next)
 	{
@@ -154,6 +154,7 @@ static int contexts_room(struct contexts *x, const struct context_owner *o, stru
 			contexts_drop(x, c);
 			continue;
 		}
+		root += grant_same_root(c->principal, o->principal);
 		if (!context_is_of(c, o))
 			continue;
 		count++;
@@ -163,10 +164,14 @@ static int contexts_room(struct contexts *x, const struct context_owner *o, stru
 	if (count >= CONTEXTS_PER_OWNER && oldest) {
 		contexts_drop(x, oldest);
 		count--;
+		root--;
 	}
 	if (count >= CONTEXTS_PER_OWNER)
 		return err_set(e, ERR_LIMIT, "you have %u contexts in %s, and there is room for %d: delete one", count,
 			       o->agent, CONTEXTS_PER_OWNER);
+	if (root >= CONTEXTS_SHARE)
+		return err_set(e, ERR_LIMIT, "%.*s, and principals made from it, have %u contexts: delete some",
+			       (int)strcspn(o->principal, "/"), o->principal, root);
 	return HASH_COUNT(x->all) < CONTEXTS_MAX
 		   ? 0
 		   : err_set(e, ERR_LIMIT, "there are %d contexts, and room for no more: delete one", CONTEXTS_MAX);

@@ -11,7 +11,8 @@
  *
  * Owned by the hub; after a restart told again from the record, as exec_ids are, and forgotten as those. The values of
  * its environment are kept in memory alone. One that had ended when it was deleted may be listed as ended once more
- * after a restart. Of one principal in one agent there are CONTEXTS_PER_OWNER at most, CONTEXTS_MAX in all.
+ * after a restart. Of one principal in one agent there are CONTEXTS_PER_OWNER at most, CONTEXTS_MAX in all, and
+ * CONTEXTS_SHARE of one principal and those made from it.
  */
 #ifndef MUXD_HUB_CONTEXTS_H
 #define MUXD_HUB_CONTEXTS_H
@@ -24,6 +25,7 @@
 
 #define CONTEXTS_PER_OWNER 32
 #define CONTEXTS_MAX       10000
+#define CONTEXTS_SHARE     (CONTEXTS_MAX / 2)
 /* The lines of an execution may come to so much: 1 MB of text, escaped, and 6 MiB of results. */
 #define CONTEXT_OUTPUT_MAX (16 * 1024 * 1024)
 #define CONTEXT_TEXT_MAX   1000000

@@ -321,7 +321,7 @@ int journal_bytes(struct journal *j, enum ring_type type, const struct id *sessi
 
 int journal_json(struct journal *j, enum ring_type type, const struct id *session, const json_t *o)
 {
-	char *text = json_text(o);
+	char *text = json_text_shallow(o);
 	int rc = text ? journal_bytes(j, type, session, text, strlen(text)) : ERR_NOMEM;
 
 	free(text);

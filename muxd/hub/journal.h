@@ -47,7 +47,10 @@ struct journal_data {
 };
 /* Bytes of a stream. ERR_AGAIN: the ring or the session's quarter of it is full, wait for `moved`. */
 int journal_data(struct journal *j, const struct journal_data *d, struct journal_share *share, const void *p, size_t n);
-/* Control records, from the ring's reserve: JSON (borrowed), or plain bytes. */
+/*
+ * Control records, from the ring's reserve: JSON (borrowed), or plain bytes. Of JSON, parts of which may be a sandbox's
+ * own, what is nested deeper than JSON_STORED_DEPTH levels is left out: no reader of the record would take it.
+ */
 int journal_json(struct journal *j, enum ring_type type, const struct id *session, const json_t *o);
 int journal_bytes(struct journal *j, enum ring_type type, const struct id *session, const void *p, size_t n);
 

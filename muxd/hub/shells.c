@@ -95,24 +95,38 @@ static bool shell_is_of(const struct shell *s, const char *owner, size_t len)
 	return s->owner == len && memcmp(s->key, owner, len) == 0;
 }
 
+/* grant_same_root() of the principal that stands in its key, behind the agent. */
+static bool shell_has_root(const struct shell *s, const char *principal)
+{
+	const char *at = strchr(s->key, '\n') + 1;
+	size_t n = strcspn(principal, "/");
+
+	return strncmp(at, principal, n) == 0 && (at[n] == '/' || at[n] == '\n');
+}
+
 static int check_room(struct shells *x, const struct shell_owner *o, struct err *e)
 {
 	uint64_t now = clock_boot_ns();
 	struct shell *s, *next;
-	unsigned count = 0;
+	unsigned count = 0, root = 0;
 	char owner[KEY_MAX];
 	size_t len = shells_key(o, "", owner);
 
 	HASH_ITER(hh, x->all, s, next)
 	{
-		if (s->removed || is_old(s, now))
+		if (s->removed || is_old(s, now)) {
 			shells_drop(x, s);
-		else
-			count += shell_is_of(s, owner, len);
+			continue;
+		}
+		count += shell_is_of(s, owner, len);
+		root += shell_has_root(s, o->principal);
 	}
 	if (count >= SHELLS_PER_OWNER)
 		return err_set(e, ERR_LIMIT, "you have %u shells in %s, and there is room for %d: end one", count,
 			       o->agent, SHELLS_PER_OWNER);
+	if (root >= SHELLS_SHARE)
+		return err_set(e, ERR_LIMIT, "%.*s, and principals made from it, have %u shells: end some",
+			       (int)strcspn(o->principal, "/"), o->principal, root);
 	return HASH_COUNT(x->all) < SHELLS_MAX
 		   ? 0
 		   : err_set(e, ERR_LIMIT, "there are %d shells, and room for no more: end one", SHELLS_MAX);

@@ -10,7 +10,7 @@
  *
  * Owned by the hub; after a restart told again from the record, as exec_ids are, and forgotten as those
  * (EXEC_IDS_KEPT_NS behind the last round's end). Of one principal in one agent there are SHELLS_PER_OWNER at most,
- * SHELLS_MAX in all.
+ * SHELLS_MAX in all, and SHELLS_SHARE of one principal and those made from it.
  */
 #ifndef MUXD_HUB_SHELLS_H
 #define MUXD_HUB_SHELLS_H
@@ -24,6 +24,7 @@
 #define SHELL_NAME_MAX   64
 #define SHELLS_PER_OWNER 32
 #define SHELLS_MAX       10000
+#define SHELLS_SHARE     (SHELLS_MAX / 2)
 
 struct shells;
 struct err;

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/json_scan.h"
+#include "base/schema.h"
 #include "base/text.h"
 
 #include <stdio.h>
@@ -12,6 +13,7 @@
 
 #define PATH_LONGEST 4095
 #define MODE_MAX     07777
+#define PATH_SAID    (2 * (PATH_LONGEST + 1)) /* of a path in an answer, base64 at most */
 #define YEAR_10000_S 253402300800
 
 /* Op and path ahead of what the door has checked: the request as muxlet reads it. */
@@ -204,16 +206,64 @@ int transfer_complete(struct transfer *t)
 
 /* ---- how it ended */
 
-/* The list of changes in muxlet's answer, where the record has room for it. */
+static int change_path(const struct schema *s, const struct schema_at *at, const json_t *v)
+{
+	static const struct schema_field bytes[] = {{"base64", SCHEMA_TEXT, true, 0, PATH_SAID, NULL, 0}};
+	static const struct schema_field text = {"path", SCHEMA_TEXT, true, 0, PATH_SAID, NULL, 0};
+
+	return json_is_object(v) ? schema_object(s, at, v, SCHEMA_FIELDS(bytes)) : schema_value(s, at, &text, v);
+}
+
+static int change_state(const struct schema *s, const struct schema_at *at, const json_t *v)
+{
+	static const struct schema_field fields[] = {
+	    {"type", SCHEMA_TEXT, true, 1, 16, NULL, 0},
+	    {"size", SCHEMA_INTEGER, true, 0, INT64_MAX, NULL, 0},
+	    {"mode", SCHEMA_TEXT, true, 1, 4, NULL, 0},
+	    {"sha256", SCHEMA_TEXT, false, 64, 64, NULL, 0},
+	};
+
+	return json_is_null(v) ? 0 : schema_object(s, at, v, SCHEMA_FIELDS(fields));
+}
+
+/* A sandbox is not believed beyond the form, as muxlet writes it (fs_state.c). */
+static bool is_change(const json_t *said)
+{
+	static const struct schema_field fields[] = {
+	    {"path", SCHEMA_ANY, true, 0, 0, change_path, 0},
+	    {"before", SCHEMA_ANY, true, 0, 0, change_state, 0},
+	    {"after", SCHEMA_ANY, true, 0, 0, change_state, 0},
+	};
+	struct err e = {0};
+	const struct schema s = {.e = &e};
+
+	return schema_object(&s, NULL, said, SCHEMA_FIELDS(fields)) == 0;
+}
+
+/* The list of changes in muxlet's answer, where the record has room for it; what is left out is counted. */
 static void take_changes(struct transfer *t)
 {
-	json_t *list = json_object_get(t->reply, "changes");
-	char *text = json_is_array(list) ? json_text(list) : NULL;
+	json_t *said = json_object_get(t->reply, "changes"), *list = json_is_array(said) ? json_array() : NULL;
+	int64_t left = 0;
+	char *text;
 
+	if (json_opt_int(t->reply, "changes_left_out", 0, INT32_MAX, &left, NULL))
+		left = 0;
+	for (size_t i = 0; list && i < json_array_size(said); i++)
+		if (!is_change(json_array_get(said, i)) || json_array_append(list, json_array_get(said, i)))
+			left++;
+	text = list ? json_text(list) : NULL;
 	if (text && strlen(text) <= TRANSFER_CHANGES_MAX)
 		t->changes = json_incref(list);
-	t->changes_left_out = json_integer_value(json_object_get(t->reply, "changes_left_out"));
+	else if (list)
+		left += (int64_t)json_array_size(list);
+	t->changes_left_out = left;
 	free(text);
+	if (list) /* whoever asked is told what the record is */
+		json_object_set(t->reply, "changes", list);
+	if (left)
+		json_object_set_new(t->reply, "changes_left_out", json_integer(left));
+	json_decref(list);
 }
 
 const char *const transfer_own[] = {"op", "agent", "session", "duration_ms", NULL};

@@ -1,7 +1,10 @@
+#define LOG_SUBSYS "recorder"
 #include "recorder/serve/client.h"
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/json_scan.h"
+#include "base/log.h"
 #include "base/msg.h"
 #include "base/sock.h"
 
@@ -15,7 +18,7 @@
 
 /* A question that waits for its answer, or for the rest of it. */
 struct pending {
-	recorder_answer *cb;
+	recorder_answer *cb; /* NULL: it has failed, and what else comes of its answer is passed over */
 	void *arg;
 	struct pending *next;
 };
@@ -55,6 +58,8 @@ static void client_on_closed(uv_handle_t *h)
 static void client_tell(struct recorder_client *c, struct pending *p, int rc, const struct err *e, const json_t *json,
 			const uint8_t *bytes, size_t n, bool end)
 {
+	if (!p->cb)
+		return;
 	c->depth++;
 	p->cb(p->arg, rc, e, json, bytes, n, end);
 	c->depth--;
@@ -98,10 +103,33 @@ static void client_error(struct recorder_client *c, const json_t *error)
 	free(p);
 }
 
+/*
+ * A message that is whole, and cannot be read: its question fails, and those behind it are answered. ERR_PROTOCOL: it
+ * is not to be told whether the answer ends there, so that the next one could be taken for a part of it.
+ */
+static int client_unreadable(struct recorder_client *c, const struct msg *m, int rc, const struct err *why)
+{
+	struct pending told = *c->first;
+	struct err e = {0};
+	bool end = false;
+
+	if (json_scan_true(m->payload, m->len, "end", &end))
+		return ERR_PROTOCOL;
+	if (told.cb)
+		log_error(NULL, "an answer of the recorder (%zu bytes) cannot be read: %s", m->len, why->message);
+	err_set(&e, rc == ERR_NOMEM ? rc : ERR_PROTOCOL, "an answer of the recorder cannot be read: %s", why->message);
+	c->first->cb = NULL;
+	if (end)
+		free(client_take(c));
+	client_tell(c, &told, e.code, &e, NULL, NULL, 0, true);
+	return 0;
+}
+
 /* ERR_PROTOCOL when the recorder talks out of turn. */
 static int client_message(struct recorder_client *c, const struct msg *m)
 {
 	json_t *o = NULL;
+	struct err why = {0};
 	bool end = false;
 
 	if (!c->first)
@@ -112,9 +140,9 @@ static int client_message(struct recorder_client *c, const struct msg *m)
 		client_tell(c, c->first, 0, NULL, NULL, m->payload + 1, m->len - 1, false);
 		return 0;
 	}
-	int rc = json_parse(m->payload, m->len, MSG_MAX, &o, NULL);
+	int rc = json_parse_nested(m->payload, m->len, MSG_MAX, &o, &why);
 	if (rc)
-		return ERR_PROTOCOL;
+		return client_unreadable(c, m, rc, &why);
 	(void)json_opt_bool(o, "end", &end, NULL);
 	const json_t *error = json_object_get(o, "error");
 	if (json_is_object(error) && end) {

@@ -3,6 +3,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/json_scan.h"
 #include "base/utf8.h"
 
 #include <stdlib.h>
@@ -45,6 +46,9 @@ static void round_trip(const json_t *o)
 	if (json_append(&b, o) == 0)
 		require(buf_len(&b) == strlen(text) && memcmp(buf_ptr(&b), text, buf_len(&b)) == 0);
 	buf_finish(&b);
+	bool is_true = false;
+	require((json_scan_true(text, strlen(text), "op", &is_true) == 0) == json_is_object(o));
+	require(is_true == json_is_true(json_object_get(o, "op")));
 	json_decref(again);
 	free(text);
 }
@@ -68,6 +72,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	static const char *const keys[] = {"op", "agent", "argv", "timeout_ms", NULL};
 	json_t *o = NULL, *bytes = json_object();
 	struct err e = {0};
+	bool is_true;
 
 	if (json_parse(data, size, 64 * 1024, &o, &e) == 0) {
 		for (size_t i = 0; keys[i]; i++)
@@ -76,6 +81,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		round_trip(o);
 		json_decref(o);
 	}
+	(void)json_scan_true(data, size, "op", &is_true);
 	require(bytes && json_set_bytes(bytes, "data", "encoding", data, size) == 0);
 	json_decref(bytes);
 	base64_round_trip(data, size);

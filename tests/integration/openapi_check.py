@@ -709,7 +709,7 @@ def keeping(api, agent):
     _, page = api.call("GET", "/v1/audit", {200}, query="?limit=2")
     api.call("GET", "/v1/audit", {200}, query=f"?after={page['after']}&limit=1")
     api.refused("GET", "/v1/audit", 400, "invalid_request", query="?limit=0")
-    api.refused("POST", "/v1/witness/heads", 400, "invalid_request", body={"head": {}}, token=False)
+    api.refused("POST", "/v1/witness/heads", 501, "unsupported", body={"head": {}}, token=False)  # a witness of nobody
     api.refused("GET", "/v1/witness/heads", 404, "not_found", query="?log_id=0193aaaa-0000-7000-8000-000000000001", token=False)
     api.call("GET", "/v1/retention", {200})
     api.refused("POST", "/v1/holds", 400, "invalid_request", body=reason)

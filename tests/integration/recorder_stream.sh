@@ -6,7 +6,13 @@
 . "$(dirname "$0")/../lib/env.sh"
 
 chmod 0711 "$tmp"
-start_daemon "$tmp/state" || fail "the daemon does not start"
+# Who is not configured as a witness reads no such question.
+cat >"$tmp/muxd.yaml" <<Y
+witness:
+  pushers:
+    - {name: other, log_id: 01936f0e-7c5a-7b1e-8f43-2f1f5a0d9c11, keys: ["$(openssl genpkey -algorithm ed25519 | openssl pkey -pubout -outform DER | tail -c 32 | basenc --base64url | tr -d =)"]}
+Y
+start_daemon "$tmp/state" --config "$tmp/muxd.yaml" || fail "the daemon does not start"
 trap 'stop_daemon; tidy' EXIT
 auditor=$(new_token '*' auditor replay)
 asked() { api "$auditor" GET '/v1/audit?limit=1' | jq -r '.events | length'; }

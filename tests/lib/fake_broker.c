@@ -53,6 +53,7 @@ struct hub {
 	bool not_ready;
 	struct session rounds[FAKE_ROUNDS];
 	unsigned auth_failed, waits_pending;
+	const void *left; /* whose wait ends */
 	char last_reason[128];
 };
 
@@ -360,6 +361,13 @@ static void fake_wait_tick(uv_timer_t *t)
 	struct fake_wait *w = t->data;
 	json_t *o;
 
+	if (w->hub->left == w->arg) {
+		w->hub->waits_pending--;
+		w->hub->left = NULL;
+		w->done(w->arg, ERR_CANCELLED, NULL, NULL);
+		uv_close((uv_handle_t *)t, fake_wait_closed);
+		return;
+	}
 	if (w->s->ends_ns && clock_boot_ns() >= w->s->ends_ns)
 		w->s->ended = true;
 	if (!w->s->ended && clock_boot_ns() < w->until_ns)
@@ -369,6 +377,12 @@ static void fake_wait_tick(uv_timer_t *t)
 	w->done(w->arg, 0, NULL, o);
 	json_decref(o);
 	uv_close((uv_handle_t *)t, fake_wait_closed);
+}
+
+void broker_round_left(struct hub *h, const struct id *round, const void *asker)
+{
+	(void)round;
+	h->left = asker;
 }
 
 void broker_round_wait(struct hub *h, const struct request *rq, const struct id *round, uint64_t wait_ns,

@@ -51,6 +51,9 @@ static inline void on_term(uv_signal_t *s, int signum)
 	uv_close((uv_handle_t *)s, NULL);
 }
 
+/* Sets more before the door serves; before server_start(). */
+static void (*server_prepare)(struct hub *h, struct rest_door *d);
+
 /* How long a connection may be idle; before server_start(). */
 static uint64_t server_idle_ns = 2 * NS_PER_SEC;
 
@@ -68,6 +71,7 @@ static inline int serve(int listen_fd)
 	h->conf->api_max_per_address = PER_ADDR;
 	h->conf->api_connect_rate = 1000;
 	h->conf->metrics_open_on_loopback = true;
+	h->conf->kubernetes_staff = true;
 	h->conf->api_header_timeout_ns = 1500 * NS_PER_MS;
 	h->conf->api_idle_timeout_ns = server_idle_ns;
 	make_certificate(&cert, &key);
@@ -75,6 +79,8 @@ static inline int serve(int listen_fd)
 		fprintf(stderr, "%s\n", e.message);
 		return 3;
 	}
+	if (server_prepare)
+		server_prepare(h, v.door);
 	uv_signal_init(&v.loop, &v.term);
 	v.term.data = &v;
 	uv_signal_start(&v.term, on_term, SIGTERM);

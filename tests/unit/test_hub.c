@@ -1,5 +1,6 @@
 // tier: check
 /* Sessions over a real muxlet: what waits for the record or the link goes on by itself, and ends come in any order. */
+#include "muxd/hub/audit.h"
 #include "muxd/hub/quota.h"
 #include "muxd/hub/session_json.h"
 #include "muxd/hub/session_output.h"
@@ -912,6 +913,32 @@ static void what_an_agent_runs_goes_behind(void **state)
 	hub_rig_destroy(r);
 }
 
+/* Part of what is recorded is a sandbox's own: nesting that no reader of the record takes costs that part alone. */
+static void what_is_nested_too_deep_is_left_out_of_the_record(void **state)
+{
+	FRESH(r);
+	json_t *deep = json_string("end"), *o;
+	char *text;
+
+	(void)state;
+	for (int i = 0; i < 31; i++) {
+		json_t *list = json_array();
+
+		json_array_append_new(list, deep);
+		deep = list;
+	}
+	assert_int_equal(audit_event(r->hub, "file.write", NULL, "ann", "ok",
+				     json_pack("{s:o,s:s}", "changes", deep, "path", "x.txt")),
+			 0);
+	assert_true(hub_until(r, hub_audited(r, "file.write") == 1));
+	o = json_array_get(r->audit, json_array_size(r->audit) - 1);
+	assert_string_equal(json_get_text(json_object_get(o, "detail"), "path"), "x.txt");
+	text = json_text(o);
+	assert_non_null(strstr(text, "left out: nested more than 16 levels deep"));
+	free(text);
+	hub_rig_destroy(r);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -919,6 +946,7 @@ int main(void)
 	    cmocka_unit_test(input_goes_on_when_the_record_does),
 	    cmocka_unit_test(a_size_that_was_not_recorded_is_given_again),
 	    cmocka_unit_test(an_end_is_audited_when_there_is_room),
+	    cmocka_unit_test(what_is_nested_too_deep_is_left_out_of_the_record),
 	    cmocka_unit_test(a_step_may_follow_a_step_that_is_not_kept),
 	    cmocka_unit_test(a_revoked_grant_ends_what_an_observer_holds),
 	    cmocka_unit_test(who_waits_for_a_silent_sandbox_is_answered),

@@ -337,6 +337,32 @@ static void a_revoked_grant_waits_in_vain(void **state)
 	hub_rig_destroy(r);
 }
 
+/* A client that left keeps nothing: only that wait is over, and the round goes on. */
+static void who_left_waits_no_longer(void **state)
+{
+	struct request rq = hub_request();
+	FRESH(r);
+	struct waited w[3] = {0};
+	struct hub_client c;
+	size_t taken = 0;
+
+	(void)state;
+	start(r, &c, "read x", (struct exec_spec){.stdin_open = true});
+	for (int i = 0; i < 3; i++)
+		broker_round_wait(r->hub, &rq, &c.s->id, 3600 * NS_PER_SEC, on_waited, &w[i]);
+	broker_round_left(r->hub, &c.s->id, &w[1]);
+	assert_int_equal(w[1].n, 1);
+	assert_int_equal(w[1].rc, ERR_CANCELLED);
+	broker_round_left(r->hub, &c.s->id, &w[1]); /* nobody does */
+	broker_round_left(r->hub, &rq.grant.id, &w[0]);
+	assert_int_equal(w[0].n + w[1].n + w[2].n, 1);
+	assert_int_equal(broker_round_stdin(r->hub, &rq, &c.s->id, UINT64_MAX, "\n", 1, true, &taken, NULL), 0);
+	assert_true(hub_until(r, w[0].n && w[2].n));
+	assert_true(w[0].told && w[2].told && !w[1].told);
+	assert_int_equal(w[1].n, 1);
+	hub_rig_destroy(r);
+}
+
 /* ---- what is left alone */
 
 static void a_round_that_is_refused_is_not_handed_out(void **state)
@@ -463,6 +489,7 @@ int main(void)
 	    cmocka_unit_test(no_sandbox_is_woken_for_what_belongs_to_another),
 	    cmocka_unit_test(a_calls_task_does_not_become_the_grants),
 	    cmocka_unit_test(a_revoked_grant_waits_in_vain),
+	    cmocka_unit_test(who_left_waits_no_longer),
 	    cmocka_unit_test(a_round_that_is_refused_is_not_handed_out),
 	    cmocka_unit_test(another_writers_input_is_no_repeat),
 	    cmocka_unit_test(what_is_forgotten_is_not_guessed),

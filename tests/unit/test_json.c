@@ -8,6 +8,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -115,6 +116,77 @@ static void values_are_bounded(void **state)
 		memcpy(wide + 1 + 3 * i, " , ", 3); /* nor is it looked at where it is no JSON */
 	assert_int_equal(json_parse(wide, 3 * n + 1, 3 * n + 1, &o, NULL), ERR_TOO_LARGE);
 	free(wide);
+}
+
+static char *nested(char *text, unsigned lists)
+{
+	memset(text, '[', lists);
+	memset(text + lists, ']', lists);
+	text[2 * lists] = '\0';
+	return text;
+}
+
+/* Stored JSON is read again with whatever was put around it; what is deeper is not stored. */
+static void what_is_stored_stays_readable(void **state)
+{
+	char text[200], around[220];
+	json_t *o = NULL;
+	char *stored;
+
+	(void)state;
+	for (unsigned lists = 1; lists <= 32; lists++) {
+		o = parsed(nested(text, lists));
+		stored = json_text_shallow(o);
+		json_decref(o);
+		if (lists <= JSON_STORED_DEPTH)
+			assert_string_equal(stored, text);
+		else
+			assert_string_equal(
+			    stored, "[[[[[[[[[[[[[[[[\"left out: nested more than 16 levels deep\"]]]]]]]]]]]]]]]]");
+		snprintf(around, sizeof(around), "{\"row\":{\"event\":{\"detail\":[%s]}}}", stored);
+		json_decref(parsed(around));
+		free(stored);
+	}
+	o = json_pack("{s:o, s:s}", "deep", parsed(nested(text, 20)), "beside", "is kept");
+	stored = json_text_shallow(o);
+	json_decref(o);
+	assert_non_null(strstr(stored, "]]],\"beside\":\"is kept\"}"));
+	free(stored);
+	assert_int_equal(json_parse_nested(nested(text, 64), 128, 1000, &o, NULL), 0);
+	json_decref(o);
+	assert_int_equal(json_parse_nested(nested(text, 65), 130, 1000, &o, NULL), ERR_INVAL);
+}
+
+static void one_member_of_what_cannot_be_read(void **state)
+{
+	static const struct {
+		const char *text;
+		int rc;
+		bool is_true;
+	} rows[] = {
+	    {"{\"end\":true}", 0, true},
+	    {"{\"a\":[[[{\"b\":[]}]]],\"end\":true}", 0, true},
+	    {"{\"end\":true,\"a\":\"}]\\\"\"}", 0, true},
+	    {"{\"end\":false}", 0, false},
+	    {"{\"a\":{\"end\":true}}", 0, false},
+	    {"{\"a\":\"\\\"end\\\":true\"}", 0, false},
+	    {"{\"a\":\"{\",\"b\":\"end\"}", 0, false},
+	    {"{}", 0, false},
+	    {"", ERR_INVAL, false},
+	    {"[]", ERR_INVAL, false},
+	    {"{\"end\":true", ERR_INVAL, false},
+	    {"{\"end\":true}}", ERR_INVAL, false},
+	    {"{\"end\":true,\"a", ERR_INVAL, false},
+	    {"{\"a\\", ERR_INVAL, false},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		bool is_true = !rows[i].is_true;
+
+		assert_int_equal(json_scan_true(rows[i].text, strlen(rows[i].text), "end", &is_true), rows[i].rc);
+		assert_int_equal(is_true, rows[i].rc ? !rows[i].is_true : rows[i].is_true);
+	}
 }
 
 static void messages_never_quote_the_input(void **state)
@@ -458,6 +530,8 @@ int main(void)
 	    cmocka_unit_test(takes_one_value_and_nothing_more),
 	    cmocka_unit_test(depth_and_size_are_bounded),
 	    cmocka_unit_test(values_are_bounded),
+	    cmocka_unit_test(what_is_stored_stays_readable),
+	    cmocka_unit_test(one_member_of_what_cannot_be_read),
 	    cmocka_unit_test(messages_never_quote_the_input),
 	    cmocka_unit_test(optional_fields_leave_defaults),
 	    cmocka_unit_test(wrong_types_and_ranges_name_the_field),

@@ -2,6 +2,7 @@
 /* The recorder as a process that is killed, restarted, and asked by an asynchronous client. */
 #include "tests/lib/recorder_rig.h"
 
+#include "base/bytes.h"
 #include "recorder/index/index_rebuild.h"
 
 #include <sys/mount.h>
@@ -450,6 +451,55 @@ static void on_lost(void *arg)
 	++*(int *)arg;
 }
 
+/* A message of an answer with so many lists in each other. */
+static void say(int fd, unsigned lists, bool end)
+{
+	char text[512] = "{\"a\":", *p = text + strlen(text);
+	uint8_t head[MSG_HEADER];
+
+	memset(p, '[', lists);
+	memset(p + lists, ']', lists);
+	sprintf(p + 2 * lists, ",\"end\":%s}", end ? "true" : "false");
+	put_u32(head, (uint32_t)strlen(text) + 1);
+	head[4] = 'J';
+	assert_int_equal(write(fd, head, sizeof(head)), sizeof(head));
+	assert_int_equal(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+}
+
+/* One answer that cannot be read is one question that fails: the others have their own answers, none another's. */
+static void an_answer_that_cannot_be_read_fails_alone(void **state)
+{
+	static const unsigned parts[][3] = {{1}, {100, 100, 1}, {50, 60}, {1, 100}, {2, 3}, {100}};
+	static const int told[] = {0, ERR_PROTOCOL, 0, ERR_PROTOCOL, 0, ERR_PROTOCOL};
+	struct uv_answer answers[6] = {0};
+	json_t *status = json_pack("{s:s}", "op", "status");
+	struct recorder_client *client;
+	uv_loop_t loop;
+	int pair[2], lost = 0;
+
+	(void)state;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+	assert_int_equal(uv_loop_init(&loop), 0);
+	assert_int_equal(recorder_client_create(&loop, pair[0], on_lost, &lost, &client), 0);
+	answers[5].destroy = client;
+	for (size_t i = 0; i < 6; i++) {
+		assert_int_equal(recorder_client_ask(client, status, on_answer, &answers[i]), 0);
+		for (size_t k = 0; k < 3 && parts[i][k]; k++)
+			say(pair[1], parts[i][k], k == 2 || !parts[i][k + 1]);
+	}
+	uv_run(&loop, UV_RUN_DEFAULT);
+	assert_int_equal(uv_loop_close(&loop), 0);
+	assert_int_equal(lost, 0);
+	for (size_t i = 0; i < 6; i++) {
+		assert_int_equal(answers[i].ends, 1);
+		assert_int_equal(answers[i].rc, told[i]);
+	}
+	assert_int_equal(answers[2].json, 2);
+	assert_int_equal(answers[4].json, 2);
+	close(pair[1]);
+	json_decref(status);
+}
+
 /* A recorder that comes again may be known before the end of its old stream is seen: nobody's question is taken back.
  */
 static void a_client_that_is_replaced_lets_ask_again(void **state)
@@ -526,6 +576,7 @@ int main(void)
 	    RECORDER_TEST(full_file_system_loses_nothing),
 	    RECORDER_TEST(asynchronous_client_answers_in_order),
 	    RECORDER_TEST(a_long_question_ends_no_conversation),
+	    cmocka_unit_test(an_answer_that_cannot_be_read_fails_alone),
 	    RECORDER_TEST(a_client_that_is_replaced_lets_ask_again),
 	    RECORDER_TEST(client_tells_when_the_recorder_dies),
 	};

@@ -246,6 +246,26 @@ static void operations(char *text, char *out, size_t size)
 	}
 }
 
+/* A stranger is asked for a body by few rows, each of which says how long it may be and what it is for. */
+static void test_bodies_of_strangers(void **state)
+{
+	size_t n, open = 0;
+	const struct route *r = route_table(&n);
+
+	(void)state;
+	for (size_t i = 0; i < n; i++) {
+		bool granted = r[i].auth == ROUTE_GRANT || r[i].auth == ROUTE_BASIC;
+		const struct route_open *o = route_open_find(&r[i]);
+
+		if (r[i].body == BODY_NONE)
+			continue;
+		if (granted == (o != NULL) || (o && (!o->wanted || !o->body_max || r[i].body == BODY_STREAM)))
+			fail_msg("%s: its body without a grant", r[i].pattern);
+		open += o != NULL;
+	}
+	assert_int_equal(open, 3);
+}
+
 static void test_document_and_table_agree(void **state)
 {
 	char ops[8192] = "", row[300], *text = document();
@@ -318,6 +338,7 @@ int main(void)
 	    cmocka_unit_test(test_authorize),
 	    cmocka_unit_test(test_metrics_are_open_from_loopback_where_it_is_said),
 	    cmocka_unit_test(test_a_scraper_has_a_credential_of_its_own),
+	    cmocka_unit_test(test_bodies_of_strangers),
 	    cmocka_unit_test(test_document_and_table_agree),
 	    cmocka_unit_test(test_document_lists_every_error),
 	    cmocka_unit_test(test_document_lists_every_kind),

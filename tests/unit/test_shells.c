@@ -135,6 +135,32 @@ static void there_is_room_for_so_many(void **state)
 	shells_destroy(x);
 }
 
+/* Names below a principal's own are made without end: together they have half of the room, and others the rest. */
+static void principals_of_one_root_share(void **state)
+{
+	struct shells *x = shells_create();
+	struct shell_owner o = {.agent = "demo"}, apart = {.agent = "demo", .principal = "cia"};
+	struct err e = {0};
+	struct shell_use u;
+	char principal[16], name[16];
+	struct id session;
+
+	(void)state;
+	o.principal = principal;
+	for (unsigned i = 0; i <= SHELLS_SHARE; i++) {
+		snprintf(principal, sizeof(principal), "ci/%u", i / SHELLS_PER_OWNER);
+		snprintf(name, sizeof(name), "s%u", i % SHELLS_PER_OWNER);
+		u = use(name);
+		session = number(i + 1);
+		assert_int_equal(shells_enter(x, &o, &box, &u, &e), i < SHELLS_SHARE ? 0 : ERR_LIMIT);
+		if (i < SHELLS_SHARE)
+			assert_int_equal(shells_begin(x, &o, &box, &u, &session), 0);
+	}
+	assert_non_null(strstr(e.message, "ci, and principals made from it, have 5000 shells"));
+	assert_int_equal(shells_enter(x, &apart, &box, &u, &e), 0);
+	shells_destroy(x);
+}
+
 /* The record tells rounds in any order: the newest is what counts, and an end stays one. */
 static void a_restart_knows_the_newest(void **state)
 {
@@ -207,6 +233,7 @@ int main(void)
 	    cmocka_unit_test(what_did_not_end_by_itself_counts_not),
 	    cmocka_unit_test(a_sandbox_takes_its_shells_along),
 	    cmocka_unit_test(there_is_room_for_so_many),
+	    cmocka_unit_test(principals_of_one_root_share),
 	    cmocka_unit_test(a_restart_knows_the_newest),
 	    cmocka_unit_test(bad_records_and_names),
 	};

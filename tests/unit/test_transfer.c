@@ -166,7 +166,8 @@ static int ended_with(struct transfer *t, int code, struct err *e)
 static void an_operation_is_asked_and_answered(void **state)
 {
 	struct transfer *t =
-	    operation(FILE_MOVE, "{\"entry\":{},\"changes\":[{\"path\":\"b\"}],\"changes_left_out\":3}\n");
+	    operation(FILE_MOVE, "{\"entry\":{},\"changes\":[{\"path\":\"b\",\"before\":null,\"after\":null}],"
+				 "\"changes_left_out\":3}\n");
 	char **v = transfer_argv(t);
 	struct err e;
 	json_t *o;
@@ -211,6 +212,56 @@ static void an_answer_is_not_believed(void **state)
 	t = operation(FILE_LIST, "");
 	while (transfer_output(t, piece, sizeof(piece), &content) == 0)
 		assert_true((n += sizeof(piece)) <= TRANSFER_ANSWER_MAX);
+	transfer_destroy(t);
+}
+
+#define STATE(more)         "{\"type\":\"file\",\"size\":5,\"mode\":\"0644\"" more "}"
+#define CHANGE(path, after) "{\"path\":" path ",\"before\":null,\"after\":" after "}"
+
+/* Of the changes in an answer those go into the record that have muxlet's form; the others are counted. */
+static void changes_are_not_believed(void **state)
+{
+	static const char *const good[] = {
+	    CHANGE("\"a\"", STATE("")),
+	    CHANGE("{\"base64\":\"Yf8=\"}",
+		   STATE(",\"sha256\":\"e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855\"")),
+	    CHANGE("\"a\"", "null"),
+	};
+	static const char *const bad[] = {
+	    "1",
+	    "[[[[[[[[[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]]]]]]]]]",
+	    CHANGE("[[[[[[[[[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]]]]]]]]]", STATE("")),
+	    CHANGE("{\"base64\":[[]]}", STATE("")),
+	    CHANGE("{\"base64\":\"Yf8=\",\"more\":{}}", STATE("")),
+	    CHANGE("\"a\"", STATE(",\"more\":[[[[[[[[[[]]]]]]]]]]")),
+	    CHANGE("\"a\"", "[]"),
+	    CHANGE("\"a\"", "{}"),
+	    CHANGE("\"a\"", STATE(",\"sha256\":{\"a\":{\"a\":{}}}")),
+	    "{\"path\":\"a\",\"before\":null}",
+	};
+	char text[8192] = "{\"changes\":[", *p = text + strlen(text);
+	struct transfer *t;
+	struct err e;
+	json_t *o;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		p += sprintf(p, "%s,%s,", bad[i], good[i % 3]);
+	sprintf(p - 1, "],\"changes_left_out\":3}\n");
+	t = operation(FILE_MOVE, text);
+	assert_int_equal(ended_with(t, 0, &e), 0);
+	assert_int_equal(json_array_size(t->changes), sizeof(bad) / sizeof(bad[0]));
+	assert_int_equal(t->changes_left_out, 3 + sizeof(bad) / sizeof(bad[0]));
+	for (size_t i = 0; i < json_array_size(t->changes); i++) {
+		char *said = json_text(json_array_get(t->changes, i));
+
+		assert_string_equal(said, good[i % 3]);
+		free(said);
+	}
+	o = transfer_take_reply(t); /* whoever asked is told the same */
+	assert_true(json_equal(json_object_get(o, "changes"), t->changes));
+	assert_int_equal(json_integer_value(json_object_get(o, "changes_left_out")), t->changes_left_out);
+	json_decref(o);
 	transfer_destroy(t);
 }
 
@@ -337,6 +388,7 @@ int main(void)
 	    cmocka_unit_test(a_put_is_what_was_announced),
 	    cmocka_unit_test(an_operation_is_asked_and_answered),
 	    cmocka_unit_test(an_answer_is_not_believed),
+	    cmocka_unit_test(changes_are_not_believed),
 	    cmocka_unit_test(a_look_is_passed_on),
 	    cmocka_unit_test(a_refusal_has_its_code),
 	    cmocka_unit_test(a_stream_of_the_record),

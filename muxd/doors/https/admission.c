@@ -325,13 +325,8 @@ void rest_admission(struct http_exchange *x)
 	struct admission_verdict v = {0};
 	json_t *answer = NULL;
 	struct err e = {0};
-	int rc = 0;
+	int rc = admission_review(buf_ptr(&x->body), buf_len(&x->body), c->api_max_body, &rules, &answer, &v, &e);
 
-	if (!*c->kubernetes_admission_user)
-		rc = err_set(&e, ERR_UNSUPPORTED,
-			     "this daemon is no admission webhook: kubernetes.admission_user is not set");
-	if (rc == 0)
-		rc = admission_review(buf_ptr(&x->body), buf_len(&x->body), c->api_max_body, &rules, &answer, &v, &e);
 	if (rc) {
 		http_reply_error(x, rc, &e);
 		return;

@@ -312,6 +312,7 @@ void conn_log(const struct conn *c, int status)
 void conn_drop(struct conn *c)
 {
 	watch_destroy(c);
+	conn_hold_no_body(c);
 	if (!c->x)
 		return;
 	if (!c->x->answered) {

@@ -77,6 +77,7 @@ struct conn {
 	uint64_t body_left;    /* BODY, STREAM with a length: what libwebsockets has not handed on */
 	struct router *router; /* ROUTED */
 	bool flushing;         /* libwebsockets was let loose to write what it buffered */
+	size_t held;           /* BODY, WAITING: bytes of a stranger's body, which its door counts */
 };
 
 /* conn.c: its making, its states, its turn, its end. The place is the connection's. ERR_NOMEM. */
@@ -121,5 +122,20 @@ int conn_let_in(struct conn *c, const struct grant *g, struct err *e); /* this g
 int conn_judge(struct conn *c, int rc, struct err *e); /* a head was looked at with this result: rc, or ERR_LIMIT */
 void conn_check_in(struct conn *c);                    /* who is in by a grant that has ended is a stranger again */
 bool conn_failed(struct conn *c);                      /* a token was refused; true: hold the answer back */
+
+/*
+ * conn_hold.c: what of the memory of all a connection holds. A body or an answer is bounded by itself; here is what
+ * many of them may hold together, of strangers and of one principal.
+ */
+extern const struct hold_limits hold_limits; /* of a door that is opened */
+/* Some of a body came. False: strangers hold too much, and it was this connection that was refused for it. */
+bool conn_hold_body(struct conn *c);
+static inline void conn_hold_no_body(struct conn *c)
+{
+	c->door->bodies_held -= c->held;
+	c->held = 0;
+}
+/* An answer is made. Where its principal reads too little of the answers it has, it becomes 429. */
+void conn_hold_answer(struct conn *c);
 
 #endif

@@ -202,7 +202,7 @@ void conn_wake(void *arg, struct http_exchange *x)
 void conn_body_begin(struct conn *c, uint64_t len)
 {
 	const struct conf *conf = hub_conf(c->door->hub);
-	uint64_t now = clock_boot_ns(), most = c->is_chunked ? conf->api_max_body : len;
+	uint64_t now = clock_boot_ns(), most = c->is_chunked ? c->x->body.max : len;
 
 	c->limit_ns = now + conf->api_idle_timeout_ns + most / BODY_RATE_MIN * NS_PER_SEC;
 	c->deadline_ns = now + conf->api_idle_timeout_ns;
@@ -224,11 +224,13 @@ int conn_body(struct conn *c, const uint8_t *p, size_t n)
 	more_time(c);
 	rc = c->is_chunked ? chunked_feed(&c->chunked, p, n, &c->x->body) : buf_append(&c->x->body, p, n);
 	if (rc == ERR_TOO_LARGE)
-		conn_refuse(c, 413, rc, "the body is larger than api.max_body allows");
+		conn_refuse(c, 413, rc, "the body is larger than api.max_body, or this call without a grant, allows");
 	else if (rc == ERR_INVAL)
 		conn_refuse(c, 400, rc, "the chunked body is malformed");
 	else if (rc)
 		conn_refuse(c, err_http_status(rc), rc, "the body could not be kept");
+	else if (!conn_hold_body(c))
+		return 0;
 	else if (c->is_chunked && chunked_done(&c->chunked)) {
 		/* libwebsockets waits for its 100 MiB still */
 		c->keep_alive = false;

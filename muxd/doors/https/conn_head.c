@@ -270,7 +270,30 @@ static int check_line(struct conn *c, struct err *e)
 	return err_set(e, ERR_INVAL, "the request line is broken, or holds a line end: for file names use path_base64");
 }
 
-/* Everything that can be refused before the body: the body of a stranger is not even read. */
+/* A body may be refused by the head alone. A stranger's is not even read but by a few rows, and by these not much of
+ * it.
+ */
+static int check_body(struct conn *c, bool given, bool comes, uint64_t len, struct err *e)
+{
+	const struct http_exchange *x = c->x;
+	size_t max;
+	int rc = route_body_max(x, &max, e);
+
+	if (rc)
+		return rc;
+	if (x->route->body == BODY_STREAM)
+		return given || c->is_chunked ? 0
+					      : err_set(e, ERR_INVAL, "send a Content-Length, or the body in chunks");
+	if (comes && x->route->body == BODY_NONE)
+		return err_set(e, ERR_INVAL, "this call takes no body");
+	c->x->body.max = max;
+	if (len <= max)
+		return 0;
+	return err_set(e, ERR_TOO_LARGE, "the body has %llu bytes; %s allows %zu", (unsigned long long)len,
+		       x->authenticated ? "api.max_body" : "this call without a grant", max);
+}
+
+/* Everything that can be refused before the body. */
 static int check_head(struct conn *c, uint64_t *out_len, bool *out_body, struct err *e)
 {
 	bool given;
@@ -295,13 +318,8 @@ static int check_head(struct conn *c, uint64_t *out_len, bool *out_body, struct 
 		rc = authorize(c, e);
 	if (rc == 0)
 		rc = conn_read_query(c, e);
-	if (rc == 0 && c->x->route->body == BODY_STREAM && !given && !c->is_chunked)
-		rc = err_set(e, ERR_INVAL, "send a Content-Length, or the body in chunks");
-	if (rc == 0 && *out_body && c->x->route->body == BODY_NONE)
-		rc = err_set(e, ERR_INVAL, "this call takes no body");
-	if (rc == 0 && c->x->route->body != BODY_STREAM && *out_len > hub_conf(c->door->hub)->api_max_body)
-		rc = err_set(e, ERR_TOO_LARGE, "the body has %llu bytes; api.max_body allows %llu",
-			     (unsigned long long)*out_len, (unsigned long long)hub_conf(c->door->hub)->api_max_body);
+	if (rc == 0)
+		rc = check_body(c, given, *out_body, *out_len, e);
 	return rc;
 }
 
@@ -404,6 +422,7 @@ static void conn_head_on_answered(void *arg, struct http_exchange *x)
 	struct conn *c = arg;
 	uint64_t now = clock_boot_ns();
 
+	conn_hold_answer(c);
 	if (c->unread) /* refused before it was whole: nobody knows where the next request begins */
 		c->keep_alive = false;
 	conn_read_stop(c);

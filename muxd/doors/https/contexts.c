@@ -157,8 +157,10 @@ void rest_execution(struct http_exchange *x)
 	struct err e = {0};
 	int rc = http_query_int(x, "yield_ms", 0, MS_MAX, &wait_ms, &e);
 
-	if (rc)
+	if (rc) {
 		http_reply_error(x, rc, &e);
-	else
-		broker_execution(x->hub, &x->rq, &x->object, rest_wait_ns(x, wait_ms), executed, x);
+		return;
+	}
+	x->waits = x->object;
+	broker_execution(x->hub, &x->rq, &x->object, rest_wait_ns(x, wait_ms), executed, x);
 }

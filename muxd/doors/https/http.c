@@ -51,6 +51,16 @@ void http_exchange_destroy(struct http_exchange *x)
 	free(x);
 }
 
+/* Its handler answers it, to nobody; who only waits for a round waits no longer. */
+static void http_leave(struct http_exchange *x)
+{
+	struct id round = x->waits;
+
+	x->gone = true;
+	if (!id_is_nil(&round))
+		broker_round_left(x->hub, &round, x); /* x is freed with its answer */
+}
+
 void http_exchange_abandon(struct http_exchange *x)
 {
 	if (!x)
@@ -66,7 +76,7 @@ void http_exchange_abandon(struct http_exchange *x)
 	if (x->answered)
 		http_exchange_destroy(x);
 	else
-		x->gone = true;
+		http_leave(x);
 }
 
 struct origin http_origin(struct http_exchange *x, const char *door)

@@ -112,6 +112,7 @@ struct http_exchange {
 	void (*wake)(void *arg, struct http_exchange *x); /* set by the connection; done_arg is its arg */
 	uint64_t started_ns;
 	uint64_t wait_ns; /* rounds: how long the answer may take */
+	struct id waits;  /* for this round, by broker_round_wait(); nil: for none */
 	bool repeated;    /* its exec_id is that of a round that began before */
 	/* response */
 	bool answered, gone;

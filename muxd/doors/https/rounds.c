@@ -43,6 +43,7 @@ static void round_opened(void *arg, int rc, const struct err *e, struct session 
 	}
 	x->repeated = seen != NULL;
 	id = seen ? *seen : *session_id(s); /* the same round, seen again: answered like a new one */
+	x->waits = id;
 	broker_round_wait(x->hub, &x->rq, &id, x->wait_ns, round_waited, x);
 }
 
@@ -97,6 +98,7 @@ void rest_round_show(struct http_exchange *x)
 		return;
 	}
 	x->wait_ns = rest_wait_ns(x, wait_ms);
+	x->waits = x->object;
 	broker_round_wait(x->hub, &x->rq, &x->object, x->wait_ns, round_waited, x);
 }
 

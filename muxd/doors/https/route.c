@@ -220,6 +220,52 @@ static const struct route routes[] = {
 
 _Static_assert(sizeof(routes) / sizeof(routes[0]) < ROUTES_MAX, "raise ROUTES_MAX");
 
+static int wants_heads(const struct conf *c, struct err *e)
+{
+	return c->npushers ? 0 : err_set(e, ERR_UNSUPPORTED, "this daemon keeps no heads: witness.pushers is empty");
+}
+
+static int wants_reviews(const struct conf *c, struct err *e)
+{
+	return *c->kubernetes_admission_user
+		   ? 0
+		   : err_set(e, ERR_UNSUPPORTED,
+			     "this daemon is no admission webhook: kubernetes.admission_user is not set");
+}
+
+static int wants_staff(const struct conf *c, struct err *e)
+{
+	return c->kubernetes_staff
+		   ? 0
+		   : err_set(e, ERR_UNSUPPORTED, "tokens of a cluster open no grants here: kubernetes.staff");
+}
+
+static const struct route_open opens[] = {
+    {rest_witness_keep, 512u << 10, wants_heads}, /* a batch of entries: the recorder takes no more */
+    {rest_admission, 4u << 20, wants_reviews},    /* two objects, of which etcd takes 1.5 MiB each */
+    {rest_grant_create, 32u << 10, wants_staff},
+};
+
+const struct route_open *route_open_find(const struct route *r)
+{
+	for (size_t i = 0; i < sizeof(opens) / sizeof(opens[0]); i++)
+		if (opens[i].handle == r->handle)
+			return &opens[i];
+	return NULL;
+}
+
+int route_body_max(const struct http_exchange *x, size_t *out, struct err *e)
+{
+	const struct conf *c = hub_conf(x->hub);
+	const struct route_open *open = x->authenticated ? NULL : route_open_find(x->route);
+
+	*out = c->api_max_body;
+	if (x->authenticated || x->route->body == BODY_NONE)
+		return 0;
+	*out = open && open->body_max < c->api_max_body ? open->body_max : open ? c->api_max_body : 0;
+	return open ? open->wanted(c, e) : 0;
+}
+
 const struct route *route_table(size_t *out_n)
 {
 	*out_n = sizeof(routes) / sizeof(routes[0]);

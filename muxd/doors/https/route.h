@@ -12,6 +12,8 @@
 
 #include "muxd/doors/https/http.h"
 
+struct conf;
+
 enum route_auth {
 	ROUTE_OPEN,    /* nothing */
 	ROUTE_GRANT,   /* a bearer grant */
@@ -39,6 +41,16 @@ struct route {
 	const char *call;  /* which of its calls the handler makes; NULL: it has one */
 };
 
+/*
+ * A row that takes a body from whoever shows no grant. wanted: what can be said against it ahead of the body, by the
+ * configuration; 0, or ERR_*.
+ */
+struct route_open {
+	void (*handle)(struct http_exchange *x);
+	size_t body_max; /* bytes; api.max_body bounds it as well */
+	int (*wanted)(const struct conf *c, struct err *e);
+};
+
 enum { ROUTES_MAX = 160 };
 
 const struct route *route_table(size_t *out_n);
@@ -48,6 +60,13 @@ const struct route *route_table(size_t *out_n);
  */
 int route_find(struct http_exchange *x, struct err *e);
 extern const struct http_api route_api; /* route_find(), route_enter() */
+/* NULL: no body is taken without a grant. */
+const struct route_open *route_open_find(const struct route *r);
+/*
+ * After route_authorize(): how long a body may be. Without a grant it is the row's own limit, and ERR_UNSUPPORTED where
+ * nothing of what it would be for is configured.
+ */
+int route_body_max(const struct http_exchange *x, size_t *out, struct err *e);
 /*
  * The request is whole: its handler, once the names and ids of the path and the keys of the query are what they can be.
  * x->object is the {id} of a path below /v1.

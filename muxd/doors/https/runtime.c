@@ -170,6 +170,7 @@ static void runtime_on_round(void *arg, int rc, const struct err *e, json_t *rou
 
 static void await_round(struct http_exchange *x, const struct id *id)
 {
+	x->waits = *id;
 	broker_round_wait(x->hub, &x->rq, id, hub_conf(x->hub)->round_wait_max_ns, runtime_on_round, x);
 }
 

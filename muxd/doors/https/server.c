@@ -290,6 +290,7 @@ int rest_door_open(struct hub *h, int listen_fd, int local_fd, int cert_fd, int 
 	d->loop = hub_loop(h);
 	d->cert_fd = cert_fd;
 	d->key_fd = key_fd;
+	d->hold = hold_limits;
 	d->metrics.routes = route_table(&d->metrics.nroutes);
 	rc = listener_init(d, LISTEN_TCP, listen_fd);
 	rc_local = listener_init(d, LISTEN_LOCAL, local_fd);

@@ -34,6 +34,14 @@ struct rest_listener {
 
 enum { LISTEN_TCP, LISTEN_LOCAL, LISTENERS };
 
+/* Bytes that are held of the memory of all at most (conn_hold.c). */
+struct hold_limits {
+	size_t bodies;  /* of strangers */
+	size_t pages;   /* answers to strangers */
+	size_t share;   /* answers to one principal */
+	size_t answers; /* to all of them */
+};
+
 struct rest_door {
 	struct hub *hub;
 	uv_loop_t *loop;
@@ -51,6 +59,8 @@ struct rest_door {
 	uv_check_t turns;
 	uv_idle_t awake;  /* while connections wait for their turn */
 	unsigned handles; /* uv handles not yet closed */
+	struct hold_limits hold;
+	size_t bodies_held; /* of hold.bodies */
 	bool closing;
 	unsigned close_turns;
 	uint8_t piece[LWS_PRE + PIECE_MAX];

@@ -101,7 +101,7 @@ static void go_call(struct mcp_turn *t)
 	w.task_after_ms = t->new_era && mcp_declares(t->m, MCP_EXTENSION_TASKS) ? TASK_AFTER_MS : 0;
 	rc = mcp_stream_open(t->mcp->streams, &ask, &s);
 	if (rc)
-		http_reply_error(t->x, rc, NULL);
+		mcp_stream_refuse(t->x, rc);
 	else
 		(void)mcp_stream_call(s, &t->who, &w);
 }
@@ -231,7 +231,7 @@ void rest_mcp_get(struct http_exchange *x)
 	}
 	rc = mcp_stream_open(t.mcp->streams, &(struct mcp_stream_ask){.x = x, .session = &t.session}, &s);
 	if (rc)
-		http_reply_error(x, rc, NULL);
+		mcp_stream_refuse(x, rc);
 }
 
 void rest_mcp_delete(struct http_exchange *x)

@@ -5,19 +5,22 @@
 #include "muxd/doors/https/mcp/tasks.h"
 #include "muxd/hub/broker_inside.h"
 #include "muxd/hub/hub.h"
+#include "policy/grant_narrow.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <uv.h>
 
-#define ANSWER_MAX  (16u * 1024 * 1024)
-#define OUT_MAX     (ANSWER_MAX + 1024 * 1024) /* and what is told before an answer */
-#define BEAT_MS     1000
-#define KEEPALIVE_S 15
-#define KEPT_S      300
-#define KEPT_BYTES  (8u * 1024 * 1024)
-#define RETRY_MS    1000
-#define ENDED_MAX   4096
+#define ANSWER_MAX   (16u * 1024 * 1024)
+#define ANSWER_SMALL (32u * 1024)
+#define UNREAD_MAX   (64u * 1024 * 1024)        /* of one principal's streams */
+#define OUT_MAX      (ANSWER_MAX + 1024 * 1024) /* and what is told before an answer */
+#define BEAT_MS      1000
+#define KEEPALIVE_S  15
+#define KEPT_S       300
+#define KEPT_BYTES   (8u * 1024 * 1024)
+#define RETRY_MS     1000
+#define ENDED_MAX    4096
 
 enum stream_state { STREAM_RUNNING, STREAM_ANSWERED };
 
@@ -87,30 +90,65 @@ static bool is_kept(const struct mcp_stream *s)
 	return s->state == STREAM_ANSWERED && !s->x;
 }
 
-/* The one of these that began first; whose NULL: of anybody's. */
+/* The one of these that began first; whose NULL: of anybody's. What is kept goes ahead of what runs unheard. */
 static struct mcp_stream *stream_oldest_kept(const struct mcp_streams *all, const struct grant *whose)
 {
 	struct mcp_stream *oldest = NULL;
 
 	for (struct mcp_stream *s = all->first; s; s = s->next)
-		if (is_kept(s) && (!whose || strcmp(s->principal, whose->principal) == 0))
+		if (is_kept(s) && (!whose || grant_same_root(s->principal, whose->principal)))
 			oldest = s;
 	return oldest;
 }
 
-/* One more may be: what is kept gives way, the caller's own first. */
+static struct mcp_stream *stream_oldest_unheard(const struct mcp_streams *all, const struct grant *whose)
+{
+	struct mcp_stream *oldest = stream_oldest_kept(all, whose);
+
+	for (struct mcp_stream *s = all->first; s && (!oldest || !is_kept(oldest)); s = s->next)
+		if (!s->x && (!whose || grant_same_root(s->principal, whose->principal)))
+			oldest = s;
+	return oldest;
+}
+
+static size_t streams_of(const struct mcp_streams *all, const struct grant *whose)
+{
+	size_t n = 0;
+
+	for (const struct mcp_stream *s = all->first; s; s = s->next)
+		n += grant_same_root(s->principal, whose->principal);
+	return n;
+}
+
+/*
+ * One more may be: what nobody listens to gives way, the caller's own first. A call that runs goes on without its
+ * stream, and who repeats it joins its round.
+ */
 static bool streams_have_room(struct mcp_streams *all, const struct grant *whose)
 {
+	bool share = streams_of(all, whose) >= MCP_STREAMS_SHARE;
 	struct mcp_stream *oldest;
 
-	if (all->count < MCP_STREAMS_MAX)
+	if (!share && all->count < MCP_STREAMS_MAX)
 		return true;
-	oldest = stream_oldest_kept(all, whose);
-	if (!oldest)
-		oldest = stream_oldest_kept(all, NULL);
+	oldest = stream_oldest_unheard(all, whose);
+	if (!oldest && !share)
+		oldest = stream_oldest_unheard(all, NULL);
 	if (oldest)
 		stream_free(oldest);
 	return oldest != NULL;
+}
+
+void mcp_stream_refuse(struct http_exchange *x, int rc)
+{
+	struct err e = {0};
+
+	if (rc == ERR_LIMIT)
+		err_set(
+		    &e, rc,
+		    "too many streams of MCP are listened to: %d are possible, of which %d are one principal's share",
+		    MCP_STREAMS_MAX, MCP_STREAMS_SHARE);
+	http_reply_error(x, rc, &e);
 }
 
 /* ---- to its listener */
@@ -231,16 +269,39 @@ static void stream_say(struct mcp_stream *s, json_t *o)
 	stream_wake(s);
 }
 
-/* As text; of one that is too long the text of an error in its place. */
+/* Bytes that other streams of the same principal hold: what is not read yet, and answers that are kept beside it. */
+static size_t stream_unread(const struct mcp_stream *mine)
+{
+	size_t n = 0;
+
+	for (const struct mcp_stream *s = mine->all->first; s; s = s->next)
+		if (s != mine && s->x && grant_same_root(s->principal, mine->principal))
+			n += s->out.cap + (s->answer ? strlen(s->answer) : 0);
+	return n;
+}
+
+/* NULL: an answer of so many bytes may be sent. */
+static json_t *answer_refusal(const struct mcp_stream *s, size_t n)
+{
+	size_t unread;
+
+	if (n > ANSWER_MAX)
+		return mcp_tool_error(ERR_TOO_LARGE, "the answer is longer than 16 MiB");
+	if (n <= ANSWER_SMALL || !(unread = stream_unread(s)) || unread + n <= UNREAD_MAX)
+		return NULL;
+	return mcp_tool_error(ERR_LIMIT, "64 MiB of answers wait to be read: read them, then ask again (what was asked "
+					 "for is done)");
+}
+
+/* As text; of one that is too long, or too much beside others, the text of an error in its place. */
 static char *answer_text(const struct mcp_stream *s, json_t *o)
 {
 	char *text = json_text(o);
-	json_t *error;
+	json_t *error = text ? answer_refusal(s, strlen(text)) : NULL;
 
-	if (!text || strlen(text) <= ANSWER_MAX)
+	if (!error)
 		return text;
 	free(text);
-	error = mcp_tool_error(ERR_TOO_LARGE, "the answer is longer than 16 MiB");
 	if (!s->of_session)
 		error = mcp_new_era(error);
 	o = error ? mcp_result(s->request, error) : NULL;

@@ -16,8 +16,9 @@
 
 struct mcp_stream;
 
-#define MCP_STREAMS_MAX 1024
-#define MCP_STAYS_OPEN  "open" /* as an event's id: nothing came before it that could be read again */
+#define MCP_STREAMS_MAX   1024
+#define MCP_STREAMS_SHARE (MCP_STREAMS_MAX / 2) /* of one principal */
+#define MCP_STAYS_OPEN    "open"                /* as an event's id: nothing came before it that could be read again */
 
 struct mcp_stream_ask {
 	struct http_exchange *x;           /* whose answer it becomes */
@@ -33,6 +34,7 @@ void mcp_streams_close(struct mcp_streams *all); /* calls go on without them */
 
 /* The head is sent at once. ERR_LIMIT, ERR_NOMEM: nothing was answered. */
 int mcp_stream_open(struct mcp_streams *all, const struct mcp_stream_ask *ask, struct mcp_stream **out);
+void mcp_stream_refuse(struct http_exchange *x, int rc); /* says so, with the limit */
 /* The call that it tells of, once; it is the stream's from there on. */
 int mcp_stream_call(struct mcp_stream *s, const struct mcp_caller *who, const struct mcp_wish *w);
 /* The same of a request to a server inside a sandbox: its own notices of progress, its own result. */

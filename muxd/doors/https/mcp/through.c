@@ -155,7 +155,7 @@ static void go_stream(struct mcp_turn *t)
 	mcp_turn_exec_id(t, where, exec_id, sizeof(exec_id));
 	w.exec_id = exec_id;
 	if (rc)
-		http_reply_error(t->x, rc, NULL);
+		mcp_stream_refuse(t->x, rc);
 	else
 		mcp_stream_through(s, &t->who, &w);
 }
