@@ -7,7 +7,7 @@
  * its file, and a file without a row until the next start, which sweeps.
  *
  * Nothing here asks who may: the hub does (muxd/hub/broker_artifact.h). Files are touched in the loop's pool alone, but
- * for the sweep at the start. Callbacks come from the loop.
+ * for the sweep at the start and the opening of one to be read. Callbacks come from the loop.
  *
  * Owned by net_main(); one loop. Made before the hub; artifacts_stop() after the doors, before the hub;
  * artifacts_destroy() after the store.
@@ -123,8 +123,9 @@ struct artifact_reader_ops {
 	void (*failed)(void *arg, int rc, const struct err *e); /* no more come */
 };
 /*
- * Bytes [from, until) of a row of artifact_show(). Read whole, the last piece is given out once the digest is right
- * (else ERR_CORRUPT). What is deleted meanwhile is read to its end.
+ * Bytes [from, until) of a row of artifact_show(), in the same turn of the loop: then its file is there, and what is
+ * replaced, deleted or expired later is read to its end. ERR_CORRUPT: somebody removed the file. Read whole, the last
+ * piece is given out once the digest is right (else ERR_CORRUPT).
  */
 int artifact_read(struct artifacts *a, const json_t *row, uint64_t from, uint64_t until,
 		  const struct artifact_reader_ops *ops, void *arg, struct artifact_reader **out, struct err *e);
