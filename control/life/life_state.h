@@ -118,6 +118,7 @@ struct life {
 	struct metric_times timing[TIMINGS];
 	struct life_failure *failures;
 	uint64_t transitions[LIFE_ERROR + 1]; /* by the new state */
+	STAILQ_HEAD(, life_told) told;        /* outcomes in the journal that are not durable yet */
 };
 
 /* life_agent.c */

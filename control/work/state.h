@@ -93,9 +93,12 @@ struct work {
 	struct work_host host;
 	uv_timer_t *timer;
 	bool begun, ready, stopped;
-	int64_t told, forgetting, forgotten; /* outbox.c: up to which row; forgetting 0: nothing is being deleted */
-	uint64_t tell_at;                    /* boot ns; the audit log refused */
-	uint64_t looked;                     /* store_changes() up to which all was told */
+	/* outbox.c: up to which row; keeping: durable once the journal is up to keeping_at; forgetting 0: nothing is
+	 * being deleted */
+	int64_t told, keeping, kept, forgetting, forgotten;
+	uint64_t keeping_at;
+	uint64_t tell_at; /* boot ns; the audit log refused */
+	uint64_t looked;  /* store_changes() up to which all was told */
 	struct pool_entry *pool;
 	struct lease *leases;
 	TAILQ_HEAD(, run) runs;

@@ -115,6 +115,8 @@ struct work_host {
 	 */
 	void (*reads_nothing)(void *ctx, void *auth);
 	int (*audit)(void *ctx, json_t *record); /* {"event","agent","outcome","detail"}; stolen */
+	/* The end of what was audited, and up to where the record is durable: positions of the journal. */
+	uint64_t (*journal)(void *ctx, uint64_t *out_durable);
 	void (*take)(void *ctx, void *auth, const struct work_take *t, work_take_done *done, void *arg);
 };
 
@@ -126,6 +128,8 @@ struct work_params {
 
 int work_create(const struct work_params *p, struct work **out, struct err *e);
 void work_set_conf(struct work *w, const struct conf *c);
+/* More of the record is durable. NULL-safe. */
+void work_recorded(struct work *w);
 /* Puts the store in order, then fills the pool. Calls before it is through wait. */
 void work_begin(struct work *w, const struct work_host *h);
 void work_stop(struct work *w); /* everybody hears ERR_CANCELLED; nothing begins any more. NULL-safe */

@@ -379,6 +379,14 @@ static int broker_work_audit(void *ctx, json_t *o)
 	return rc;
 }
 
+static uint64_t broker_work_journal(void *ctx, uint64_t *out_durable)
+{
+	const struct hub *h = ctx;
+
+	*out_durable = journal_durable(h->journal);
+	return journal_position(h->journal);
+}
+
 static int64_t now(void *ctx)
 {
 	return hub_now_wall(ctx);
@@ -396,6 +404,7 @@ void hub_begin_work(struct hub *h)
 				 .release = broker_work_release,
 				 .reads_nothing = broker_work_reads_nothing,
 				 .audit = broker_work_audit,
+				 .journal = broker_work_journal,
 				 .take = work_take};
 
 	work_begin(h->p.work, &host);

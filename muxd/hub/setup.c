@@ -36,6 +36,8 @@ static void setup_on_moved(void *arg, uint64_t durable)
 	(void)durable;
 	TAILQ_FOREACH(s, &h->order, order)
 	session_pump(s);
+	work_recorded(h->p.work);
+	life_recorded(h->p.life);
 	hub_flush(h);
 }
 

@@ -40,6 +40,8 @@ struct rig {
 	unsigned made, wiped, execs, released, read_nothing, audits;
 	json_t *told; /* to the audit log */
 	bool audit_refuses;
+	bool disk_full; /* of the record: events go into the journal, and no further than `durable` */
+	uint64_t durable;
 	size_t audit_room; /* bytes of an event; 0: any */
 	int fail_prepare;  /* ERR_* */
 	bool hold_discard;
@@ -185,6 +187,16 @@ static inline int host_audit(void *ctx, json_t *o)
 	return r->audit_refuses ? ERR_RECORD_UNAVAILABLE : 0;
 }
 
+/* A position is a number of events; what is beyond `durable` would not outlive the machine. */
+static inline uint64_t host_journal(void *ctx, uint64_t *out_durable)
+{
+	const struct rig *r = ctx;
+	uint64_t head = (uint64_t)r->audits;
+
+	*out_durable = r->disk_full && r->durable < head ? r->durable : head;
+	return head;
+}
+
 /* As of no artifacts: each is refused, at once. */
 static inline void host_take(void *ctx, void *auth, const struct work_take *t, work_take_done *done, void *arg)
 {
@@ -212,6 +224,7 @@ static inline void start(struct rig *r)
 			      .release = host_release,
 			      .reads_nothing = host_reads_nothing,
 			      .audit = host_audit,
+			      .journal = host_journal,
 			      .take = host_take};
 	struct err e = {0};
 
