@@ -50,8 +50,16 @@ struct artifacts_params {
 /* Sweeps: files that no row names go. ERR_SYS, ERR_NOMEM, what the store says. */
 int artifacts_create(const struct artifacts_params *p, struct artifacts **out, struct err *e);
 void artifacts_set_conf(struct artifacts *a, const struct conf *c); /* NULL-safe */
-/* Expiry begins; now: the guarded wall clock. */
-void artifacts_begin(struct artifacts *a, int64_t (*now)(void *ctx), void *ctx);
+/*
+ * Expiry begins. now: the wall clock as it is, and not the floor that never goes back: one that was ahead for an hour
+ * would be ahead for good. waits: that clock is not believed, nothing expires; NULL: it always is.
+ */
+struct artifacts_clock {
+	int64_t (*now)(void *ctx);
+	bool (*waits)(void *ctx);
+	void *ctx;
+};
+void artifacts_begin(struct artifacts *a, const struct artifacts_clock *clock);
 void artifacts_stop(struct artifacts *a);    /* writers and readers are told ERR_CANCELLED. NULL-safe */
 void artifacts_destroy(struct artifacts *a); /* NULL-safe */
 

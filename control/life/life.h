@@ -93,6 +93,8 @@ struct life_host {
 	/* One audit event: {"event","agent","outcome","detail"}; stolen. An error stops the transition (no record, no
 	 * change). */
 	int (*audit)(void *ctx, json_t *record);
+	/* The wall clock is not believed: nothing goes by its age. NULL: it always is. */
+	bool (*removals_wait)(void *ctx);
 	/* The end of what was audited, and up to where the record is durable: positions of the journal. */
 	uint64_t (*journal)(void *ctx, uint64_t *out_durable);
 };

@@ -258,7 +258,8 @@ void life_reconcile(struct life *l)
 		return;
 	if (first) {
 		(void)store_read(l->store, find_untold, l, NULL);
-		store_write(l->store, forget_snaps, forgotten, NULL);
+		if (!life_removals_wait(l))
+			store_write(l->store, forget_snaps, forgotten, NULL);
 		finish_restores(l);
 		end_passing(l);
 	}

@@ -115,9 +115,12 @@ static void purge(struct work *w, uint64_t now)
 	if (now < w->purge_at || !w->conf.retain_ns)
 		return;
 	w->purge_at = now + PURGE_NS;
+	if (w->host.removals_wait && w->host.removals_wait(w->host.ctx))
+		return;
 	if (!(k = job_create(w, sizeof(*k), NULL, NULL)))
 		return;
-	k->before_ns = now_wall(w) - (int64_t)w->conf.retain_ns;
+	/* Not by the floor of time, which stays ahead for good once the clock was. */
+	k->before_ns = clock_wall_ns() - (int64_t)w->conf.retain_ns;
 	job_write(&k->j, purge_in_db, work_on_purged);
 }
 

@@ -100,6 +100,8 @@ typedef void work_log_done(void *arg, int rc, const struct err *e, const uint8_t
 struct work_host {
 	void *ctx;
 	int64_t (*now)(void *ctx); /* the guarded wall clock */
+	/* The wall clock is not believed: nothing goes by its age. NULL: it always is. */
+	bool (*removals_wait)(void *ctx);
 	/* The sandbox runs and can be reached at once. Its idle timer stands still. */
 	void (*prepare)(void *ctx, const char *sandbox, work_host_done *done, void *arg);
 	/* The sandbox ends, its workspace too; gone already is fine. */

@@ -16,6 +16,7 @@
 #include "muxd/hub/gate.h"
 #include "muxd/hub/hub_state.h"
 #include "muxd/hub/launch.h"
+#include "muxd/hub/removals.h"
 #include "muxd/hub/session_state.h"
 #include "muxd/hub/setup.h"
 
@@ -392,10 +393,18 @@ static int64_t now(void *ctx)
 	return hub_now_wall(ctx);
 }
 
+static int64_t wall(void *ctx)
+{
+	(void)ctx;
+	return clock_wall_ns();
+}
+
 void hub_begin_work(struct hub *h)
 {
+	const struct artifacts_clock clock = {.now = wall, .waits = hub_removals_wait, .ctx = h};
 	struct work_host host = {.ctx = h,
 				 .now = now,
+				 .removals_wait = hub_removals_wait,
 				 .prepare = broker_work_prepare,
 				 .discard = discard,
 				 .list = list,
@@ -407,9 +416,10 @@ void hub_begin_work(struct hub *h)
 				 .journal = broker_work_journal,
 				 .take = work_take};
 
+	removals_begin(h->removals);
 	work_begin(h->p.work, &host);
 	if (h->p.artifacts)
-		artifacts_begin(h->p.artifacts, now, h);
+		artifacts_begin(h->p.artifacts, &clock);
 }
 
 int hub_work_metrics(struct hub *h, struct buf *out)

@@ -5,6 +5,7 @@
 #include "base/err.h"
 #include "base/tick.h"
 #include "muxd/hub/hub_state.h"
+#include "muxd/hub/removals.h"
 
 int hub_writable(struct hub *h, struct err *e)
 {
@@ -45,6 +46,11 @@ struct session *hub_session_find(struct hub *h, const struct id *id)
 
 	HASH_FIND(hh, h->sessions, id, sizeof(*id), s);
 	return s;
+}
+
+bool hub_removals_wait(void *hub)
+{
+	return removals_wait(((struct hub *)hub)->removals);
 }
 
 struct uv_loop_s *hub_loop(struct hub *h)

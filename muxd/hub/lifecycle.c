@@ -272,6 +272,7 @@ void lifecycle_begin(struct hub *h)
 				 .logged = logged,
 				 .leave = leave,
 				 .audit = lifecycle_audit,
+				 .removals_wait = hub_removals_wait,
 				 .journal = lifecycle_journal};
 
 	if (h->p.life)

@@ -15,6 +15,7 @@
 #include "muxd/hub/inside_discovery.h"
 #include "muxd/hub/policy.h"
 #include "muxd/hub/reader.h"
+#include "muxd/hub/removals.h"
 #include "muxd/hub/round_artifacts.h"
 #include "muxd/hub/round_wishes.h"
 #include "muxd/hub/services.h"
@@ -182,6 +183,13 @@ static bool round_runs(void *arg, const struct id *id)
 	return s && s->state != SESSION_ENDED;
 }
 
+static void setup_on_wait(void *arg)
+{
+	(void)audit_event(
+	    arg, "removals.wait", NULL, NULL, "error",
+	    json_pack("{s:s, s:I}", "detail", "the wall clock ran ahead", "at_ns", (json_int_t)clock_wall_ns()));
+}
+
 int hub_create(const struct hub_params *p, struct hub **out, struct err *e)
 {
 	struct hub *h = calloc(1, sizeof(*h));
@@ -216,8 +224,12 @@ int hub_create(const struct hub_params *p, struct hub **out, struct err *e)
 	if (!rc)
 		rc = audit_failures_begin(h, e);
 	if (!rc)
+		rc = removals_create(p->removals_path, setup_on_wait, h, &h->removals);
+	h->p.removals_path = NULL;
+	if (!rc)
 		rc = start_timers(h);
 	if (rc) {
+		removals_destroy(h->removals);
 		audit_failures_end(h);
 		journal_destroy(h->journal);
 		id_times_destroy(h->revoked);
@@ -311,6 +323,7 @@ void hub_destroy(struct hub *h)
 	pace_destroy(h);
 	ahead_destroy(h);
 	audit_failures_end(h);
+	removals_destroy(h->removals);
 	journal_destroy(h->journal);
 	id_times_destroy(h->revoked);
 	id_times_destroy(h->renewed);

@@ -43,7 +43,7 @@ static void close_handles(struct monitor *m)
 	uv_close((uv_handle_t *)&m->beat, NULL);
 }
 
-/* What the ring alone has is lost with the machine's next restart: an end that leaves some is no good one. */
+/* Records in the ring alone are lost with the machine's next restart: an end that leaves some is no good one. */
 static void end_journal(struct monitor *m)
 {
 	struct err e = {0};

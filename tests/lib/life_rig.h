@@ -48,6 +48,7 @@ struct rig {
 	json_t *audit;
 	bool disk_full; /* of the record: events go into the journal, and no further than `durable` */
 	uint64_t durable;
+	bool removals_wait; /* the clock is not believed */
 	/* what calls answered */
 	unsigned answers;
 	int rc;
@@ -145,6 +146,11 @@ static inline uint64_t fh_journal(void *ctx, uint64_t *out_durable)
 	return head;
 }
 
+static inline bool fh_removals_wait(void *ctx)
+{
+	return ((struct rig *)ctx)->removals_wait;
+}
+
 static inline void rig_up(struct rig *r)
 {
 	struct life_host h = {.ctx = r,
@@ -157,6 +163,7 @@ static inline void rig_up(struct rig *r)
 			      .refers = fh_refers,
 			      .leave = fh_leave,
 			      .audit = fh_audit,
+			      .removals_wait = fh_removals_wait,
 			      .journal = fh_journal};
 	struct life_params p = {.loop = &r->loop, .conf = r->conf};
 	struct err e = {0};

@@ -42,8 +42,9 @@ struct rig {
 	bool audit_refuses;
 	bool disk_full; /* of the record: events go into the journal, and no further than `durable` */
 	uint64_t durable;
-	size_t audit_room; /* bytes of an event; 0: any */
-	int fail_prepare;  /* ERR_* */
+	bool removals_wait; /* the clock is not believed */
+	size_t audit_room;  /* bytes of an event; 0: any */
+	int fail_prepare;   /* ERR_* */
 	bool hold_discard;
 	int fail_discard;          /* so often */
 	work_exec_done *exec_done; /* a step that hangs */
@@ -206,6 +207,11 @@ static inline void host_take(void *ctx, void *auth, const struct work_take *t, w
 	done(arg, err_set(&e, ERR_UNSUPPORTED, "there are no artifacts here"), &e, NULL);
 }
 
+static inline bool host_removals_wait(void *ctx)
+{
+	return ((struct rig *)ctx)->removals_wait;
+}
+
 static inline void turn(struct rig *r)
 {
 	uv_run(&r->loop, UV_RUN_ONCE);
@@ -225,6 +231,7 @@ static inline void start(struct rig *r)
 			      .reads_nothing = host_reads_nothing,
 			      .audit = host_audit,
 			      .journal = host_journal,
+			      .removals_wait = host_removals_wait,
 			      .take = host_take};
 	struct err e = {0};
 
