@@ -64,6 +64,8 @@ struct lease {
 	struct run *run;   /* NULL: none yet */
 	unsigned beats;    /* heartbeats on their way to the store: its time is not over before they are there */
 	bool ending;
+	unsigned failures; /* of its end to be stored */
+	uint64_t retry_at; /* boot ns; 0: no try failed */
 };
 
 /* Somebody waits for a sandbox. */
@@ -93,12 +95,23 @@ struct work {
 	struct work_host host;
 	uv_timer_t *timer;
 	bool begun, ready, stopped;
+	struct {
+		unsigned failures;
+		int code;    /* of the last one */
+		uint64_t at; /* boot ns: tried again */
+	} mend;              /* recover.c, while it is not ready */
 	/* outbox.c: up to which row; keeping: durable once the journal is up to keeping_at; forgetting 0: nothing is
 	 * being deleted */
 	int64_t told, keeping, kept, forgetting, forgotten;
-	uint64_t keeping_at;
+	uint64_t keeping_at, forget_at; /* forget_at: boot ns; the last deletion failed */
+	int forget_code;
 	uint64_t tell_at; /* boot ns; the audit log refused */
 	uint64_t looked;  /* store_changes() up to which all was told */
+	struct {
+		int code;       /* why no end of a lease could be stored; 0: they can */
+		unsigned count; /* tries that failed since it was said last */
+		uint64_t told_at;
+	} unstored; /* lease.c */
 	struct pool_entry *pool;
 	struct lease *leases;
 	TAILQ_HEAD(, run) runs;
@@ -108,6 +121,8 @@ struct work {
 	uint64_t fill_at, fill_backoff_ns, purge_at, list_at; /* boot ns; list_at 0: known */
 	struct work_numbers n;
 };
+
+void work_forget(struct work *w); /* all leases and sandboxes in memory, before anything was begun with them */
 
 /* job.c */
 /* size: of the struct that begins with a job. NULL: no memory, and the caller has heard it. */
@@ -207,7 +222,7 @@ int workflow_find(struct sqlite3 *db, const struct work_caller *c, const char *i
 		  struct err *e);
 
 /* recover.c */
-int recover_begin(struct work *w); /* w->ready follows; ERR_NOMEM */
+void recover_begin(struct work *w); /* w->ready follows, sooner or later */
 void recover_tick(struct work *w, uint64_t now);
 
 #endif

@@ -134,6 +134,10 @@ void work_set_conf(struct work *w, const struct conf *c);
 void work_recorded(struct work *w);
 /* Puts the store in order, then fills the pool. Calls before it is through wait. */
 void work_begin(struct work *w, const struct work_host *h);
+/* Before WORK_READY calls are refused (ERR_UNAVAILABLE). WORK_FAILING: putting in order failed, and is tried again.
+ * NULL: ready. */
+enum work_state { WORK_READY, WORK_STARTING, WORK_FAILING };
+enum work_state work_state(const struct work *w);
 void work_stop(struct work *w); /* everybody hears ERR_CANCELLED; nothing begins any more. NULL-safe */
 void work_destroy(struct work *w);
 
