@@ -27,6 +27,9 @@ struct artifacts {
 	struct artifacts_clock clock;
 	uv_timer_t *timer;
 	bool expiring, stopped;
+	unsigned expire_failures;
+	int expire_code;
+	uint64_t expire_at;              /* boot ns; the last expiry could not be stored */
 	uint64_t looked;                 /* store_changes() when the next end was read */
 	int64_t next_ns;                 /* that end */
 	struct artifacts_numbers stored; /* as the last transaction left it */

@@ -2,6 +2,8 @@
 #define LOG_SUBSYS "artifact"
 #include "control/artifacts/artifacts.h"
 
+#include "base/backoff.h"
+#include "base/clock.h"
 #include "base/conf.h"
 #include "base/log.h"
 #include "base/metric.h"
@@ -16,6 +18,9 @@
 
 #define TICK_MS    2000 /* so much later than its time an artifact may go */
 #define EXPIRE_MAX 64   /* in one transaction */
+
+#define AGAIN_FIRST (2 * NS_PER_SEC)
+#define AGAIN_MOST  (60 * NS_PER_SEC)
 
 /* ---- looking */
 
@@ -180,11 +185,17 @@ static void artifacts_on_expired(void *arg, int rc, const struct err *e)
 
 	x->a->expiring = false;
 	if (rc) {
-		log_error(NULL, "artifacts whose time is over could not be removed: %s", e ? e->message : err_name(rc));
+		if (rc != x->a->expire_code)
+			log_error(NULL,
+				  "artifacts whose time is over could not be removed, and that is tried again: %s",
+				  e ? e->message : err_name(rc));
+		x->a->expire_at = clock_boot_ns() + backoff(++x->a->expire_failures, AGAIN_FIRST, AGAIN_MOST);
 	} else {
+		x->a->expire_failures = 0;
 		x->a->stored = x->stored;
 		blobs_remove(x->a, &x->gone);
 	}
+	x->a->expire_code = rc;
 	free(x->gone.names);
 	free(x->rows);
 	free(x);
@@ -220,7 +231,7 @@ static void artifacts_on_tick(uv_timer_t *t)
 	int64_t now = artifacts_now(a);
 
 	tick_start(t, artifacts_on_tick, TICK_MS);
-	if (a->expiring || a->stopped || artifacts_wait(a) || !ends_now(a, now))
+	if (a->expiring || a->stopped || clock_boot_ns() < a->expire_at || artifacts_wait(a) || !ends_now(a, now))
 		return;
 	x = calloc(1, sizeof(*x));
 	if (x)

@@ -124,9 +124,12 @@ static void outbox_on_forgotten(void *arg, int rc, const struct err *e)
 {
 	struct work *w = arg;
 
-	if (rc)
-		log_error(NULL, "what the audit log has of leases could not be forgotten: %s",
+	if (rc && rc != w->forget_code)
+		log_error(NULL, "what the audit log has of leases could not be forgotten, and is tried again: %s",
 			  e ? e->message : err_name(rc));
+	w->forget_code = rc;
+	if (rc)
+		w->forget_at = clock_boot_ns() + AGAIN_NS;
 	else
 		w->forgotten = w->forgetting;
 	w->forgetting = 0;
@@ -136,7 +139,7 @@ static void outbox_on_forgotten(void *arg, int rc, const struct err *e)
 
 static void outbox_forget(struct work *w)
 {
-	if (w->stopped || w->forgetting || w->forgotten == w->kept)
+	if (w->stopped || w->forgetting || w->forgotten == w->kept || clock_boot_ns() < w->forget_at)
 		return;
 	w->forgetting = w->kept;
 	store_write(w->store, forget_in_db, outbox_on_forgotten, w);

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/tick.h"
+#include "control/store/store.h"
 #include "muxd/hub/agent.h"
 #include "muxd/hub/attachment_state.h"
 #include "muxd/hub/audit.h"
@@ -149,6 +150,7 @@ static void setup_on_second(uv_timer_t *t)
 	broker_locks_tick(h);
 	insides_tick(h);
 	services_tick(h);
+	store_probe(h->p.store);
 	memory_rest(&h->rest, now);
 	if (h->recovered)
 		audit_failures_tick(h, false);
