@@ -58,6 +58,17 @@ int lease_add(struct work *w, const struct lease_row *row)
 	return 0;
 }
 
+void leases_forget(struct work *w)
+{
+	struct lease *l, *next;
+
+	HASH_ITER(hh, w->leases, l, next)
+	{
+		HASH_DEL(w->leases, l);
+		free(l);
+	}
+}
+
 /* ---- heartbeat */
 
 struct beat {

@@ -136,7 +136,8 @@ static int recover_load(struct sqlite3 *db, void *arg, struct err *e)
 /* Said once for each reason, and not for each try. */
 static void mend_failed(struct work *w, int rc, const struct err *e)
 {
-	work_forget(w); /* as much as was read of it */
+	leases_forget(w); /* as much as was read */
+	pool_forget(w);
 	w->mend.at = clock_boot_ns() + backoff(++w->mend.failures, MEND_FIRST, MEND_MOST);
 	if (rc != w->mend.code)
 		log_error(NULL, "leases and pool are not served, and tried again: %s", e ? e->message : err_name(rc));

@@ -122,8 +122,6 @@ struct work {
 	struct work_numbers n;
 };
 
-void work_forget(struct work *w); /* all leases and sandboxes in memory, before anything was begun with them */
-
 /* job.c */
 /* size: of the struct that begins with a job. NULL: no memory, and the caller has heard it. */
 void *job_create(struct work *w, size_t size, work_done *done, void *arg);
@@ -157,6 +155,7 @@ void outbox_tell(struct work *w); /* what is there; from the timer, too, so that
 
 /* pool.c */
 struct pool_entry *pool_add(struct work *w, const char *name, enum pool_state s);
+void pool_forget(struct work *w); /* all of them, in memory: nothing is under way with any */
 struct pool_entry *pool_find(const struct work *w, const char *name);
 void pool_set_state(struct pool_entry *p, enum pool_state s);
 void pool_discard(struct pool_entry *p, const char *why); /* its row says so already */
@@ -189,6 +188,7 @@ void lease_release(struct work *w, const struct work_caller *c, const char *id, 
 int lease_show(struct work *w, const struct work_caller *c, const char *id, json_t **out, struct err *e);
 int lease_list(struct work *w, const struct work_caller *c, const json_t *body, json_t **out, struct err *e);
 int lease_add(struct work *w, const struct lease_row *row); /* one that is stored, into memory; ERR_NOMEM */
+void leases_forget(struct work *w);                         /* all of them, in memory */
 struct log_ids lease_ids(const struct lease_row *l);        /* also of one that is not in memory */
 void lease_tick(struct work *w, uint64_t now);
 struct lease_end {

@@ -195,23 +195,6 @@ enum work_state work_state(const struct work *w)
 	return w->mend.failures ? WORK_FAILING : WORK_STARTING;
 }
 
-void work_forget(struct work *w)
-{
-	struct pool_entry *p, *next;
-	struct lease *l, *after;
-
-	HASH_ITER(hh, w->leases, l, after)
-	{
-		HASH_DEL(w->leases, l);
-		free(l);
-	}
-	HASH_ITER(hh, w->pool, p, next)
-	{
-		HASH_DEL(w->pool, p);
-		free(p);
-	}
-}
-
 void work_destroy(struct work *w)
 {
 	struct run *r;
@@ -221,7 +204,8 @@ void work_destroy(struct work *w)
 	work_stop(w);
 	while ((r = TAILQ_FIRST(&w->runs)))
 		run_free(r);
-	work_forget(w);
+	leases_forget(w);
+	pool_forget(w);
 	free(w);
 }
 
