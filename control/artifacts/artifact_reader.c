@@ -1,6 +1,9 @@
 /*
  * A get: one piece is being given out while the pool reads the next. Of a whole file the last piece is given out once
  * its digest is what the row says.
+ *
+ * The file is opened in the loop, in the turn that read its row: the name of one that is replaced, deleted or expired
+ * goes by a later turn, so between the two nothing can take it away, and who has it open reads it to its end.
  */
 #define LOG_SUBSYS "artifact"
 #include "base/buf.h"
@@ -26,7 +29,7 @@ struct artifact_reader {
 	uv_work_t work;
 	bool busy, failed;
 	/* the pool's while it is busy */
-	int dir_fd, fd;
+	int fd;
 	uint64_t at, until;
 	EVP_MD_CTX *sha; /* NULL: a part is read */
 	struct err e;
@@ -39,8 +42,6 @@ static void reader_free(struct artifact_reader *r)
 	EVP_MD_CTX_free(r->sha);
 	if (r->fd >= 0)
 		close(r->fd);
-	if (r->dir_fd >= 0)
-		close(r->dir_fd);
 	free(r);
 }
 
@@ -92,15 +93,6 @@ static void reader_on_work(uv_work_t *w)
 {
 	struct artifact_reader *r = w->data;
 
-	if (r->fd < 0)
-		r->fd = openat(r->dir_fd, r->name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-	if (r->fd < 0) {
-		if (errno == ENOENT)
-			err_set(&r->e, ERR_CORRUPT, "the file of the artifact is gone: somebody removed it");
-		else
-			err_sys(&r->e, errno, "open an artifact's file");
-		return;
-	}
 	if (read_piece(r) == 0 && r->sha && r->at == r->until)
 		(void)check_digest(r);
 }
@@ -174,8 +166,20 @@ void artifact_reader_end(struct artifact_reader *r)
 		reader_free(r);
 }
 
-static int reader_create(struct artifacts *a, uint64_t from, uint64_t until, uint64_t size,
-			 struct artifact_reader **out, struct err *e)
+static int open_file(struct artifact_reader *r, int dir_fd, struct err *e)
+{
+	int rc;
+
+	r->fd = openat(dir_fd, r->name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	if (r->fd >= 0)
+		return 0;
+	rc = errno == ENOENT ? err_set(e, ERR_CORRUPT, "the file of the artifact is gone: somebody removed it")
+			     : err_sys(e, errno, "open an artifact's file");
+	log_error(NULL, "%s: %s", r->name, e->message);
+	return rc;
+}
+
+static int reader_create(uint64_t from, uint64_t until, uint64_t size, struct artifact_reader **out, struct err *e)
 {
 	struct artifact_reader *r = calloc(1, sizeof(*r));
 	bool whole = from == 0 && until == size && size;
@@ -183,14 +187,13 @@ static int reader_create(struct artifacts *a, uint64_t from, uint64_t until, uin
 	if (!r)
 		return err_set(e, ERR_NOMEM, "no memory for an artifact");
 	r->fd = -1;
-	r->dir_fd = fcntl(a->dir_fd, F_DUPFD_CLOEXEC, 0);
 	buf_init(&r->front, ARTIFACT_PIECE);
 	buf_init(&r->back, ARTIFACT_PIECE);
 	r->at = from;
 	r->until = until;
 	if (whole)
 		r->sha = EVP_MD_CTX_new();
-	if (r->dir_fd < 0 || (whole && (!r->sha || EVP_DigestInit_ex(r->sha, EVP_sha256(), NULL) != 1))) {
+	if (whole && (!r->sha || EVP_DigestInit_ex(r->sha, EVP_sha256(), NULL) != 1)) {
 		reader_free(r);
 		return err_set(e, ERR_NOMEM, "no memory for an artifact");
 	}
@@ -210,14 +213,18 @@ int artifact_read(struct artifacts *a, const json_t *row, uint64_t from, uint64_
 	if (!rc && a->stopped)
 		rc = err_set(e, ERR_CANCELLED, "the daemon is stopping");
 	if (!rc)
-		rc = reader_create(a, from, until, size, &r, e);
+		rc = reader_create(from, until, size, &r, e);
 	if (rc)
 		return rc;
+	text_put(r->sha256, sizeof(r->sha256), sha256);
+	blob_name(sha256, blob, r->name);
+	if ((rc = open_file(r, a->dir_fd, e))) {
+		reader_free(r);
+		return rc;
+	}
 	r->a = a;
 	r->ops = ops;
 	r->arg = arg;
-	text_put(r->sha256, sizeof(r->sha256), sha256);
-	blob_name(sha256, blob, r->name);
 	LIST_INSERT_HEAD(&a->readers, r, entry);
 	reader_next(r);
 	*out = r;

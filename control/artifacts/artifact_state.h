@@ -24,10 +24,12 @@ struct artifacts {
 	struct store *store;
 	struct artifact_conf conf;
 	int dir_fd;
-	int64_t (*now)(void *ctx);
-	void *now_ctx;
+	struct artifacts_clock clock;
 	uv_timer_t *timer;
 	bool expiring, stopped;
+	unsigned expire_failures;
+	int expire_code;
+	uint64_t expire_at;              /* boot ns; the last expiry could not be stored */
 	uint64_t looked;                 /* store_changes() when the next end was read */
 	int64_t next_ns;                 /* that end */
 	struct artifacts_numbers stored; /* as the last transaction left it */
@@ -49,7 +51,18 @@ struct artifact_row {
 
 static inline int64_t artifacts_now(const struct artifacts *a)
 {
-	return a->now ? a->now(a->now_ctx) : 0;
+	return a->clock.now ? a->clock.now(a->clock.ctx) : 0;
+}
+
+static inline bool artifacts_wait(const struct artifacts *a)
+{
+	return a->clock.waits && a->clock.waits(a->clock.ctx);
+}
+
+/* The time up to which ends have passed. */
+static inline int64_t artifacts_over(const struct artifacts *a)
+{
+	return artifacts_wait(a) ? INT64_MIN : artifacts_now(a);
 }
 
 /* artifact_row.c: rows in control.db; within a store_fn. */

@@ -2,6 +2,8 @@
 #define LOG_SUBSYS "artifact"
 #include "control/artifacts/artifacts.h"
 
+#include "base/backoff.h"
+#include "base/clock.h"
 #include "base/conf.h"
 #include "base/log.h"
 #include "base/metric.h"
@@ -16,6 +18,9 @@
 
 #define TICK_MS    2000 /* so much later than its time an artifact may go */
 #define EXPIRE_MAX 64   /* in one transaction */
+
+#define AGAIN_FIRST (2 * NS_PER_SEC)
+#define AGAIN_MOST  (60 * NS_PER_SEC)
 
 /* ---- looking */
 
@@ -42,7 +47,7 @@ static int not_found(const char *task, const char *name, struct err *e)
 int artifact_show(struct artifacts *a, const char *task, const char *name, const char *principal, json_t **out,
 		  struct err *e)
 {
-	struct showing s = {.task = task, .name = name, .now_ns = artifacts_now(a)};
+	struct showing s = {.task = task, .name = name, .now_ns = artifacts_over(a)};
 	int rc = store_read(a->store, show_in_db, &s, e);
 
 	if (!rc && (!s.found || (principal && strcmp(principal, s.row.principal) != 0)))
@@ -68,7 +73,7 @@ static int artifacts_list_in_db(struct sqlite3 *db, void *arg, struct err *e)
 
 int artifacts_list(struct artifacts *a, const struct artifact_filter *f, json_t **out, struct err *e)
 {
-	struct artifact_listing k = {.f = *f, .now_ns = artifacts_now(a), .list = json_array()};
+	struct artifact_listing k = {.f = *f, .now_ns = artifacts_over(a), .list = json_array()};
 	size_t limit = f->limit && f->limit < ARTIFACT_PAGE_MAX ? f->limit : ARTIFACT_PAGE_MAX;
 	bool more;
 	int rc = k.list ? 0 : err_set(e, ERR_NOMEM, "no memory for the list");
@@ -142,7 +147,7 @@ void artifact_delete(struct artifacts *a, const char *task, const char *name, co
 		done(arg, err_set(&e, ERR_NOMEM, "no memory"), &e, NULL);
 		return;
 	}
-	*d = (struct deleting){.a = a, .done = done, .arg = arg, .any = !principal, .now_ns = artifacts_now(a)};
+	*d = (struct deleting){.a = a, .done = done, .arg = arg, .any = !principal, .now_ns = artifacts_over(a)};
 	text_put(d->task, sizeof(d->task), task);
 	text_put(d->name, sizeof(d->name), name);
 	text_put(d->principal, sizeof(d->principal), principal);
@@ -180,11 +185,17 @@ static void artifacts_on_expired(void *arg, int rc, const struct err *e)
 
 	x->a->expiring = false;
 	if (rc) {
-		log_error(NULL, "artifacts whose time is over could not be removed: %s", e ? e->message : err_name(rc));
+		if (rc != x->a->expire_code)
+			log_error(NULL,
+				  "artifacts whose time is over could not be removed, and that is tried again: %s",
+				  e ? e->message : err_name(rc));
+		x->a->expire_at = clock_boot_ns() + backoff(++x->a->expire_failures, AGAIN_FIRST, AGAIN_MOST);
 	} else {
+		x->a->expire_failures = 0;
 		x->a->stored = x->stored;
 		blobs_remove(x->a, &x->gone);
 	}
+	x->a->expire_code = rc;
 	free(x->gone.names);
 	free(x->rows);
 	free(x);
@@ -220,7 +231,7 @@ static void artifacts_on_tick(uv_timer_t *t)
 	int64_t now = artifacts_now(a);
 
 	tick_start(t, artifacts_on_tick, TICK_MS);
-	if (a->expiring || a->stopped || !ends_now(a, now))
+	if (a->expiring || a->stopped || clock_boot_ns() < a->expire_at || artifacts_wait(a) || !ends_now(a, now))
 		return;
 	x = calloc(1, sizeof(*x));
 	if (x)
@@ -280,10 +291,9 @@ int artifacts_create(const struct artifacts_params *p, struct artifacts **out, s
 	return 0;
 }
 
-void artifacts_begin(struct artifacts *a, int64_t (*now)(void *ctx), void *ctx)
+void artifacts_begin(struct artifacts *a, const struct artifacts_clock *clock)
 {
-	a->now = now;
-	a->now_ctx = ctx;
+	a->clock = *clock;
 	a->timer = malloc(sizeof(*a->timer));
 	if (!a->timer) {
 		log_error(NULL, "no memory for the timer of artifacts: none expires");

@@ -7,7 +7,7 @@
  * its file, and a file without a row until the next start, which sweeps.
  *
  * Nothing here asks who may: the hub does (muxd/hub/broker_artifact.h). Files are touched in the loop's pool alone, but
- * for the sweep at the start. Callbacks come from the loop.
+ * for the sweep at the start and the opening of one to be read. Callbacks come from the loop.
  *
  * Owned by net_main(); one loop. Made before the hub; artifacts_stop() after the doors, before the hub;
  * artifacts_destroy() after the store.
@@ -50,8 +50,16 @@ struct artifacts_params {
 /* Sweeps: files that no row names go. ERR_SYS, ERR_NOMEM, what the store says. */
 int artifacts_create(const struct artifacts_params *p, struct artifacts **out, struct err *e);
 void artifacts_set_conf(struct artifacts *a, const struct conf *c); /* NULL-safe */
-/* Expiry begins; now: the guarded wall clock. */
-void artifacts_begin(struct artifacts *a, int64_t (*now)(void *ctx), void *ctx);
+/*
+ * Expiry begins. now: the wall clock as it is, and not the floor that never goes back: one that was ahead for an hour
+ * would be ahead for good. waits: that clock is not believed, nothing expires; NULL: it always is.
+ */
+struct artifacts_clock {
+	int64_t (*now)(void *ctx);
+	bool (*waits)(void *ctx);
+	void *ctx;
+};
+void artifacts_begin(struct artifacts *a, const struct artifacts_clock *clock);
 void artifacts_stop(struct artifacts *a);    /* writers and readers are told ERR_CANCELLED. NULL-safe */
 void artifacts_destroy(struct artifacts *a); /* NULL-safe */
 
@@ -123,8 +131,9 @@ struct artifact_reader_ops {
 	void (*failed)(void *arg, int rc, const struct err *e); /* no more come */
 };
 /*
- * Bytes [from, until) of a row of artifact_show(). Read whole, the last piece is given out once the digest is right
- * (else ERR_CORRUPT). What is deleted meanwhile is read to its end.
+ * Bytes [from, until) of a row of artifact_show(), in the same turn of the loop: then its file is there, and what is
+ * replaced, deleted or expired later is read to its end. ERR_CORRUPT: somebody removed the file. Read whole, the last
+ * piece is given out once the digest is right (else ERR_CORRUPT).
  */
 int artifact_read(struct artifacts *a, const json_t *row, uint64_t from, uint64_t until,
 		  const struct artifact_reader_ops *ops, void *arg, struct artifact_reader **out, struct err *e);

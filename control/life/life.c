@@ -458,6 +458,7 @@ int life_create(const struct life_params *p, struct life **out, struct err *e)
 	for (int i = 0; i < STEPS; i++)
 		l->steps[i].name = names[i];
 	TAILQ_INIT(&l->due);
+	STAILQ_INIT(&l->told);
 	LIST_INIT(&l->calls);
 	LIST_INIT(&l->forks);
 	LIST_INIT(&l->checks);
@@ -523,6 +524,7 @@ void life_destroy(struct life *l)
 		HASH_DEL(l->failures, f);
 		free(f);
 	}
+	life_told_finish(l);
 	life_policy_finish(&l->policy);
 	uv_close((uv_handle_t *)l->tick, life_free_handle);
 	uv_close((uv_handle_t *)l->prepare, life_free_handle);

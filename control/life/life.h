@@ -93,6 +93,10 @@ struct life_host {
 	/* One audit event: {"event","agent","outcome","detail"}; stolen. An error stops the transition (no record, no
 	 * change). */
 	int (*audit)(void *ctx, json_t *record);
+	/* The wall clock is not believed: nothing goes by its age. NULL: it always is. */
+	bool (*removals_wait)(void *ctx);
+	/* The end of what was audited, and up to where the record is durable: positions of the journal. */
+	uint64_t (*journal)(void *ctx, uint64_t *out_durable);
 };
 
 struct life_params {
@@ -105,6 +109,8 @@ int life_create(const struct life_params *p, struct life **out, struct err *e);
 void life_destroy(struct life *l); /* every waiter hears ERR_CANCELLED; rows stay as they are */
 void life_set_host(struct life *l, const struct life_host *h); /* once, before life_begin() */
 void life_set_conf(struct life *l, const struct conf *c);
+/* More of the record is durable. NULL-safe. */
+void life_recorded(struct life *l);
 /* Reconciles, then times. Doors may open before it is through: a call about an agent waits for that agent. */
 void life_begin(struct life *l);
 struct sandbox_provider *life_provider(struct life *l); /* life's */

@@ -159,14 +159,16 @@ static int commit_fn(struct sqlite3 *db, void *job, struct err *e)
 	return rc || !c->with_snap ? rc : snap_put(db, &c->snap, e);
 }
 
-struct told {
+struct life_told {
+	STAILQ_ENTRY(life_told) entry;
 	char agent[AGENT_NAME_MAX + 1];
 	int64_t generation;
+	uint64_t at; /* of the journal: durable up to there, the audit log has it */
 };
 
 static int told_fn(struct sqlite3 *db, void *job, struct err *e)
 {
-	const struct told *t = job;
+	const struct life_told *t = job;
 
 	return row_set_told(db, t->agent, t->generation, e);
 }
@@ -177,21 +179,48 @@ static void told_done(void *job, int rc, const struct err *e)
 	free(job);
 }
 
-/* The run's outcome is in the audit log: after a crash nobody tells it again. */
-static void note_told(struct life *l, const struct life_row *r)
+/* Once the run's outcome is in the audit log, and on its disk, nobody tells it again after a crash. */
+void life_note_told(struct life *l, const struct life_row *r)
 {
-	struct told *t = malloc(sizeof(*t));
+	struct life_told *t = malloc(sizeof(*t));
+	uint64_t durable;
 
 	if (!t)
 		return;
 	memcpy(t->agent, r->agent, sizeof(t->agent));
 	t->generation = r->generation;
-	store_write(l->store, told_fn, told_done, t);
+	t->at = l->host.journal(l->host.ctx, &durable);
+	STAILQ_INSERT_TAIL(&l->told, t, entry);
+	life_recorded(l);
+}
+
+void life_recorded(struct life *l)
+{
+	struct life_told *t;
+	uint64_t durable;
+
+	if (!l || STAILQ_EMPTY(&l->told))
+		return;
+	(void)l->host.journal(l->host.ctx, &durable);
+	while ((t = STAILQ_FIRST(&l->told)) && t->at <= durable) {
+		STAILQ_REMOVE_HEAD(&l->told, entry);
+		store_write(l->store, told_fn, told_done, t);
+	}
+}
+
+void life_told_finish(struct life *l)
+{
+	struct life_told *t;
+
+	while ((t = STAILQ_FIRST(&l->told))) {
+		STAILQ_REMOVE_HEAD(&l->told, entry);
+		free(t);
+	}
 }
 
 static void life_commit_tell(struct life *l, const struct commit *c)
 {
-	bool gone = c->kind == COMMIT_DELETE;
+	bool gone = c->kind == COMMIT_DELETE, in_log = true;
 
 	if (changes_state(c)) {
 		l->transitions[c->next.state] += !gone;
@@ -199,12 +228,13 @@ static void life_commit_tell(struct life *l, const struct commit *c)
 			 c->before.generation ? life_state_name(c->before.state) : "none",
 			 gone ? "none" : life_state_name(c->next.state), c->next.cause, c->next.detail[0] ? ": " : "",
 			 c->next.detail);
-		(void)life_audit(l, "sandbox.state", c->next.agent, "ok", told_transition(c));
+		in_log = life_audit(l, "sandbox.state", c->next.agent, "ok", told_transition(c)) == 0;
 	}
 	if (c->with_snap && (c->snap.status == SNAP_READY || c->snap.status == SNAP_FAILED))
 		tell_snapshot(l, &c->snap);
-	if (!gone && (c->next.state == LIFE_STOPPED || c->next.state == LIFE_RUNNING || c->next.state == LIFE_ERROR))
-		note_told(l, &c->next);
+	if (in_log && !gone &&
+	    (c->next.state == LIFE_STOPPED || c->next.state == LIFE_RUNNING || c->next.state == LIFE_ERROR))
+		life_note_told(l, &c->next);
 }
 
 /* The agent's end is another one while it runs. A start tells the end by itself. */

@@ -22,6 +22,10 @@ int life_commit_snap(struct life_agent *a, const struct life_snap *snap, struct 
 /* Durable before anything goes: nobody restores from it any more. ERR_BAD_STATE: a fork needs it, it stays as it is. */
 int life_commit_dropping(struct life_agent *a, struct life_snap *snap, struct err *e);
 
+/* The audit log has a row's outcome in the journal: once that is durable no start tells it again. */
+void life_note_told(struct life *l, const struct life_row *r);
+void life_told_finish(struct life *l); /* what is not durable is told again by the next start */
+
 void life_put_snap(struct life *l, const struct life_snap *s); /* beside any run */
 /* snapshot.drop, in the audit log, with the run's count of recordings. failed: NULL or the error. */
 void life_tell_drop(struct life_agent *a, const struct id *snapshot, const char *cause, const struct err *failed);

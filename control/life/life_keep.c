@@ -73,12 +73,17 @@ static const char *cause(const struct keep *k, size_t i)
 				     : "retention: more than lifecycle.keep_snapshots";
 }
 
+bool life_removals_wait(const struct life *l)
+{
+	return l->host.removals_wait && l->host.removals_wait(l->host.ctx);
+}
+
 /* 0: any age. */
 static int64_t oldest(const struct life *l)
 {
 	uint64_t age = life_scaled(&l->policy, l->policy.keep_age_ns);
 
-	return age ? clock_wall_ns() - (int64_t)age : 0;
+	return age && !life_removals_wait(l) ? clock_wall_ns() - (int64_t)age : 0;
 }
 
 void life_keep(struct life_agent *a)

@@ -225,11 +225,11 @@ static bool life_reconcile_tell(void *arg, const struct life_row *r)
 {
 	struct life *l = arg;
 
-	if (r->state == LIFE_STOPPED || r->state == LIFE_RUNNING || r->state == LIFE_ERROR)
-		(void)life_audit(l, "sandbox.state", r->agent, "ok",
-				 json_pack("{s:s,s:s,s:I,s:s}", "to", life_state_name(r->state), "cause", r->cause,
-					   "generation", (json_int_t)r->generation, "told",
-					   "after a restart of the daemon"));
+	if ((r->state == LIFE_STOPPED || r->state == LIFE_RUNNING || r->state == LIFE_ERROR) &&
+	    life_audit(l, "sandbox.state", r->agent, "ok",
+		       json_pack("{s:s,s:s,s:I,s:s}", "to", life_state_name(r->state), "cause", r->cause, "generation",
+				 (json_int_t)r->generation, "told", "after a restart of the daemon")) == 0)
+		life_note_told(l, r);
 	return true;
 }
 
@@ -238,15 +238,13 @@ static int find_untold(struct sqlite3 *db, void *job, struct err *e)
 	return rows_untold(db, life_reconcile_tell, job, e);
 }
 
-static int all_told(struct sqlite3 *db, void *job, struct err *e)
+static int forget_snaps(struct sqlite3 *db, void *job, struct err *e)
 {
-	int rc = row_all_told(db, e);
-
 	(void)job;
-	return rc ? rc : snaps_forget(db, clock_wall_ns() - FORGET_NS, e);
+	return snaps_forget(db, clock_wall_ns() - FORGET_NS, e);
 }
 
-static void all_told_done(void *job, int rc, const struct err *e)
+static void forgotten(void *job, int rc, const struct err *e)
 {
 	(void)job, (void)rc, (void)e;
 }
@@ -260,7 +258,8 @@ void life_reconcile(struct life *l)
 		return;
 	if (first) {
 		(void)store_read(l->store, find_untold, l, NULL);
-		store_write(l->store, all_told, all_told_done, NULL);
+		if (!life_removals_wait(l))
+			store_write(l->store, forget_snaps, forgotten, NULL);
 		finish_restores(l);
 		end_passing(l);
 	}

@@ -234,10 +234,6 @@ int row_set_told(sqlite3 *db, const char *agent, int64_t generation, struct err 
 			 generation);
 }
 
-int row_all_told(sqlite3 *db, struct err *e)
-{
-	return store_run(db, NULL, e, "UPDATE agents SET told = generation WHERE told <> generation", "");
-}
 
 static int life_row_on_template(void *arg, sqlite3_stmt *st)
 {

@@ -70,7 +70,6 @@ int life_clock_put(struct sqlite3 *db, const struct life_clock *c, struct err *e
 /* Begins it from what was kept. */
 int life_clock_get(struct sqlite3 *db, struct life_clock *out, struct err *e);
 int row_set_told(struct sqlite3 *db, const char *agent, int64_t generation, struct err *e);
-int row_all_told(struct sqlite3 *db, struct err *e);
 
 /* The text of an agent's own pod template, by its digest; free() it. ERR_NOT_FOUND. */
 int template_get(struct sqlite3 *db, const char *digest, char **out, struct err *e);

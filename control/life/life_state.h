@@ -118,6 +118,7 @@ struct life {
 	struct metric_times timing[TIMINGS];
 	struct life_failure *failures;
 	uint64_t transitions[LIFE_ERROR + 1]; /* by the new state */
+	STAILQ_HEAD(, life_told) told;        /* outcomes in the journal that are not durable yet */
 };
 
 /* life_agent.c */
@@ -218,6 +219,7 @@ void life_reconcile(struct life *l);
 void life_keep(struct life_agent *a); /* retention, of an agent that just got a snapshot */
 void life_keep_some(struct life *l);  /* of some more of all agents; from the reconciler */
 /* Somebody waits to go back to it. */
+bool life_removals_wait(const struct life *l);
 bool life_keep_restores(const struct life_agent *a, const struct id *snapshot);
 extern const struct sandbox_provider_ops life_provider_ops;
 #define LIFE_PROVIDER_CAN                                                                                              \

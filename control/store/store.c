@@ -6,6 +6,7 @@
 #define LOG_SUBSYS "store"
 #include "control/store/store.h"
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "control/store/store_schema.h"
@@ -26,6 +27,8 @@
 #include <uv.h>
 
 #define BATCH_MAX 256
+#define PROBE_NS  (2 * NS_PER_SEC)
+#define SAID_NS   (60 * NS_PER_SEC)
 
 struct store_job {
 	STAILQ_ENTRY(store_job) entry;
@@ -43,6 +46,7 @@ struct store_turn {
 	struct store *store; /* NULL: closed meanwhile */
 	struct store_jobs jobs;
 	sqlite3 *db;
+	struct err e; /* of the disk, if any */
 	pthread_mutex_t lock;
 	pthread_cond_t ended;
 	bool over;
@@ -55,6 +59,11 @@ struct store {
 	struct store_turn *turn; /* in the pool */
 	int lock_fd;
 	uint64_t changes;
+	enum store_state state;
+	bool probing;
+	uint64_t probe_at; /* boot ns */
+	bool said;         /* the log has that it is not STORE_OK */
+	uint64_t said_at;  /* a disk on the brink of full is told of once a minute */
 };
 
 /* ---- running jobs: in the pool, or at the end in the loop */
@@ -102,15 +111,20 @@ static int run_batch(sqlite3 *db, struct store_jobs *jobs, struct err *e)
 	return store_exec(db, "COMMIT", e);
 }
 
-static void run_jobs(sqlite3 *db, struct store_jobs *jobs)
+/* *e: why the transaction, or one of them, failed for want of the disk; else as it was. */
+static void run_jobs(sqlite3 *db, struct store_jobs *jobs, struct err *e)
 {
-	struct err e = {0};
+	struct store_job *j;
 
-	if (run_batch(db, jobs, &e)) {
+	if (run_batch(db, jobs, e)) {
 		if (!sqlite3_get_autocommit(db))
 			(void)store_exec(db, "ROLLBACK", NULL);
-		fail_all(jobs, &e);
+		fail_all(jobs, e);
+		return;
 	}
+	STAILQ_FOREACH(j, jobs, entry)
+	if (j->rc == ERR_DISK_FULL)
+		*e = j->e;
 }
 
 static void store_answer(struct store_jobs *jobs)
@@ -129,7 +143,7 @@ static void store_on_work(uv_work_t *w)
 {
 	struct store_turn *t = w->data;
 
-	run_jobs(t->db, &t->jobs);
+	run_jobs(t->db, &t->jobs, &t->e);
 	pthread_mutex_lock(&t->lock);
 	t->over = true;
 	pthread_cond_signal(&t->ended);
@@ -145,6 +159,64 @@ static void turn_free(struct store_turn *t)
 
 static void begin_turn(struct store *s);
 
+static void store_set_state(struct store *s, const struct err *e)
+{
+	enum store_state to = STORE_OK;
+	uint64_t now = clock_boot_ns();
+
+	if (e->code == ERR_DISK_FULL)
+		to = STORE_DISK_FULL;
+	else if (e->code == ERR_SYS || e->code == ERR_CORRUPT)
+		to = STORE_FAILED;
+	else if (e->code)
+		return; /* of memory, or of who copies the database: says nothing of the disk */
+	if (to == s->state)
+		return;
+	s->state = to;
+	s->probe_at = now + PROBE_NS;
+	if (to == STORE_OK) {
+		if (s->said)
+			log_info(NULL, "changes of sandboxes, leases and artifacts are stored again");
+		s->said = false;
+	} else if (!s->said && (!s->said_at || now >= s->said_at + SAID_NS)) {
+		log_error(NULL, "changes of sandboxes, leases and artifacts cannot be stored: %s", e->message);
+		s->said = true;
+		s->said_at = now;
+	}
+}
+
+enum store_state store_state(const struct store *s)
+{
+	return s ? s->state : STORE_OK;
+}
+
+/* The version is written as it is: a page of the database, and so a write like any other. */
+static int probe_in_db(struct sqlite3 *db, void *job, struct err *e)
+{
+	char text[64];
+
+	(void)job;
+	snprintf(text, sizeof(text), "PRAGMA user_version = %d", store_schema_version());
+	return store_exec(db, text, e);
+}
+
+static void store_on_probed(void *job, int rc, const struct err *e)
+{
+	struct store *s = job;
+
+	(void)rc, (void)e;
+	s->probing = false;
+	s->probe_at = clock_boot_ns() + PROBE_NS;
+}
+
+void store_probe(struct store *s)
+{
+	if (!s || s->state == STORE_OK || s->probing || clock_boot_ns() < s->probe_at)
+		return;
+	s->probing = true;
+	store_write(s, probe_in_db, store_on_probed, s);
+}
+
 static void store_on_worked(uv_work_t *w, int status)
 {
 	struct store_turn *t = w->data;
@@ -153,6 +225,8 @@ static void store_on_worked(uv_work_t *w, int status)
 
 	(void)status;
 	STAILQ_CONCAT(&jobs, &t->jobs);
+	if (s)
+		store_set_state(s, &t->e);
 	turn_free(t);
 	if (!s)
 		return;
@@ -336,13 +410,14 @@ void store_close(struct store *s)
 		return;
 	while (s->turn || !STAILQ_EMPTY(&s->queue)) {
 		struct store_jobs jobs = STAILQ_HEAD_INITIALIZER(jobs);
+		struct err e = {0};
 
 		if (s->turn) {
 			finish_turn(s);
 			continue;
 		}
 		STAILQ_CONCAT(&jobs, &s->queue);
-		run_jobs(s->writer, &jobs);
+		run_jobs(s->writer, &jobs, &e);
 		store_answer(&jobs);
 	}
 	sqlite3_close(s->reader);

@@ -40,6 +40,15 @@ typedef int store_fn(struct sqlite3 *db, void *job, struct err *e);
 typedef void store_done(void *job, int rc, const struct err *e);
 void store_write(struct store *s, store_fn *fn, store_done *done, void *job);
 
+/*
+ * Whether changes are stored: as the last turn of the writer found it, which is in the log when it changes.
+ * STORE_FAILED: an I/O error that is no full disk.
+ */
+enum store_state { STORE_OK, STORE_DISK_FULL, STORE_FAILED };
+enum store_state store_state(const struct store *s); /* NULL: STORE_OK */
+/* From a timer: while changes are not stored one is tried that changes nothing, each two seconds. NULL-safe. */
+void store_probe(struct store *s);
+
 /* At once, in the loop, read-only. */
 int store_read(struct store *s, store_fn *fn, void *job, struct err *e);
 /* Grows (from 1) with whatever was committed: who read everything at this number finds nothing new before the next. */

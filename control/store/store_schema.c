@@ -44,6 +44,27 @@ static int number_of(sqlite3 *db, const char *sql, int64_t *out, struct err *e)
 	return rc;
 }
 
+/* Why it cannot be read decides what helps: to put away a file that only has no room beside it would lose what is in
+ * it.
+ */
+static int cannot_read(const char *path, const char *how, const struct err *why, struct err *e)
+{
+	if (why->code == ERR_DISK_FULL)
+		return err_set(e, why->code,
+			       "%s cannot be opened: its disk is full (%.300s). It was not touched. Make room there, "
+			       "then start again",
+			       path, why->message);
+	if (why->code != ERR_CORRUPT)
+		return err_set(e, why->code,
+			       "%s cannot be read (%.300s). It was not touched, and nothing says that it is damaged: "
+			       "look at its disk, then start again",
+			       path, why->message);
+	return err_set(e, ERR_CORRUPT,
+		       "%s %s (%.300s). It was not touched. Put it aside and start again: what runs is found "
+		       "and taken up; or restore a copy of it",
+		       path, how, why->message);
+}
+
 /* The first complaint of SQLite about its own structures. */
 static int whole(sqlite3 *db, const char *path, struct err *e)
 {
@@ -53,15 +74,10 @@ static int whole(sqlite3 *db, const char *path, struct err *e)
 
 	if (!rc)
 		rc = store_step(db, st, &why);
-	if (rc > 0 && strcmp(store_text(st, 0), "ok") == 0)
-		rc = 0;
-	else
-		rc = err_set(e, ERR_CORRUPT,
-			     "%s is damaged (%s). It was not touched. Put it aside and start again: what runs is found "
-			     "and taken up; or restore a copy of it",
-			     path, rc > 0 ? store_text(st, 0) : why.message);
+	if (rc > 0 && strcmp(store_text(st, 0), "ok") != 0)
+		rc = err_set(&why, ERR_CORRUPT, "%s", store_text(st, 0));
 	sqlite3_finalize(st);
-	return rc;
+	return rc < 0 ? cannot_read(path, "is damaged", &why, e) : 0;
 }
 
 int store_schema_check(sqlite3 *db, const char *path, int *out_version, struct err *e)
@@ -72,10 +88,7 @@ int store_schema_check(sqlite3 *db, const char *path, int *out_version, struct e
 	if (number_of(db, "PRAGMA user_version", &version, &why) ||
 	    number_of(db, "PRAGMA application_id", &application, &why) ||
 	    number_of(db, "SELECT count(*) FROM sqlite_schema", &tables, &why))
-		return err_set(e, ERR_CORRUPT,
-			       "%s cannot be read (%s). It was not touched. Put it aside and start again: what runs is "
-			       "found and taken up; or restore a copy of it",
-			       path, why.message);
+		return cannot_read(path, "cannot be read", &why, e);
 	if (!version && !application && !tables) {
 		*out_version = 0;
 		return 0;

@@ -27,7 +27,7 @@ extern const char store_schema_artifacts_1[];
 int store_schema_version(void); /* of this program */
 /*
  * Looks without touching: 0 with *out_version (0: empty), ERR_UNSUPPORTED for what a newer program wrote,
- * ERR_CORRUPT for what is damaged or is no control database.
+ * ERR_CORRUPT for what is damaged or is no control database; ERR_DISK_FULL, ERR_SYS, ...: it could not be looked at.
  */
 int store_schema_check(struct sqlite3 *db, const char *path, int *out_version, struct err *e);
 /* From that version to this program's, each step in a transaction of its own. */

@@ -2,15 +2,40 @@
 
 #include "base/err.h"
 
+#include <errno.h>
 #include <stdarg.h>
+#include <stdbool.h>
+#include <sys/statvfs.h>
+
+#define ROOM_LEAST (128 * 1024) /* of the WAL's index alone a reader needs 32 KiB */
+
+/*
+ * Only a write that runs out of room is SQLITE_FULL. The index of the WAL that a reader needs, a journal, a file that
+ * is opened: without room each is an I/O error, and sometimes errno says which.
+ */
+static bool no_room(sqlite3 *db, int rc)
+{
+	const char *path = db ? sqlite3_db_filename(db, "main") : NULL;
+	struct statvfs st;
+	int en;
+
+	if ((rc & 0xff) == SQLITE_FULL)
+		return true;
+	if (!db || ((rc & 0xff) != SQLITE_IOERR && (rc & 0xff) != SQLITE_CANTOPEN))
+		return false;
+	en = sqlite3_system_errno(db);
+	if (en == ENOSPC || en == EDQUOT)
+		return true;
+	return path && *path && statvfs(path, &st) == 0 && (uint64_t)st.f_bavail * st.f_frsize < ROOM_LEAST;
+}
 
 int store_error(sqlite3 *db, int rc, const char *what, struct err *e)
 {
 	const char *words = db ? sqlite3_errmsg(db) : sqlite3_errstr(rc);
 
+	if (no_room(db, rc))
+		return err_set(e, ERR_DISK_FULL, "control.db: %s: the disk is full (%s)", what, words);
 	switch (rc & 0xff) {
-	case SQLITE_FULL:
-		return err_set(e, ERR_DISK_FULL, "control.db: %s: %s", what, words);
 	case SQLITE_CORRUPT:
 	case SQLITE_NOTADB:
 		return err_set(e, ERR_CORRUPT, "control.db: %s: %s", what, words);

@@ -14,7 +14,10 @@
 
 struct err;
 
-/* ERR_* for a result code of SQLite: DISK_FULL, CORRUPT, NOMEM, AGAIN, SYS; with its words and `what`. */
+/*
+ * ERR_* for a result code of SQLite: DISK_FULL (also of an I/O error where there is no room), CORRUPT, NOMEM, AGAIN,
+ * SYS; with its words and `what`.
+ */
 int store_error(sqlite3 *db, int rc, const char *what, struct err *e);
 /* One or more statements without rows. */
 int store_exec(sqlite3 *db, const char *sql, struct err *e);

@@ -1,5 +1,6 @@
 /* Leases that live: in memory, kept by heartbeats, ended by release, by time, with their run or their sandbox. */
 #define LOG_SUBSYS "lease"
+#include "base/backoff.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/json.h"
@@ -10,6 +11,10 @@
 
 #include <stdlib.h>
 #include <string.h>
+
+#define END_FIRST (NS_PER_SEC / 2)
+#define END_MOST  (15 * NS_PER_SEC)
+#define END_TOLD  (60 * NS_PER_SEC)
 
 struct lease *lease_find(const struct work *w, const char *id)
 {
@@ -51,6 +56,17 @@ int lease_add(struct work *w, const struct lease_row *row)
 		text_put(p->principal, sizeof(p->principal), row->principal);
 	}
 	return 0;
+}
+
+void leases_forget(struct work *w)
+{
+	struct lease *l, *next;
+
+	HASH_ITER(hh, w->leases, l, next)
+	{
+		HASH_DEL(w->leases, l);
+		free(l);
+	}
 }
 
 /* ---- heartbeat */
@@ -212,19 +228,36 @@ static void apply_end(struct work *w, struct ending *x)
 		pool_discard(p, x->row.cause);
 }
 
+/* The next tick behind its wait, or its caller, tries again. One line of the log for a reason, and one a minute. */
+static void end_failed(struct work *w, struct lease *l, int rc, const struct err *e)
+{
+	struct log_ids ids = lease_ids(&l->row);
+	uint64_t now = clock_boot_ns();
+
+	l->ending = false;
+	l->retry_at = now + backoff(++l->failures, END_FIRST, END_MOST);
+	w->unstored.count++;
+	if (rc == w->unstored.code && now < w->unstored.told_at + END_TOLD)
+		return;
+	log_error(&ids, "the end of a lease could not be stored, and is tried again (%u tries that failed, of all): %s",
+		  w->unstored.count, e ? e->message : err_name(rc));
+	w->unstored.code = rc;
+	w->unstored.count = 0;
+	w->unstored.told_at = now;
+}
+
 static void lease_on_ended(struct job *j, int rc, const struct err *e)
 {
 	struct ending *x = (struct ending *)j;
 	struct lease *l = lease_find(j->w, x->row.id);
-	struct log_ids ids = lease_ids(l ? &l->row : &x->row);
 	struct err here = {0};
 
-	if (!rc && x->ended)
+	if (!rc && x->ended) {
+		j->w->unstored.code = 0;
 		apply_end(j->w, x);
-	else if (rc && l)
-		l->ending = false; /* the next tick, or call, tries again */
-	if (rc && !x->released)
-		log_error(&ids, "its end could not be stored: %s", e ? e->message : err_name(rc));
+	} else if (rc && l) {
+		end_failed(j->w, l, rc, e);
+	}
 	if (!rc && !x->ended && strcmp(x->row.state, "EXPIRED") == 0)
 		rc = must_live(&x->row, &here), e = &here;
 	job_answer(j, rc, e, rc ? NULL : lease_row_json(&x->row));
@@ -318,7 +351,7 @@ void lease_tick(struct work *w, uint64_t now)
 	struct lease *l, *next;
 
 	HASH_ITER(hh, w->leases, l, next)
-	if (!l->ending && !l->beats && now >= l->deadline)
+	if (!l->ending && !l->beats && now >= l->deadline && now >= l->retry_at)
 		lease_end(w, l, &by);
 }
 

@@ -1,9 +1,10 @@
 /*
  * What happens to leases and runs is told in the audit log from a table that triggers fill (store_schema_outbox.c): the
- * change and the word of it are one transaction, so no crash comes between. A row goes when the log has it. A
- * crash before that tells it again at the next start, with the same event_id.
+ * change and the word of it are one transaction, so no crash comes between. A row goes once the log has it on its disk:
+ * the journal alone does not outlive the machine, and while the record's disk is full it is all there is. A crash
+ * before that tells it again at the next start, with the same event_id.
  *
- * What is in the log (told) and what is deleted (forgotten) are two marks: one deletion at a time follows the first.
+ * What is in the journal (told), durable (kept) and deleted (forgotten) are three marks, each follows the one before.
  */
 #define LOG_SUBSYS "work"
 #include "base/clock.h"
@@ -123,9 +124,12 @@ static void outbox_on_forgotten(void *arg, int rc, const struct err *e)
 {
 	struct work *w = arg;
 
-	if (rc)
-		log_error(NULL, "what the audit log has of leases could not be forgotten: %s",
+	if (rc && rc != w->forget_code)
+		log_error(NULL, "what the audit log has of leases could not be forgotten, and is tried again: %s",
 			  e ? e->message : err_name(rc));
+	w->forget_code = rc;
+	if (rc)
+		w->forget_at = clock_boot_ns() + AGAIN_NS;
 	else
 		w->forgotten = w->forgetting;
 	w->forgetting = 0;
@@ -135,10 +139,31 @@ static void outbox_on_forgotten(void *arg, int rc, const struct err *e)
 
 static void outbox_forget(struct work *w)
 {
-	if (w->stopped || w->forgetting || w->forgotten == w->told)
+	if (w->stopped || w->forgetting || w->forgotten == w->kept || clock_boot_ns() < w->forget_at)
 		return;
-	w->forgetting = w->told;
+	w->forgetting = w->kept;
 	store_write(w->store, forget_in_db, outbox_on_forgotten, w);
+}
+
+/* One position at a time is waited for: what is told meanwhile has its own behind it. */
+static void outbox_settle(struct work *w)
+{
+	uint64_t durable = 0, head = w->host.journal(w->host.ctx, &durable);
+
+	if (w->keeping > w->kept && durable >= w->keeping_at)
+		w->kept = w->keeping;
+	if (w->keeping == w->kept && w->told > w->kept) {
+		w->keeping = w->told;
+		w->keeping_at = head;
+		w->kept = durable >= head ? w->keeping : w->kept;
+	}
+	outbox_forget(w);
+}
+
+void work_recorded(struct work *w)
+{
+	if (w && w->ready && !w->stopped)
+		outbox_settle(w);
 }
 
 void outbox_tell(struct work *w)
@@ -148,8 +173,12 @@ void outbox_tell(struct work *w)
 	struct page p;
 	struct err e = {0};
 
-	if (w->stopped || now < w->tell_at || w->looked == changes)
+	if (w->stopped)
 		return;
+	if (now < w->tell_at || w->looked == changes) {
+		outbox_settle(w);
+		return;
+	}
 	do {
 		p = (struct page){.w = w, .told = w->told};
 		if (store_read(w->store, tell_page, &p, &e)) {
@@ -162,5 +191,5 @@ void outbox_tell(struct work *w)
 		w->tell_at = now + AGAIN_NS;
 	else
 		w->looked = changes;
-	outbox_forget(w);
+	outbox_settle(w);
 }

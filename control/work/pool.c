@@ -65,6 +65,17 @@ struct pool_entry *pool_add(struct work *w, const char *name, enum pool_state s)
 	return p;
 }
 
+void pool_forget(struct work *w)
+{
+	struct pool_entry *p, *next;
+
+	HASH_ITER(hh, w->pool, p, next)
+	{
+		HASH_DEL(w->pool, p);
+		free(p);
+	}
+}
+
 struct pool_entry *pool_find(const struct work *w, const char *name)
 {
 	struct pool_entry *p = NULL;

@@ -1,5 +1,9 @@
-/* After a start: what a crash left is put in order, what is stored is read, and the pool is compared with what runs. */
+/*
+ * After a start: what a crash left is put in order, what is stored is read, and the pool is compared with what runs.
+ * Nothing is served before that; where it fails (a full disk) it is done again until it does not.
+ */
 #define LOG_SUBSYS "work"
+#include "base/backoff.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
@@ -10,6 +14,8 @@
 #include <string.h>
 
 #define LIST_AGAIN (10 * NS_PER_SEC)
+#define MEND_FIRST NS_PER_SEC
+#define MEND_MOST  (30 * NS_PER_SEC)
 
 static bool runs(const struct work_seen *list, size_t n, const char *name)
 {
@@ -127,6 +133,17 @@ static int recover_load(struct sqlite3 *db, void *arg, struct err *e)
 	return rc ? rc : db_leases_active(db, load_lease, arg, e);
 }
 
+/* Said once for each reason, and not for each try. */
+static void mend_failed(struct work *w, int rc, const struct err *e)
+{
+	leases_forget(w); /* as much as was read */
+	pool_forget(w);
+	w->mend.at = clock_boot_ns() + backoff(++w->mend.failures, MEND_FIRST, MEND_MOST);
+	if (rc != w->mend.code)
+		log_error(NULL, "leases and pool are not served, and tried again: %s", e ? e->message : err_name(rc));
+	w->mend.code = rc;
+}
+
 static void recover_on_mended(struct job *j, int rc, const struct err *e)
 {
 	struct db_mended *m = &((struct mend_job *)j)->mended;
@@ -136,9 +153,12 @@ static void recover_on_mended(struct job *j, int rc, const struct err *e)
 	if (!rc)
 		rc = store_read(w->store, recover_load, w, &here), e = &here;
 	if (rc) {
-		log_error(NULL, "leases and pool are not served: %s", e ? e->message : err_name(rc));
+		mend_failed(w, rc, e);
 		return;
 	}
+	if (w->mend.failures)
+		log_info(NULL, "leases and pool are served, after %u tries that failed", w->mend.failures);
+	w->mend.failures = 0;
 	w->n.runs_failed[1] += (uint64_t)m->runs;
 	if (m->runs || m->leases || m->sandboxes) {
 		log_warn(NULL, "left by the last end: %d runs, %d leases, %d sandboxes", m->runs, m->leases,
@@ -152,18 +172,21 @@ static void recover_on_mended(struct job *j, int rc, const struct err *e)
 	reconcile(w);
 }
 
-int recover_begin(struct work *w)
+void recover_begin(struct work *w)
 {
 	struct mend_job *j = job_create(w, sizeof(*j), NULL, NULL);
 
-	if (!j)
-		return ERR_NOMEM;
-	job_write(&j->j, mend, recover_on_mended);
-	return 0;
+	w->mend.at = UINT64_MAX; /* until this one has ended */
+	if (j)
+		job_write(&j->j, mend, recover_on_mended);
+	else
+		mend_failed(w, ERR_NOMEM, NULL);
 }
 
 void recover_tick(struct work *w, uint64_t now)
 {
+	if (!w->ready && now >= w->mend.at)
+		recover_begin(w);
 	if (!w->list_at || now < w->list_at)
 		return;
 	w->list_at = 0;

@@ -38,7 +38,7 @@ static void store_end(struct run *r)
 
 	text_format(cause, sizeof(cause), "its run %s",
 		    strcmp(r->row.state, "SUCCEEDED") == 0 ? "succeeded" : "failed");
-	if (l && !l->ending)
+	if (l && !l->ending && clock_boot_ns() >= l->retry_at)
 		lease_end(r->w, l, &end);
 }
 

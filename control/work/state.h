@@ -64,6 +64,8 @@ struct lease {
 	struct run *run;   /* NULL: none yet */
 	unsigned beats;    /* heartbeats on their way to the store: its time is not over before they are there */
 	bool ending;
+	unsigned failures; /* of its end to be stored */
+	uint64_t retry_at; /* boot ns; 0: no try failed */
 };
 
 /* Somebody waits for a sandbox. */
@@ -93,9 +95,23 @@ struct work {
 	struct work_host host;
 	uv_timer_t *timer;
 	bool begun, ready, stopped;
-	int64_t told, forgetting, forgotten; /* outbox.c: up to which row; forgetting 0: nothing is being deleted */
-	uint64_t tell_at;                    /* boot ns; the audit log refused */
-	uint64_t looked;                     /* store_changes() up to which all was told */
+	struct {
+		unsigned failures;
+		int code;    /* of the last one */
+		uint64_t at; /* boot ns: tried again */
+	} mend;              /* recover.c, while it is not ready */
+	/* outbox.c: up to which row; keeping: durable once the journal is up to keeping_at; forgetting 0: nothing is
+	 * being deleted */
+	int64_t told, keeping, kept, forgetting, forgotten;
+	uint64_t keeping_at, forget_at; /* forget_at: boot ns; the last deletion failed */
+	int forget_code;
+	uint64_t tell_at; /* boot ns; the audit log refused */
+	uint64_t looked;  /* store_changes() up to which all was told */
+	struct {
+		int code;       /* why no end of a lease could be stored; 0: they can */
+		unsigned count; /* tries that failed since it was said last */
+		uint64_t told_at;
+	} unstored; /* lease.c */
 	struct pool_entry *pool;
 	struct lease *leases;
 	TAILQ_HEAD(, run) runs;
@@ -139,6 +155,7 @@ void outbox_tell(struct work *w); /* what is there; from the timer, too, so that
 
 /* pool.c */
 struct pool_entry *pool_add(struct work *w, const char *name, enum pool_state s);
+void pool_forget(struct work *w); /* all of them, in memory: nothing is under way with any */
 struct pool_entry *pool_find(const struct work *w, const char *name);
 void pool_set_state(struct pool_entry *p, enum pool_state s);
 void pool_discard(struct pool_entry *p, const char *why); /* its row says so already */
@@ -171,6 +188,7 @@ void lease_release(struct work *w, const struct work_caller *c, const char *id, 
 int lease_show(struct work *w, const struct work_caller *c, const char *id, json_t **out, struct err *e);
 int lease_list(struct work *w, const struct work_caller *c, const json_t *body, json_t **out, struct err *e);
 int lease_add(struct work *w, const struct lease_row *row); /* one that is stored, into memory; ERR_NOMEM */
+void leases_forget(struct work *w);                         /* all of them, in memory */
 struct log_ids lease_ids(const struct lease_row *l);        /* also of one that is not in memory */
 void lease_tick(struct work *w, uint64_t now);
 struct lease_end {
@@ -204,7 +222,7 @@ int workflow_find(struct sqlite3 *db, const struct work_caller *c, const char *i
 		  struct err *e);
 
 /* recover.c */
-int recover_begin(struct work *w); /* w->ready follows; ERR_NOMEM */
+void recover_begin(struct work *w); /* w->ready follows, sooner or later */
 void recover_tick(struct work *w, uint64_t now);
 
 #endif

@@ -115,9 +115,12 @@ static void purge(struct work *w, uint64_t now)
 	if (now < w->purge_at || !w->conf.retain_ns)
 		return;
 	w->purge_at = now + PURGE_NS;
+	if (w->host.removals_wait && w->host.removals_wait(w->host.ctx))
+		return;
 	if (!(k = job_create(w, sizeof(*k), NULL, NULL)))
 		return;
-	k->before_ns = now_wall(w) - (int64_t)w->conf.retain_ns;
+	/* Not by the floor of time, which stays ahead for good once the clock was. */
+	k->before_ns = clock_wall_ns() - (int64_t)w->conf.retain_ns;
 	job_write(&k->j, purge_in_db, work_on_purged);
 }
 
@@ -127,8 +130,10 @@ static void tick(uv_timer_t *t)
 	uint64_t now = clock_boot_ns();
 
 	tick_start(t, tick, TICK_MS);
-	if (!w->ready)
+	if (!w->ready) {
+		recover_tick(w, now);
 		return;
+	}
 	lease_tick(w, now);
 	wishes_tick(w, now);
 	runs_tick(w, now);
@@ -145,7 +150,7 @@ void work_begin(struct work *w, const struct work_host *h)
 	w->begun = true;
 	w->host = *h;
 	w->timer = malloc(sizeof(*w->timer));
-	if (!w->timer || recover_begin(w)) {
+	if (!w->timer) {
 		log_error(NULL, "leases and pool are not served: no memory");
 		return;
 	}
@@ -153,6 +158,7 @@ void work_begin(struct work *w, const struct work_host *h)
 	w->timer->data = w;
 	tick_start(w->timer, tick, TICK_MS);
 	w->purge_at = clock_boot_ns() + PURGE_NS;
+	recover_begin(w);
 }
 
 static void work_free_timer(uv_handle_t *t)
@@ -182,10 +188,15 @@ void work_stop(struct work *w)
 	w->timer = NULL;
 }
 
+enum work_state work_state(const struct work *w)
+{
+	if (!w || w->ready)
+		return WORK_READY;
+	return w->mend.failures ? WORK_FAILING : WORK_STARTING;
+}
+
 void work_destroy(struct work *w)
 {
-	struct pool_entry *p, *next;
-	struct lease *l, *after;
 	struct run *r;
 
 	if (!w)
@@ -193,16 +204,8 @@ void work_destroy(struct work *w)
 	work_stop(w);
 	while ((r = TAILQ_FIRST(&w->runs)))
 		run_free(r);
-	HASH_ITER(hh, w->leases, l, after)
-	{
-		HASH_DEL(w->leases, l);
-		free(l);
-	}
-	HASH_ITER(hh, w->pool, p, next)
-	{
-		HASH_DEL(w->pool, p);
-		free(p);
-	}
+	leases_forget(w);
+	pool_forget(w);
 	free(w);
 }
 
@@ -236,12 +239,22 @@ static bool takes_id(enum work_call c)
 	       c == WORK_WORKFLOW_SHOW;
 }
 
+static int not_ready(const struct work *w, struct err *e)
+{
+	if (w && w->mend.failures && !w->stopped)
+		return err_set(e, ERR_UNAVAILABLE,
+			       "leases and pool are not ready: what is stored of them cannot be "
+			       "put in order (%s), and that is tried again",
+			       err_name(w->mend.code));
+	return err_set(e, ERR_UNAVAILABLE, "leases and pool are not ready yet");
+}
+
 static int check_call(const struct work *w, enum work_call call, const char *id, const json_t *body, struct err *e)
 {
 	bool needs = call == WORK_LEASE_CREATE || call == WORK_RUN_START || call == WORK_WORKFLOW_PUT;
 
 	if (!w || !w->ready || w->stopped)
-		return err_set(e, ERR_UNAVAILABLE, "leases and pool are not ready yet");
+		return not_ready(w, e);
 	if (takes_id(call) && (!id || !*id))
 		return err_set(e, ERR_INVAL, "%s needs an id", work_call_name(call));
 	if (needs && !json_is_object(body))
@@ -292,7 +305,7 @@ int work_may_enter(const struct work *w, const char *agent, const char *principa
 	if (!work_is_pool_name(agent))
 		return 0;
 	if (w && !w->ready) /* it was asked right after the start, and is being read */
-		return err_set(e, ERR_UNAVAILABLE, "leases and pool are not ready yet");
+		return not_ready(w, e);
 	p = w ? pool_find(w, agent) : NULL;
 	if (!p)
 		return err_set(e, ERR_NOT_FOUND, "%s is no sandbox of the pool", agent);

@@ -100,6 +100,8 @@ typedef void work_log_done(void *arg, int rc, const struct err *e, const uint8_t
 struct work_host {
 	void *ctx;
 	int64_t (*now)(void *ctx); /* the guarded wall clock */
+	/* The wall clock is not believed: nothing goes by its age. NULL: it always is. */
+	bool (*removals_wait)(void *ctx);
 	/* The sandbox runs and can be reached at once. Its idle timer stands still. */
 	void (*prepare)(void *ctx, const char *sandbox, work_host_done *done, void *arg);
 	/* The sandbox ends, its workspace too; gone already is fine. */
@@ -115,6 +117,8 @@ struct work_host {
 	 */
 	void (*reads_nothing)(void *ctx, void *auth);
 	int (*audit)(void *ctx, json_t *record); /* {"event","agent","outcome","detail"}; stolen */
+	/* The end of what was audited, and up to where the record is durable: positions of the journal. */
+	uint64_t (*journal)(void *ctx, uint64_t *out_durable);
 	void (*take)(void *ctx, void *auth, const struct work_take *t, work_take_done *done, void *arg);
 };
 
@@ -126,8 +130,14 @@ struct work_params {
 
 int work_create(const struct work_params *p, struct work **out, struct err *e);
 void work_set_conf(struct work *w, const struct conf *c);
+/* More of the record is durable. NULL-safe. */
+void work_recorded(struct work *w);
 /* Puts the store in order, then fills the pool. Calls before it is through wait. */
 void work_begin(struct work *w, const struct work_host *h);
+/* Before WORK_READY calls are refused (ERR_UNAVAILABLE). WORK_FAILING: putting in order failed, and is tried again.
+ * NULL: ready. */
+enum work_state { WORK_READY, WORK_STARTING, WORK_FAILING };
+enum work_state work_state(const struct work *w);
 void work_stop(struct work *w); /* everybody hears ERR_CANCELLED; nothing begins any more. NULL-safe */
 void work_destroy(struct work *w);
 

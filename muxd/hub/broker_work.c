@@ -16,6 +16,7 @@
 #include "muxd/hub/gate.h"
 #include "muxd/hub/hub_state.h"
 #include "muxd/hub/launch.h"
+#include "muxd/hub/removals.h"
 #include "muxd/hub/session_state.h"
 #include "muxd/hub/setup.h"
 
@@ -379,15 +380,31 @@ static int broker_work_audit(void *ctx, json_t *o)
 	return rc;
 }
 
+static uint64_t broker_work_journal(void *ctx, uint64_t *out_durable)
+{
+	const struct hub *h = ctx;
+
+	*out_durable = journal_durable(h->journal);
+	return journal_position(h->journal);
+}
+
 static int64_t now(void *ctx)
 {
 	return hub_now_wall(ctx);
 }
 
+static int64_t wall(void *ctx)
+{
+	(void)ctx;
+	return clock_wall_ns();
+}
+
 void hub_begin_work(struct hub *h)
 {
+	const struct artifacts_clock clock = {.now = wall, .waits = hub_removals_wait, .ctx = h};
 	struct work_host host = {.ctx = h,
 				 .now = now,
+				 .removals_wait = hub_removals_wait,
 				 .prepare = broker_work_prepare,
 				 .discard = discard,
 				 .list = list,
@@ -396,11 +413,13 @@ void hub_begin_work(struct hub *h)
 				 .release = broker_work_release,
 				 .reads_nothing = broker_work_reads_nothing,
 				 .audit = broker_work_audit,
+				 .journal = broker_work_journal,
 				 .take = work_take};
 
+	removals_begin(h->removals);
 	work_begin(h->p.work, &host);
 	if (h->p.artifacts)
-		artifacts_begin(h->p.artifacts, now, h);
+		artifacts_begin(h->p.artifacts, &clock);
 }
 
 int hub_work_metrics(struct hub *h, struct buf *out)

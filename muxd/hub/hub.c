@@ -4,7 +4,10 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/tick.h"
+#include "control/store/store.h"
+#include "control/work/work.h"
 #include "muxd/hub/hub_state.h"
+#include "muxd/hub/removals.h"
 
 int hub_writable(struct hub *h, struct err *e)
 {
@@ -47,6 +50,11 @@ struct session *hub_session_find(struct hub *h, const struct id *id)
 	return s;
 }
 
+bool hub_removals_wait(void *hub)
+{
+	return removals_wait(((struct hub *)hub)->removals);
+}
+
 struct uv_loop_s *hub_loop(struct hub *h)
 {
 	return h->loop;
@@ -63,6 +71,23 @@ enum hub_record_state hub_record_state(const struct hub *h)
 {
 	return journal_state(h->journal);
 }
+const char *hub_control_state_name(enum hub_control_state s)
+{
+	static const char *const names[] = {"ok", "starting", "disk_full", "failed"};
+
+	return names[s];
+}
+
+enum hub_control_state hub_control_state(const struct hub *h)
+{
+	enum store_state stored = store_state(h->p.store);
+	enum work_state work = work_state(h->p.work);
+
+	if (stored != STORE_OK)
+		return stored == STORE_DISK_FULL ? CONTROL_DISK_FULL : CONTROL_FAILED;
+	return work == WORK_READY ? CONTROL_OK : work == WORK_STARTING ? CONTROL_STARTING : CONTROL_FAILED;
+}
+
 void hub_set_alarms(struct hub *h, json_t *list)
 {
 	json_decref(h->alarms);

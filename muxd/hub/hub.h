@@ -47,6 +47,14 @@ void hub_stats(struct hub *h, struct hub_stats *out);
 int hub_work_metrics(struct hub *h, struct buf *out); /* of leases, runs and the pool, as Prometheus reads them */
 enum hub_record_state hub_record_state(const struct hub *h);
 const char *hub_record_state_name(enum hub_record_state s);
+/*
+ * Whether what changes of sandboxes, leases and artifacts is stored (control.db). CONTROL_STARTING: leases and pool are
+ * being put in order; CONTROL_FAILED: that, or a change, failed for another reason than a full disk, and is tried
+ * again.
+ */
+enum hub_control_state { CONTROL_OK, CONTROL_STARTING, CONTROL_DISK_FULL, CONTROL_FAILED };
+enum hub_control_state hub_control_state(const struct hub *h);
+const char *hub_control_state_name(enum hub_control_state s);
 /* What is counted beside hub_stats(): families of base/metric.h, the caller's. NULL: no memory. */
 json_t *hub_metrics(struct hub *h);
 /* What is wrong with the record although it goes on (recorder/serve/alarms.h): a list of {code, message, hint}, or

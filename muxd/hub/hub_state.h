@@ -45,6 +45,7 @@ struct hub {
 	bool policy_waits, policy_known;
 	size_t policy_told; /* bytes of policy_next's text that the journal has, in so many parts */
 	int policy_parts;
+	struct removals *removals;
 	json_t *alarms;  /* of the record; NULL: none */
 	int failures_fd; /* muxd/hub/failures_file.h; -1: none */
 	struct time_floor floor;
@@ -116,6 +117,9 @@ void grants_forget_tokens(struct hub *h, int64_t now); /* of renewals that ended
 void hub_witnesses_tick(struct hub *h);
 /* recover.c */
 void recovery_check(struct hub *h);
+/* hub.c: the guard of removals by age, as who removes asks it; hub: a struct hub */
+bool hub_removals_wait(void *hub);
+
 /* lifecycle.c: the hub as life sees it */
 void lifecycle_begin(struct hub *h);
 

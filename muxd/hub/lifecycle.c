@@ -250,6 +250,14 @@ static int lifecycle_audit(void *ctx, json_t *record)
 	return rc;
 }
 
+static uint64_t lifecycle_journal(void *ctx, uint64_t *out_durable)
+{
+	const struct hub *h = ctx;
+
+	*out_durable = journal_durable(h->journal);
+	return journal_position(h->journal);
+}
+
 void lifecycle_begin(struct hub *h)
 {
 	struct life_host host = {.ctx = h,
@@ -263,7 +271,9 @@ void lifecycle_begin(struct hub *h)
 				 .refers = refers,
 				 .logged = logged,
 				 .leave = leave,
-				 .audit = lifecycle_audit};
+				 .audit = lifecycle_audit,
+				 .removals_wait = hub_removals_wait,
+				 .journal = lifecycle_journal};
 
 	if (h->p.life)
 		life_set_host(h->p.life, &host);

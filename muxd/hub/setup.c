@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/tick.h"
+#include "control/store/store.h"
 #include "muxd/hub/agent.h"
 #include "muxd/hub/attachment_state.h"
 #include "muxd/hub/audit.h"
@@ -16,6 +17,7 @@
 #include "muxd/hub/inside_discovery.h"
 #include "muxd/hub/policy.h"
 #include "muxd/hub/reader.h"
+#include "muxd/hub/removals.h"
 #include "muxd/hub/round_artifacts.h"
 #include "muxd/hub/round_wishes.h"
 #include "muxd/hub/services.h"
@@ -37,6 +39,8 @@ static void setup_on_moved(void *arg, uint64_t durable)
 	(void)durable;
 	TAILQ_FOREACH(s, &h->order, order)
 	session_pump(s);
+	work_recorded(h->p.work);
+	life_recorded(h->p.life);
 	hub_flush(h);
 }
 
@@ -147,6 +151,7 @@ static void setup_on_second(uv_timer_t *t)
 	broker_locks_tick(h);
 	insides_tick(h);
 	services_tick(h);
+	store_probe(h->p.store);
 	memory_rest(&h->rest, now);
 	if (h->recovered)
 		audit_failures_tick(h, false);
@@ -179,6 +184,13 @@ static bool round_runs(void *arg, const struct id *id)
 	const struct session *s = hub_session_find(arg, id);
 
 	return s && s->state != SESSION_ENDED;
+}
+
+static void setup_on_wait(void *arg)
+{
+	(void)audit_event(
+	    arg, "removals.wait", NULL, NULL, "error",
+	    json_pack("{s:s, s:I}", "detail", "the wall clock ran ahead", "at_ns", (json_int_t)clock_wall_ns()));
 }
 
 int hub_create(const struct hub_params *p, struct hub **out, struct err *e)
@@ -216,8 +228,12 @@ int hub_create(const struct hub_params *p, struct hub **out, struct err *e)
 	if (!rc)
 		rc = audit_failures_begin(h, e);
 	if (!rc)
+		rc = removals_create(p->removals_path, setup_on_wait, h, &h->removals);
+	h->p.removals_path = NULL;
+	if (!rc)
 		rc = start_timers(h);
 	if (rc) {
+		removals_destroy(h->removals);
 		audit_failures_end(h);
 		journal_destroy(h->journal);
 		id_times_destroy(h->revoked);
@@ -313,6 +329,7 @@ void hub_destroy(struct hub *h)
 	pace_destroy(h);
 	ahead_destroy(h);
 	audit_failures_end(h);
+	removals_destroy(h->removals);
 	journal_destroy(h->journal);
 	id_times_destroy(h->revoked);
 	id_times_destroy(h->renewed);

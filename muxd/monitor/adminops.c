@@ -225,26 +225,28 @@ static int op_status(struct admin_call *c, const json_t *msg, json_t **out, stru
 {
 	static const char *const keys[] = {"op", "tag", NULL};
 	struct monitor *m = c->m;
-	json_t *o;
+	json_t *o, *alarms;
 	int rc = json_only_keys(msg, keys, e);
 
 	if (rc)
 		return rc;
+	alarms = alarms_all(m);
 	o = ready_describe(m);
-	if (o && (json_object_set_new(o, "rc", json_integer(0)) ||
-		  json_object_set_new(o, "state", json_string(monitor_state_name(m->state))) ||
-		  json_object_set_new(o, "grants", json_integer((json_int_t)grants_count(m->grants))) ||
-		  (m->alarms && json_object_set(o, "alarms", m->alarms)) ||
-		  json_object_set_new(o, "policy", policy_status(m)) ||
-		  json_object_set_new(o, "audit_waiting", json_integer((json_int_t)audit_waiting(m->audit))) ||
-		  json_object_set_new(o, "processes",
-				      json_pack("{s:{s:s, s:i}, s:{s:s, s:i}}", "net", "state",
-						proc_state_name(m->net.state), "restarts", (int)m->net.restarts,
-						"recorder", "state", proc_state_name(m->recorder.state), "restarts",
-						(int)m->recorder.restarts)))) {
+	if (o &&
+	    (json_object_set_new(o, "rc", json_integer(0)) ||
+	     json_object_set_new(o, "state", json_string(monitor_state_name(m->state))) ||
+	     json_object_set_new(o, "grants", json_integer((json_int_t)grants_count(m->grants))) ||
+	     (alarms && json_object_set(o, "alarms", alarms)) || json_object_set_new(o, "policy", policy_status(m)) ||
+	     json_object_set_new(o, "audit_waiting", json_integer((json_int_t)audit_waiting(m->audit))) ||
+	     json_object_set_new(o, "processes",
+				 json_pack("{s:{s:s, s:i}, s:{s:s, s:i}}", "net", "state",
+					   proc_state_name(m->net.state), "restarts", (int)m->net.restarts, "recorder",
+					   "state", proc_state_name(m->recorder.state), "restarts",
+					   (int)m->recorder.restarts)))) {
 		json_decref(o);
 		o = NULL;
 	}
+	json_decref(alarms);
 	*out = o;
 	return 0;
 }

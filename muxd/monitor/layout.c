@@ -18,6 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#define JOURNAL_NOTE   "journal.json"
 #define DYING_PAUSE_NS 50000000 /* between looks at a lock whose holder dies */
 #define DYING_PAUSES   100      /* then it is told */
 
@@ -204,49 +205,127 @@ static int journal_name(struct layout *l, const struct conf *c, struct err *e)
 	return n < 0 || (size_t)n >= sizeof l->journal ? err_set(e, ERR_CONFIG, "journal.dir is too long") : 0;
 }
 
-/* Is every record of the ring in the segment log? And how large is the ring? */
-static int all_durable(const char *ring_path, const char *cursor_path, bool *out, size_t *out_size, struct err *e)
-{
-	int ring = open(ring_path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-	int cursor = open(cursor_path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-	struct ring_reader *r = NULL;
-	struct ring_cursor c;
-	int rc = 0;
-
-	if (ring < 0 || cursor < 0)
-		rc = err_sys(e, errno, "open the journal");
-	else if ((rc = ring_cursor_read(cursor, &c)))
-		err_set(e, rc, "the journal's cursor is not readable");
-	else if ((rc = ring_reader_create(ring, c.durable, &r, e)) == 0) {
-		*out = ring_reader_head(r) == c.durable;
-		*out_size = ring_reader_size(r);
-	}
-	ring_reader_destroy(r);
-	if (ring >= 0)
-		close(ring);
-	if (cursor >= 0)
-		close(cursor);
-	return rc;
-}
-
 /*
  * After a change of journal.size: a ring that holds nothing but what the record has is made anew. The cursor goes with
  * it: it counts the old one's bytes.
  */
-static void resize_journal(const char *ring, const char *cursor, size_t size)
+static void resize_journal(const struct layout *l, const char *ring, const char *cursor, size_t size)
 {
 	struct err e = {0};
-	bool durable = false;
-	size_t was = size;
+	struct journal_look was;
 
-	if (access(cursor, F_OK) < 0 || all_durable(ring, cursor, &durable, &was, &e) || was == size)
+	if (access(cursor, F_OK) < 0 || journal_look(l->journal, &was, &e) || was.size == size)
 		return; /* a fresh one, or one that only the recorder can judge */
-	if (!durable)
+	if (was.left)
 		err_set(&e, ERR_CONFLICT, "it holds what the record does not have yet");
-	if (durable && ring_file_renew(ring, size, &e) == 0 && unlink(cursor) == 0)
-		log_info(NULL, "the journal was made anew: %zu bytes instead of %zu", size, was);
+	if (!was.left && ring_file_renew(ring, size, &e) == 0 && unlink(cursor) == 0)
+		log_info(NULL, "the journal was made anew: %zu bytes instead of %zu", size, was.size);
 	else
-		log_warn(NULL, "the journal keeps its %zu bytes, journal.size is %zu: %s", was, size, e.message);
+		log_warn(NULL, "the journal keeps its %zu bytes, journal.size is %zu: %s", was.size, size, e.message);
+}
+
+/* ---- a ring that is not where this start would look for it */
+
+static bool is_same_folder(const char *a, const char *b)
+{
+	struct stat x, y;
+
+	return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
+/* Does a daemon work on that state directory? */
+static bool is_worked_on(const char *dir)
+{
+	char path[PATH_MAX];
+	int fd = file_join(path, sizeof path, dir, "muxd.lock", NULL) ? -1 : open(path, O_RDONLY | O_CLOEXEC);
+	bool works = fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) < 0;
+
+	if (fd >= 0)
+		close(fd);
+	return works;
+}
+
+/* DIR was moved, or journal.dir is another one: the ring follows. A copy of DIR leaves it to the original. */
+static int follow_journal(const struct layout *l, const struct journal_note *n, const struct journal_look *old,
+			  struct err *e)
+{
+	char instance[PATH_MAX];
+	bool moved = is_same_folder(n->dir, l->dir) || file_join(instance, sizeof instance, n->dir, "instance", NULL) ||
+		     access(instance, F_OK) < 0;
+	struct err why = {0};
+
+	if (!moved && (!old->left || is_worked_on(n->dir))) {
+		log_info(NULL, "%s is a copy of %s, whose journal stays with it", l->dir, n->dir);
+		return 0;
+	}
+	if (!moved)
+		return err_set(e, ERR_CONFLICT,
+			       "%s is a copy of %s, whose journal %s has %llu records that are in no record: to go on "
+			       "here in its place, mv %s %s; else remove journal.json here",
+			       l->dir, n->dir, n->journal, (unsigned long long)old->left, n->journal, l->journal);
+	if (file_mkdir(l->journal, 0750, FILE_OWNER_SELF, &why) == 0 &&
+	    journal_bring(n->journal, l->journal, &why) == 0) {
+		log_info(NULL, "the journal of before was found in %s, and is in %s now", n->journal, l->journal);
+		return 0;
+	}
+	if (old->left)
+		return err_set(e, ERR_CONFLICT,
+			       "the journal in %s has %llu records that the record does not have, and cannot be moved "
+			       "to %s (%.200s): move it there",
+			       n->journal, (unsigned long long)old->left, l->journal, why.message);
+	log_info(NULL, "the journal in %s, which the record has all of, is not needed any more", n->journal);
+	return 0;
+}
+
+static int find_journal(struct layout *l, struct err *e)
+{
+	struct journal_look here, there = {.there = false};
+	struct journal_note n;
+	char path[PATH_MAX];
+	int rc = layout_path(l, JOURNAL_NOTE, path, e);
+
+	if (rc == 0 && journal_note_read(path, &n, e)) {
+		log_warn(NULL, "%s", e->message);
+		return 0;
+	}
+	if (rc || n.state == JOURNAL_NONE || journal_look(l->journal, &here, NULL) ||
+	    (here.there && strcmp(here.ring, n.ring) == 0))
+		return rc; /* what cannot be read is for the recorder to judge */
+	if (strcmp(n.journal, l->journal) != 0 && journal_look(n.journal, &there, NULL) == 0 && there.there &&
+	    strcmp(there.ring, n.ring) == 0)
+		return follow_journal(l, &n, &there, e);
+	if (n.state != JOURNAL_STORED)
+		l->missed = n;
+	return 0;
+}
+
+static int note_journal(const struct layout *l, enum journal_note_state s, uint64_t records, const char *ring,
+			struct err *e)
+{
+	struct journal_note n = {.state = s, .records = records};
+	char path[PATH_MAX];
+	int rc = layout_path(l, JOURNAL_NOTE, path, e);
+
+	memcpy(n.dir, l->dir, sizeof n.dir);
+	memcpy(n.journal, l->journal, sizeof n.journal);
+	snprintf(n.ring, sizeof n.ring, "%s", ring);
+	snprintf(n.boot, sizeof n.boot, "%s", clock_boot_id());
+	return rc ? rc : journal_note_write(path, &n, e);
+}
+
+/* A full disk keeps no daemon from starting. */
+static int begin_note(const struct layout *l, struct err *e)
+{
+	struct journal_look look;
+	int rc = journal_look(l->journal, &look, e);
+
+	if (rc) /* the recorder judges it, and says more */
+		return 0;
+	rc = note_journal(l, JOURNAL_USED, 0, look.ring, e);
+	if (rc != ERR_DISK_FULL)
+		return rc;
+	log_warn(NULL, "which journal is used is not noted: %s", e->message);
+	return 0;
 }
 
 int layout_make_journal(struct layout *l, const struct identity *who, const struct conf *c, struct err *e)
@@ -254,6 +333,8 @@ int layout_make_journal(struct layout *l, const struct identity *who, const stru
 	char ring[PATH_MAX], cursor[PATH_MAX];
 	int rc = journal_name(l, c, e);
 
+	if (rc == 0)
+		rc = find_journal(l, e);
 	if (rc == 0)
 		rc = file_mkdir(l->journal, 0750, FILE_OWNER_SELF, e);
 	if (rc == 0)
@@ -263,12 +344,14 @@ int layout_make_journal(struct layout *l, const struct identity *who, const stru
 	if (rc == 0)
 		rc = ring_file_prepare(ring, c->journal_size, e);
 	if (rc == 0)
-		resize_journal(ring, cursor, c->journal_size);
+		resize_journal(l, ring, cursor, c->journal_size);
 	if (rc == 0)
 		rc = file_own(ring, 0600, who->net, e);
 	if (rc == 0)
 		rc = ring_cursor_prepare(cursor, e);
-	return rc ? rc : file_own(cursor, 0644, who->recorder, e);
+	if (rc == 0)
+		rc = file_own(cursor, 0644, who->recorder, e);
+	return rc ? rc : begin_note(l, e);
 }
 
 static int check_reach(const struct layout *l, const struct identity *who, struct err *e)
@@ -346,23 +429,30 @@ int layout_wait_leftovers(const struct layout *l, uint64_t timeout_ns, struct er
 	}
 }
 
-int layout_drop_journal(const struct layout *l, bool *out_kept, struct err *e)
+static int drop_journal(const struct layout *l, struct err *e)
 {
 	char ring[PATH_MAX], cursor[PATH_MAX];
-	bool durable = false;
-	size_t size;
 	int rc = file_join(ring, sizeof ring, l->journal, "ring", e);
 
 	if (rc == 0)
 		rc = file_join(cursor, sizeof cursor, l->journal, "cursor", e);
-	if (rc == 0)
-		rc = all_durable(ring, cursor, &durable, &size, e);
-	if (rc == 0 && durable && (unlink(ring) < 0 || unlink(cursor) < 0))
+	if (rc == 0 && (unlink(ring) < 0 || unlink(cursor) < 0))
 		rc = err_sys(e, errno, "remove the journal in %s", l->journal);
+	if (rc == 0)
+		rmdir(l->journal); /* stays when somebody keeps other files in it */
+	return rc;
+}
+
+int layout_end_journal(const struct layout *l, bool drop, uint64_t *out_left, struct err *e)
+{
+	struct journal_look look;
+	int rc = journal_look(l->journal, &look, e);
+
 	if (rc)
 		return rc;
-	if (durable)
-		rmdir(l->journal); /* stays when somebody keeps other files in it */
-	*out_kept = !durable;
-	return 0;
+	if (!look.there)
+		return err_set(e, ERR_NOT_FOUND, "the journal in %s is gone", l->journal);
+	*out_left = look.left;
+	rc = note_journal(l, look.left ? JOURNAL_LEFT : JOURNAL_STORED, look.left, look.ring, e);
+	return rc || !drop || look.left ? rc : drop_journal(l, e);
 }

@@ -14,6 +14,7 @@
 
 #include "base/ids.h"
 #include "muxd/monitor/identity.h"
+#include "muxd/monitor/journal_note.h"
 
 #include <limits.h>
 #include <stdint.h>
@@ -26,13 +27,18 @@ struct layout {
 	char journal[PATH_MAX]; /* ring and cursor */
 	char instance[ID_STR_LEN];
 	int lock_fd;
+	struct journal_note missed;  /* a ring that is not there, and may have had what no record has; JOURNAL_NONE */
 	pid_t old_net, old_recorder; /* children of a daemon that did not end by itself; 0: none */
 };
 
 /* ERR_CONFLICT "another daemon (pid N) works on DIR". On failure nothing is held. */
 int layout_open(const char *state_dir, const struct identity *who, struct layout *out, struct err *e);
 void layout_close(struct layout *l); /* NULL-safe, twice is harmless */
-/* Ring and cursor, made when missing. After the doors: a taken port should not cost the ring's memory. */
+/*
+ * Ring and cursor, made when missing, or found where DIR/journal.json says that they were (DIR was moved). After the
+ * doors: a taken port should not cost the ring's memory. ERR_CONFLICT: a ring of before holds what no record has, and
+ * cannot be taken without a word of its owner.
+ */
 int layout_make_journal(struct layout *l, const struct identity *who, const struct conf *c, struct err *e);
 /* Note the children that run now (0: none) in the lock file. */
 void layout_note_children(const struct layout *l, pid_t net, pid_t recorder);
@@ -42,10 +48,10 @@ int layout_path(const struct layout *l, const char *name, char out[PATH_MAX], st
 int layout_wait_leftovers(const struct layout *l, uint64_t timeout_ns, struct err *e);
 
 /*
- * Remove ring and cursor, which hold memory of the machine, when the record has everything that is in
- * them. Only for an end that leaves nothing running: as after a reboot, the next start makes a new ring.
- * *out_kept: something was not durable yet, so it stays.
+ * The end: DIR/journal.json says what the ring holds that the record does not have. drop: and where that is nothing,
+ * ring and cursor, which hold memory of the machine, are removed; only for an end that leaves nothing running: as after
+ * a reboot, the next start makes a new ring. *out_left: records that are in the ring alone, which stays then.
  */
-int layout_drop_journal(const struct layout *l, bool *out_kept, struct err *e);
+int layout_end_journal(const struct layout *l, bool drop, uint64_t *out_left, struct err *e);
 
 #endif

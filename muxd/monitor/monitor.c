@@ -3,11 +3,14 @@
 #define LOG_SUBSYS "monitor"
 #include "muxd/monitor/monitor.h"
 
+#include "base/clock.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "muxd/monitor/admin.h"
 #include "muxd/monitor/issue.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #define NET_GRACE_MS      10000
@@ -40,15 +43,61 @@ static void close_handles(struct monitor *m)
 	uv_close((uv_handle_t *)&m->beat, NULL);
 }
 
-static void drop_journal(const struct monitor *m)
+/* Records in the ring alone are lost with the machine's next restart: an end that leaves some is no good one. */
+static void end_journal(struct monitor *m)
 {
 	struct err e = {0};
-	bool kept = false;
+	uint64_t left = 0;
 
-	if (layout_drop_journal(&m->layout, &kept, &e))
-		log_error(NULL, "the journal stays: %s", e.message);
-	else if (kept)
-		log_warn(NULL, "the journal in %s stays: the recorder has not stored all of it", m->layout.journal);
+	if (layout_end_journal(&m->layout, m->end_sandboxes && m->sandboxes_ended, &left, &e))
+		log_error(NULL, "the end of the journal: %s", e.message);
+	if (!left)
+		return;
+	log_error(
+	    NULL,
+	    "the record lacks %llu records: they are in the journal %s alone, which does not outlive a restart of "
+	    "the machine. Make room on the record's disk (record.min_free), start muxd again, and end it once "
+	    "/healthz is ok",
+	    (unsigned long long)left, m->layout.journal);
+	if (!m->exit_rc)
+		m->exit_rc = ERR_RECORD_UNAVAILABLE;
+}
+
+/* A ring of before is gone: said in the log, in the audit log, and where records went with it, as an alarm. */
+static void tell_missed(struct monitor *m)
+{
+	const struct journal_note *n = &m->layout.missed;
+	bool rebooted = strcmp(n->boot, clock_boot_id()) != 0, known = n->state == JOURNAL_LEFT;
+	char text[ERR_MESSAGE_MAX];
+
+	if (n->state == JOURNAL_NONE)
+		return;
+	if (known)
+		text_format(text, sizeof text,
+			    "the journal %s is gone, and with it %llu records that the record did not have when the "
+			    "daemon ended",
+			    n->journal, (unsigned long long)n->records);
+	else
+		text_format(text, sizeof text,
+			    "the journal %s is gone, and with it what the record did not have when the daemon was "
+			    "%s",
+			    n->journal, rebooted ? "cut off with its machine" : "killed");
+	if (known || !rebooted)
+		log_error(NULL, "%s", text);
+	else
+		log_warn(NULL, "%s", text);
+	if (known)
+		m->journal_alarm = json_pack("{s:s, s:s, s:s}", "code", "record_journal_lost", "message", text, "hint",
+					     "what is missing stays missing, and the audit log says so "
+					     "(record.journal_lost); the next start of muxd ends this alarm");
+	tell_alarms(m);
+	if (audit_put(m->audit,
+		      json_pack("{s:s, s:s, s:{s:s, s:s, s:s, s:I, s:b}}", "event", "record.journal_lost", "outcome",
+				"error", "detail", "journal", n->journal, "ring", n->ring, "state",
+				journal_note_state_name(n->state), "records", (json_int_t)n->records, "restarted",
+				(int)rebooted),
+		      0, NULL, NULL))
+		log_error(NULL, "that a journal is lost is not in the audit log: too many records wait");
 }
 
 /* The last step: the loop ends when these are closed. Audit before admin: it answers what still waits. */
@@ -69,8 +118,7 @@ static void monitor_end(struct monitor *m)
 	listeners_close(&m->listeners, &m->layout, 1);
 	if (floor_save(&m->floor, &m->layout, &e))
 		log_error(NULL, "%s", e.message);
-	if (m->end_sandboxes && m->sandboxes_ended)
-		drop_journal(m);
+	end_journal(m);
 	close_handles(m);
 }
 
@@ -163,4 +211,5 @@ void monitor_ready(struct monitor *m)
 	log_info(NULL, "ready: https %s, ssh %s, mode %s, state %s", m->listeners.https_address,
 		 m->listeners.ssh_address, identity_mode(&m->who), m->layout.dir);
 	audit_daemon(m, "daemon.start");
+	tell_missed(m);
 }

@@ -67,6 +67,7 @@ struct monitor {
 	struct audit *audit;
 	struct rotation *rotation; /* NULL: none is under way */
 	json_t *alarms;            /* what the recorder told of itself last; NULL: nothing yet */
+	json_t *journal_alarm;     /* a ring of before that is gone; NULL: none is */
 	struct sandboxes *sandboxes;
 	json_t *sandbox_list; /* for net's start packet; NULL until asked */
 	bool sandbox_list_asked, sandbox_list_failed;
@@ -114,6 +115,7 @@ int start_send_renewed(struct monitor *m, struct channel *c, struct err *e);
 void tell_reload(struct monitor *m);
 void tell_grant_keys(struct monitor *m);
 void tell_alarms(struct monitor *m);
+json_t *alarms_all(const struct monitor *m); /* the recorder's and the monitor's, a new list; NULL: nothing yet */
 
 /* reload.c */
 int config_load(struct monitor *m, struct err *e); /* reads --config, or the defaults */

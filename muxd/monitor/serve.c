@@ -301,6 +301,7 @@ static void serve_finish(struct monitor *m)
 	free(m->policy_text);
 	json_decref(m->loaded);
 	json_decref(m->alarms);
+	json_decref(m->journal_alarm);
 	if (m->hup_fd > 0)
 		close(m->hup_fd);
 	if (m->bell_fd > 0)

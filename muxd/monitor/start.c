@@ -100,6 +100,7 @@ static size_t followers(const struct monitor *m, bool renewals)
 json_t *start_packet(struct monitor *m, const char *const *fd_names, size_t n, bool renewals)
 {
 	json_t *names = json_array(), *revoked = json_array(), *keys = grant_keys(m), *o = NULL;
+	json_t *alarms;
 	int rc = names && revoked && keys ? 0 : ERR_NOMEM;
 
 	for (size_t i = 0; rc == 0 && i < n; i++)
@@ -115,8 +116,8 @@ json_t *start_packet(struct monitor *m, const char *const *fd_names, size_t n, b
 		json_decref(o);
 		o = NULL;
 	}
-	if (o && m->alarms)
-		json_object_set(o, "alarms", m->alarms);
+	if (o && (alarms = alarms_all(m)))
+		json_object_set_new(o, "alarms", alarms);
 	if (o && m->loaded)
 		json_object_set(o, "loaded", m->loaded);
 	json_decref(names);
@@ -185,11 +186,22 @@ static void start_tell(struct proc *p, const json_t *msg, const int *fds, size_t
 	}
 }
 
+json_t *alarms_all(const struct monitor *m)
+{
+	json_t *list = m->alarms || m->journal_alarm ? json_array() : NULL;
+
+	if (list && m->alarms)
+		json_array_extend(list, m->alarms);
+	if (list && m->journal_alarm)
+		json_array_append(list, m->journal_alarm);
+	return list;
+}
+
 void tell_alarms(struct monitor *m)
 {
-	json_t *msg = m->alarms ? json_pack("{s:s, s:O}", "op", "alarms", "alarms", m->alarms) : NULL;
+	json_t *list = alarms_all(m), *msg = list ? json_pack("{s:s, s:o}", "op", "alarms", "alarms", list) : NULL;
 
-	if (m->alarms)
+	if (list)
 		start_tell(&m->net, msg, NULL, 0);
 	json_decref(msg);
 }

@@ -543,7 +543,7 @@ static int make_hub(struct net *n, const json_t *start, struct err *e)
 			       .bell_fd = n->fds[FD_BELL],
 			       .moved_fd = n->fds[FD_MOVED]};
 	const char *instance = "", *mode = "";
-	char path[PATH_MAX];
+	char path[PATH_MAX], removals[PATH_MAX];
 	const json_t *list = json_object_get(start, "revoked");
 	int rc;
 
@@ -552,11 +552,13 @@ static int make_hub(struct net *n, const json_t *start, struct err *e)
 	    (rc = read_conf(n->fds[FD_CONF], &p.conf, e)))
 		return rc;
 	if ((rc = apply_log(p.conf, e)) || (rc = make_cluster(n, p.conf, e)) || (rc = make_provider(n, p.conf, e)) ||
-	    (rc = make_life(n, start, p.conf, e)) || (rc = control_path(start, "failed-logins", path, e))) {
+	    (rc = make_life(n, start, p.conf, e)) || (rc = control_path(start, "failed-logins", path, e)) ||
+	    (rc = control_path(start, "removals", removals, e))) {
 		conf_destroy(p.conf);
 		return rc;
 	}
 	p.failures_path = path;
+	p.removals_path = removals;
 	text_put(p.instance, sizeof(p.instance), instance);
 	text_put(p.centre, sizeof(p.centre), json_get_text(json_object_get(start, "edge"), "centre"));
 	p.privsep = strcmp(mode, "root") == 0;

@@ -14,6 +14,7 @@
 #ifndef RECORDER_INDEX_RETENTION_POLICY_H
 #define RECORDER_INDEX_RETENTION_POLICY_H
 
+#include "base/clock_guard.h"
 #include "base/ids.h"
 #include "base/json.h"
 
@@ -30,7 +31,7 @@
 #define RETENTION_APPLY_EVENT  "retention.apply"
 #define RETENTION_CLOCK_EVENT  "retention.wait"
 
-#define RETENTION_JUMP_NS ((int64_t)(3600 * NS_PER_SEC)) /* while it runs: wall against uptime */
+#define RETENTION_JUMP_NS CLOCK_GUARD_JUMP_NS /* while it runs: wall against uptime */
 
 /* Somebody's word: the configuration (its digest) and who loaded or applied it. */
 struct retention_source {

@@ -49,7 +49,10 @@ struct feeder {
 	struct index *index;
 	struct id others[SLOT_COUNT];
 	struct holds holds;
-	bool holds_known;      /* in this sweep */
+	bool holds_known; /* in this sweep */
+	struct clock_guard guard;
+	bool (*clock_waits)(void *arg); /* NULL: nobody else knows */
+	void *clock_arg;
 	uint64_t moved, bytes; /* records, and bytes of output, since the last checkpoint */
 	uint64_t checkpoint_ns, sweep_ns;
 	bool failed; /* the last checkpoint; said */
@@ -332,6 +335,12 @@ static void limits_of(const struct conf *c, struct outputs_limits *out)
 				       .free_least = FREE_FACTOR * c->record_min_free};
 }
 
+void feeder_guard(struct feeder *f, bool (*waits)(void *arg), void *arg)
+{
+	f->clock_waits = waits;
+	f->clock_arg = arg;
+}
+
 void feeder_configure(struct feeder *f, const struct conf *conf)
 {
 	struct outputs_limits l;
@@ -345,7 +354,9 @@ static void sweep_due(struct feeder *f)
 	if (clock_boot_ns() < f->sweep_ns)
 		return;
 	f->holds_known = false;
-	outputs_sweep(f->outputs, clock_wall_ns());
+	(void)clock_guard_check(&f->guard); /* the cutter looks less often, and knows what was before this start */
+	outputs_sweep(f->outputs, clock_wall_ns(),
+		      !clock_guard_waits(&f->guard) && !(f->clock_waits && f->clock_waits(f->clock_arg)));
 	f->sweep_ns = clock_boot_ns() + SWEEP_NS;
 }
 
@@ -387,6 +398,7 @@ static int feeder_load(struct feeder *f, struct err *e)
 		return rc;
 	atomic_store(&f->needs, at.segment);
 	f->checkpoint_ns = clock_boot_ns();
+	(void)clock_guard_start(&f->guard, 0, 0, false);
 	return 0;
 }
 

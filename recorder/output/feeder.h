@@ -12,6 +12,7 @@
 #ifndef RECORDER_OUTPUT_FEEDER_H
 #define RECORDER_OUTPUT_FEEDER_H
 
+#include "base/clock_guard.h"
 #include "base/conf.h"
 #include "recorder/output/outputs.h"
 #include "recorder/write/drain.h"
@@ -29,6 +30,8 @@ struct feeder_params {
 
 /* Makes record/output where it is missing. */
 int feeder_create(const struct feeder_params *p, struct feeder **out, struct err *e);
+/* Before feeder_start(): who says that nothing goes by its age (cutter_clock_waits()), from the feeder's thread. */
+void feeder_guard(struct feeder *f, bool (*waits)(void *arg), void *arg);
 int feeder_start(struct feeder *f, struct err *e);
 /* Stores what it has; its thread ends. */
 void feeder_stop(struct feeder *f);

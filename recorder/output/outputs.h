@@ -57,8 +57,9 @@ int outputs_data(struct outputs *o, const struct id *round, unsigned stream, uin
 void outputs_end(struct outputs *o, const struct id *round, int64_t wall_ns);
 /* Everything taken so far is on the disk. An error: the place in the log must not move on. */
 int outputs_checkpoint(struct outputs *o, struct err *e);
-/* Removes what is over a limit at that wall time. */
-void outputs_sweep(struct outputs *o, int64_t wall_ns);
+/* Removes what is over a limit at that wall time. by_age false: the time is not believed, so no age counts
+ * (but age_ns 0, which keeps nothing at any time). */
+void outputs_sweep(struct outputs *o, int64_t wall_ns, bool by_age);
 
 /* ---- reading: any thread */
 

@@ -178,26 +178,28 @@ static bool catalog_may_go(struct outputs *o, const struct output *u)
 }
 
 static bool catalog_over(const struct outputs *o, const struct outputs_limits *l, const struct output *u,
-			 int64_t wall_ns, bool low)
+			 int64_t oldest_ns, bool low)
 {
-	return low || u->touched_ns + (int64_t)l->age_ns < wall_ns || u->agent->rounds > l->count ||
-	       u->agent->bytes > l->agent || o->seen.bytes > l->total;
+	return low || u->touched_ns < oldest_ns || u->agent->rounds > l->count || u->agent->bytes > l->agent ||
+	       o->seen.bytes > l->total;
 }
 
 /* The list is by age, so the oldest of an agent that is over its limit goes first. */
-void outputs_sweep(struct outputs *o, int64_t wall_ns)
+void outputs_sweep(struct outputs *o, int64_t wall_ns, bool by_age)
 {
 	struct output *u, *next;
 	struct outputs_limits l;
+	int64_t oldest;
 	bool low;
 
 	pthread_mutex_lock(&o->lock);
 	l = o->limits;
 	pthread_mutex_unlock(&o->lock);
 	low = disk_is_low(o, &l);
+	oldest = by_age || !l.age_ns ? wall_ns - (int64_t)l.age_ns : INT64_MIN;
 	for (u = TAILQ_FIRST(&o->list); u; u = next) {
 		next = TAILQ_NEXT(u, entry);
-		if (!catalog_over(o, &l, u, wall_ns, low) || !catalog_may_go(o, u))
+		if (!catalog_over(o, &l, u, oldest, low) || !catalog_may_go(o, u))
 			continue;
 		pthread_mutex_lock(&o->lock);
 		output_remove(o, u);

@@ -531,6 +531,8 @@ static int start_cutter(struct process *p, struct index *ix, struct err *e)
 	p->before = durable.lsn;
 	if (rc == 0)
 		rc = start_commander(p, e);
+	if (rc == 0)
+		feeder_guard(p->feeder, cutter_clock_waits, p->cutter);
 	return rc ? rc : cutter_start(p->cutter, e);
 }
 

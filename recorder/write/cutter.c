@@ -128,6 +128,7 @@ int cutter_create(const struct cutter_params *p, struct cutter **out, struct err
 	}
 	c->p = *p;
 	c->index = p->index;
+	atomic_init(&c->clock_waits, true);
 	pthread_mutex_init(&c->turn, NULL);
 	pthread_mutex_init(&c->lock, NULL);
 	pthread_condattr_t attr;

@@ -74,6 +74,8 @@ void cutter_stop(struct cutter *c);
 void cutter_destroy(struct cutter *c);
 /* How long recordings are kept follows once the log has told of it, and as retention_policy.h says. */
 int cutter_configure(struct cutter *c, const struct conf *conf, const json_t *loaded, struct err *e);
+/* The wall clock ran ahead, or nobody looked yet: nothing goes by its age. Any thread; arg: the cutter. */
+bool cutter_clock_waits(void *cutter);
 /* What holds for keeping, and what will: {"retain","retain_wait","holds",...}, a new reference. NULL: no memory. */
 json_t *cutter_retention(struct cutter *c);
 /* The rule for a session with this OPEN. */

@@ -30,6 +30,7 @@ int cut_retain_start(struct cutter *c, struct err *e)
 {
 	bool jumped = false;
 	int rc = index_begin(c->index, e);
+
 	if (rc == 0)
 		rc = retention_guard_start(&c->guard, c->index, &jumped, e);
 	if (rc == 0)
@@ -40,7 +41,16 @@ int cut_retain_start(struct cutter *c, struct err *e)
 		index_rollback(c->index);
 	else if (jumped)
 		tell_wait(c);
+	if (rc == 0)
+		atomic_store(&c->clock_waits, clock_guard_waits(&c->guard));
 	return rc;
+}
+
+bool cutter_clock_waits(void *cutter)
+{
+	const struct cutter *c = cutter;
+
+	return atomic_load(&c->clock_waits);
 }
 
 /*
@@ -74,13 +84,14 @@ int cut_retain_due(struct cutter *c, struct err *e)
 	size_t n = 0;
 	int rc = retention_guard_check(&c->guard, c->index, &jumped, e);
 
+	atomic_store(&c->clock_waits, clock_guard_waits(&c->guard));
 	/* Behind the word that the clock ran ahead, not before: nothing is to be counted by that clock. */
 	if (jumped)
 		tell_wait(c);
 	if (rc == 0)
 		rc = cut_config_due(c, e);
 	/* What is in force and what is held stands in rows: nothing goes before those are known to be the record's. */
-	if (rc || c->guard.until_ns || cut_compare_wanted(c))
+	if (rc || clock_guard_waits(&c->guard) || cut_compare_wanted(c))
 		return rc;
 	rc = advance(c, job.now_ns, e);
 	if (rc || now < c->retention_ns)

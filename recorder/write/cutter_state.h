@@ -101,7 +101,8 @@ struct cutter {
 	bool fresh;                     /* nothing had ever been sealed when this recorder started */
 	int64_t advanced_ns;            /* wall clock up to which the policy was advanced */
 	uint64_t retention_ns;          /* when to look again */
-	struct retention_guard guard;
+	struct clock_guard guard;
+	atomic_bool clock_waits; /* what the guard says, for others; also before it has looked */
 
 	struct index_compare *compare; /* rows against the record, while that goes on */
 	char compare_first[200];       /* what it found first */

@@ -222,45 +222,30 @@ static uint64_t boot_mark(void)
 	return id_parse(clock_boot_id(), &boot) ? 0 : get_u64(boot.b) & INT64_MAX;
 }
 
-/* Uptime counts, and only that: how long it is by the wall clock is what nobody knows now. */
-static int begin_wait(struct retention_guard *g, struct index *ix, struct err *e)
+static int guard_keep(const struct clock_guard *g, struct index *ix, struct err *e)
 {
-	g->until_ns = g->boot_ns + RETENTION_WAIT_NS;
-	return index_put_wait(ix, boot_mark(), g->until_ns, e);
+	return index_put_wait(ix, g->until_ns ? boot_mark() : 0, g->until_ns, e);
 }
 
-int retention_guard_start(struct retention_guard *g, struct index *ix, bool *out_jumped, struct err *e)
+int retention_guard_start(struct clock_guard *g, struct index *ix, bool *out_jumped, struct err *e)
 {
 	uint64_t boot = 0, until = 0;
 	int64_t newest = 0;
-
-	*g = (struct retention_guard){.boot_ns = clock_boot_ns(), .wall_ns = clock_wall_ns()};
-	*out_jumped = false;
 	int rc = index_wait(ix, &boot, &until, e);
+
+	*out_jumped = false;
 	if (rc == 0)
 		rc = index_newest(ix, &newest, e);
 	if (rc)
 		return rc;
-	if (until && boot == boot_mark())
-		g->until_ns = until;
-	if ((!until || boot == boot_mark()) && (!newest || g->wall_ns - newest <= RETENTION_AHEAD_NS))
-		return 0;
-	*out_jumped = true;
-	return begin_wait(g, ix, e);
+	*out_jumped = clock_guard_start(g, newest, until, boot == boot_mark()) == CLOCK_GUARD_JUMPED;
+	return *out_jumped ? guard_keep(g, ix, e) : 0;
 }
 
-int retention_guard_check(struct retention_guard *g, struct index *ix, bool *out_jumped, struct err *e)
+int retention_guard_check(struct clock_guard *g, struct index *ix, bool *out_jumped, struct err *e)
 {
-	uint64_t boot = clock_boot_ns();
-	int64_t wall = clock_wall_ns(), ahead = wall - g->wall_ns - (int64_t)(boot - g->boot_ns);
+	enum clock_guard_news news = clock_guard_check(g);
 
-	g->boot_ns = boot;
-	g->wall_ns = wall;
-	*out_jumped = ahead > RETENTION_JUMP_NS;
-	if (*out_jumped)
-		return begin_wait(g, ix, e);
-	if (!g->until_ns || boot < g->until_ns)
-		return 0;
-	g->until_ns = 0;
-	return index_put_wait(ix, 0, 0, e);
+	*out_jumped = news == CLOCK_GUARD_JUMPED;
+	return news == CLOCK_GUARD_AS_BEFORE ? 0 : guard_keep(g, ix, e);
 }

@@ -7,7 +7,7 @@
  * be read or removed is kept for good and said in the log: it never stops the cutter.
  *
  * Ages are by the wall clock, and a wrong one would erase everything at once. So a
- * clock that ran ahead is not believed for RETENTION_WAIT_NS of uptime (the guard).
+ * clock that ran ahead is not believed for a day of uptime (the guard).
  */
 #ifndef RECORDER_WRITE_RETENTION_H
 #define RECORDER_WRITE_RETENTION_H
@@ -15,7 +15,7 @@
 #include "recorder/chain/chain.h"
 #include "recorder/index/index.h"
 
-#include "base/clock.h"
+#include "base/clock_guard.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -41,19 +41,10 @@ struct retention_job {
  */
 int retention_run(const struct retention_job *job, size_t *out_n, struct err *e);
 
-#define RETENTION_AHEAD_NS ((int64_t)(24 * 3600 * NS_PER_SEC)) /* at the start: wall against the record */
-#define RETENTION_WAIT_NS  (24 * 3600 * NS_PER_SEC)
-
-/* A value owned by the cutter; both are called inside a transaction of the index, which keeps the wait over restarts.
- */
-struct retention_guard {
-	uint64_t boot_ns; /* both clocks when they were looked at last */
-	int64_t wall_ns;
-	uint64_t until_ns; /* uptime until which nothing is removed; 0: no wait */
-};
-
+/* The guard (base/clock_guard.h), owned by the cutter; both are called inside a transaction of the index, which keeps
+ * the wait over restarts. */
 /* *out_jumped: a wait begins now. */
-int retention_guard_start(struct retention_guard *g, struct index *ix, bool *out_jumped, struct err *e);
-int retention_guard_check(struct retention_guard *g, struct index *ix, bool *out_jumped, struct err *e);
+int retention_guard_start(struct clock_guard *g, struct index *ix, bool *out_jumped, struct err *e);
+int retention_guard_check(struct clock_guard *g, struct index *ix, bool *out_jumped, struct err *e);
 
 #endif

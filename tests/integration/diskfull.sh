@@ -130,6 +130,9 @@ comes_back() {
 	equal "a new round is refused" disk_full "$(api "$token" POST /v1/agents/$agent/rounds '{"argv":["true"]}' | jq -r .error.code)"
 	kill -TERM "$DAEMON"
 	wait "$DAEMON"
+	equal "an end while it is full has a status of its own" 69 $?
+	grep -q 'the record lacks [0-9]* records: they are in the journal .* alone' "$MUXD_STATE/daemon.log" &&
+		ok "and says what is in the journal alone" || fail "it says: $(tail -n 3 "$MUXD_STATE/daemon.log")"
 	start_daemon "$MUXD_STATE" --config "$tmp/muxd.yaml" || fail "the daemon does not start"
 	wait_for 10 says_full && ok "so does a daemon that was started meanwhile" || fail "/healthz: $(cat "$tmp/health")"
 	"$2"

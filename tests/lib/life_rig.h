@@ -46,6 +46,9 @@ struct rig {
 	int quiesce_rc, audit_rc, push_fails;
 	char last_warning[200], last_leave[300];
 	json_t *audit;
+	bool disk_full; /* of the record: events go into the journal, and no further than `durable` */
+	uint64_t durable;
+	bool removals_wait; /* the clock is not believed */
 	/* what calls answered */
 	unsigned answers;
 	int rc;
@@ -133,6 +136,21 @@ static inline int fh_audit(void *ctx, json_t *record)
 	return r->audit_rc;
 }
 
+/* A position is a number of events; what is beyond `durable` would not outlive the machine. */
+static inline uint64_t fh_journal(void *ctx, uint64_t *out_durable)
+{
+	const struct rig *r = ctx;
+	uint64_t head = json_array_size(r->audit);
+
+	*out_durable = r->disk_full && r->durable < head ? r->durable : head;
+	return head;
+}
+
+static inline bool fh_removals_wait(void *ctx)
+{
+	return ((struct rig *)ctx)->removals_wait;
+}
+
 static inline void rig_up(struct rig *r)
 {
 	struct life_host h = {.ctx = r,
@@ -144,7 +162,9 @@ static inline void rig_up(struct rig *r)
 			      .hold = fh_hold,
 			      .refers = fh_refers,
 			      .leave = fh_leave,
-			      .audit = fh_audit};
+			      .audit = fh_audit,
+			      .removals_wait = fh_removals_wait,
+			      .journal = fh_journal};
 	struct life_params p = {.loop = &r->loop, .conf = r->conf};
 	struct err e = {0};
 

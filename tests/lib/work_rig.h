@@ -40,8 +40,11 @@ struct rig {
 	unsigned made, wiped, execs, released, read_nothing, audits;
 	json_t *told; /* to the audit log */
 	bool audit_refuses;
-	size_t audit_room; /* bytes of an event; 0: any */
-	int fail_prepare;  /* ERR_* */
+	bool disk_full; /* of the record: events go into the journal, and no further than `durable` */
+	uint64_t durable;
+	bool removals_wait; /* the clock is not believed */
+	size_t audit_room;  /* bytes of an event; 0: any */
+	int fail_prepare;   /* ERR_* */
 	bool hold_discard;
 	int fail_discard;          /* so often */
 	work_exec_done *exec_done; /* a step that hangs */
@@ -185,6 +188,16 @@ static inline int host_audit(void *ctx, json_t *o)
 	return r->audit_refuses ? ERR_RECORD_UNAVAILABLE : 0;
 }
 
+/* A position is a number of events; what is beyond `durable` would not outlive the machine. */
+static inline uint64_t host_journal(void *ctx, uint64_t *out_durable)
+{
+	const struct rig *r = ctx;
+	uint64_t head = (uint64_t)r->audits;
+
+	*out_durable = r->disk_full && r->durable < head ? r->durable : head;
+	return head;
+}
+
 /* As of no artifacts: each is refused, at once. */
 static inline void host_take(void *ctx, void *auth, const struct work_take *t, work_take_done *done, void *arg)
 {
@@ -192,6 +205,11 @@ static inline void host_take(void *ctx, void *auth, const struct work_take *t, w
 
 	(void)ctx, (void)auth, (void)t;
 	done(arg, err_set(&e, ERR_UNSUPPORTED, "there are no artifacts here"), &e, NULL);
+}
+
+static inline bool host_removals_wait(void *ctx)
+{
+	return ((struct rig *)ctx)->removals_wait;
 }
 
 static inline void turn(struct rig *r)
@@ -212,6 +230,8 @@ static inline void start(struct rig *r)
 			      .release = host_release,
 			      .reads_nothing = host_reads_nothing,
 			      .audit = host_audit,
+			      .journal = host_journal,
+			      .removals_wait = host_removals_wait,
 			      .take = host_take};
 	struct err e = {0};
 

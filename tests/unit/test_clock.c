@@ -1,5 +1,6 @@
 // tier: check
 #include "base/clock.h"
+#include "base/clock_guard.h"
 #include "base/err.h"
 
 #include <setjmp.h>
@@ -145,6 +146,72 @@ static void stands_still_for_tests(void **state)
 	assert_ptr_equal(clock_boot_id(), clock_boot_id());
 }
 
+#define HOUR (3600 * SEC)
+#define DAY  (24 * HOUR)
+
+/* A guard that saw both clocks, and then both as they are in the row: who removes by age asks at that moment. */
+static void ages_count_unless_the_clock_ran_ahead(void **state)
+{
+	(void)state;
+	static const struct {
+		int64_t boot, wall; /* later by so much */
+		bool waits;
+	} rows[] = {
+	    {2 * SEC, 2 * SEC, false},   {2 * SEC, 2 * SEC + HOUR, false}, {2 * SEC, 3 * SEC + HOUR, true},
+	    {2 * SEC, 3650 * DAY, true}, {2 * SEC, -3650 * DAY, false}, /* behind: nothing is older for it */
+	    {30 * DAY, 30 * DAY, false},                                /* the machine slept: uptime counts that */
+	    {30 * DAY, 31 * DAY, true},
+	};
+	const int64_t wall = INT64_C(1795248100) * SEC, boot = 1000 * SEC;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct clock_guard g;
+		clock_test_set((uint64_t)boot, wall);
+		assert_int_equal(clock_guard_start(&g, wall, 0, true), CLOCK_GUARD_AS_BEFORE);
+		assert_false(clock_guard_waits(&g));
+		clock_test_set((uint64_t)(boot + rows[i].boot), wall + rows[i].wall);
+		assert_int_equal(clock_guard_check(&g), rows[i].waits ? CLOCK_GUARD_JUMPED : CLOCK_GUARD_AS_BEFORE);
+		assert_int_equal(clock_guard_waits(&g), rows[i].waits);
+		if (!rows[i].waits)
+			continue;
+		/* set right again or not: a day of uptime, and not of that clock */
+		clock_test_set((uint64_t)(boot + rows[i].boot + DAY - 1), wall + rows[i].boot + DAY);
+		assert_int_equal(clock_guard_check(&g), CLOCK_GUARD_AS_BEFORE);
+		assert_true(clock_guard_waits(&g));
+		clock_test_set((uint64_t)(boot + rows[i].boot + DAY), wall + rows[i].boot + DAY);
+		assert_int_equal(clock_guard_check(&g), CLOCK_GUARD_OVER);
+		assert_false(clock_guard_waits(&g));
+	}
+	clock_test_reset();
+}
+
+static void a_start_goes_on_with_what_was_kept(void **state)
+{
+	(void)state;
+	static const struct {
+		int64_t seen;   /* so long before the start; 0: nothing was kept */
+		uint64_t until; /* uptime */
+		bool same_boot;
+		uint64_t waits; /* until then */
+	} rows[] = {
+	    {0, 0, false, 0},
+	    {23 * HOUR, 0, false, 0},
+	    {25 * HOUR, 0, true, 1000 * SEC + DAY},
+	    {25 * HOUR, 0, false, 1000 * SEC + DAY},
+	    {-40 * DAY, 0, true, 0},                     /* seen by the clock that was wrong */
+	    {HOUR, 5000 * SEC, true, 5000 * SEC},        /* goes on */
+	    {HOUR, 5000 * SEC, false, 1000 * SEC + DAY}, /* how long it was off nobody knows: begins again */
+	    {25 * HOUR, 5000 * SEC, true, 1000 * SEC + DAY},
+	};
+	const int64_t wall = INT64_C(1795248100) * SEC;
+	clock_test_set(1000 * SEC, wall);
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct clock_guard g;
+		(void)clock_guard_start(&g, rows[i].seen ? wall - rows[i].seen : 0, rows[i].until, rows[i].same_boot);
+		assert_int_equal(g.until_ns, rows[i].waits);
+	}
+	clock_test_reset();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -154,6 +221,8 @@ int main(void)
 	    cmocka_unit_test(parses_and_formats_durations),
 	    cmocka_unit_test(refuses_what_is_no_duration),
 	    cmocka_unit_test(stands_still_for_tests),
+	    cmocka_unit_test(ages_count_unless_the_clock_ran_ahead),
+	    cmocka_unit_test(a_start_goes_on_with_what_was_kept),
 	};
 	return cmocka_run_group_tests_name("clock", tests, NULL, NULL);
 }

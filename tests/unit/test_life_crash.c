@@ -303,6 +303,34 @@ static void what_was_done_and_not_told_is_told(void **state)
 	assert_int_equal(rig_audited(r, "sandbox.state", "ok"), before + 1); /* once */
 }
 
+/* The disk of the record is full, so the journal alone has the outcome, and the machine ends: the next start tells it.
+ */
+static void what_was_told_and_not_durable_is_told_again(void **state)
+{
+	struct rig *r = *state;
+
+	r->disk_full = true;
+	rig_run(r, "ann");
+	assert_true(rig_audited(r, "sandbox.state", "ok") > 0);
+	rig_down(r);
+	json_array_clear(r->audit);
+	rig_up(r);
+	rig_settle(r);
+	assert_int_equal(rig_audited(r, "sandbox.state", "ok"), 1);
+	rig_down(r); /* still nothing of it is durable */
+	json_array_clear(r->audit);
+	rig_up(r);
+	rig_settle(r);
+	assert_int_equal(rig_audited(r, "sandbox.state", "ok"), 1);
+	r->disk_full = false;
+	life_recorded(r->life);
+	rig_settle(r);
+	rig_down(r);
+	rig_up(r);
+	rig_settle(r);
+	assert_int_equal(rig_audited(r, "sandbox.state", "ok"), 1); /* once */
+}
+
 /* A row that another hand changed is not overwritten. */
 static void a_swap_needs_the_generation(void **state)
 {
@@ -331,6 +359,7 @@ int main(void)
 	    cmocka_unit_test_setup_teardown(an_end_that_was_begun_is_not_taken_back, rig_setup, rig_teardown),
 	    cmocka_unit_test_setup_teardown(a_workspace_half_removed_does_not_count, rig_setup, rig_teardown),
 	    cmocka_unit_test_setup_teardown(what_was_done_and_not_told_is_told, rig_setup, rig_teardown),
+	    cmocka_unit_test_setup_teardown(what_was_told_and_not_durable_is_told_again, rig_setup, rig_teardown),
 	    cmocka_unit_test_setup_teardown(a_swap_needs_the_generation, rig_setup, rig_teardown),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

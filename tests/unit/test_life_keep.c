@@ -51,6 +51,22 @@ static void what_grows_too_old_asleep_goes_but_the_current_one(void **state)
 	assert_state(r, "ann", LIFE_STOPPED);
 }
 
+/* A clock that is not believed makes nothing old; what are too many go all the same. */
+static void nothing_is_too_old_by_a_clock_that_ran_ahead(void **state)
+{
+	struct rig *r = *state;
+
+	stopped_with_four(r, "ann");
+	r->removals_wait = true;
+	rig_clock(r, 400 * 24 * HOUR);
+	assert_left(r, "ann", 4);
+	r->conf->life_keep_snapshots = 2;
+	life_set_conf(r->life, r->conf);
+	assert_left(r, "ann", 2);
+	r->removals_wait = false;
+	assert_left(r, "ann", 1);
+}
+
 static void what_is_too_many_by_a_new_configuration_goes(void **state)
 {
 	struct rig *r = *state;
@@ -144,6 +160,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    T(what_grows_too_old_asleep_goes_but_the_current_one),
+	    T(nothing_is_too_old_by_a_clock_that_ran_ahead),
 	    T(what_is_too_many_by_a_new_configuration_goes),
 	    T(what_a_fork_kept_of_a_wiped_agent_goes_with_the_fork),
 	    T(all_have_their_turn),

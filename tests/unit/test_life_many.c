@@ -34,7 +34,7 @@ static int fill(sqlite3 *db, void *job, struct err *e)
 		if (!rc)
 			rc = snap_put(db, &s, e);
 	}
-	return rc ? rc : row_all_told(db, e);
+	return rc ? rc : store_run(db, NULL, e, "UPDATE agents SET told = generation", "");
 }
 
 static void filled(void *job, int rc, const struct err *e)

@@ -370,15 +370,22 @@ static void a_directory_that_others_may_write_is_refused(void **state)
 	f->layout.lock_fd = -1;
 }
 
+static int make_journal(struct fixture *f, uint64_t size, const char *folder, struct err *e)
+{
+	char dir[PATH_MAX];
+	struct conf c = {.journal_size = size, .journal_dir = dir};
+
+	snprintf(dir, sizeof dir, "%.200s/%s", f->dir, folder);
+	return layout_make_journal(&f->layout, &f->who, &c, e);
+}
+
 static off_t prepare_journal(struct fixture *f, uint64_t size)
 {
-	char dir[PATH_MAX], path[PATH_MAX];
-	struct conf c = {.journal_size = size, .journal_dir = dir};
+	char path[PATH_MAX];
 	struct err e = {0};
 	struct stat st;
 
-	snprintf(dir, sizeof dir, "%.200s/journal", f->dir);
-	if (layout_make_journal(&f->layout, &f->who, &c, &e))
+	if (make_journal(f, size, "journal", &e))
 		fail_msg("%s", e.message);
 	snprintf(path, sizeof path, "%.200s/journal/ring", f->dir);
 	assert_int_equal(stat(path, &st), 0);
@@ -415,6 +422,143 @@ static void a_journal_changes_its_size_when_nothing_of_it_is_needed(void **state
 	write_to_journal(f); /* and nobody drains it */
 	assert_int_equal(prepare_journal(f, 2 * mib), first);
 	assert_int_equal(prepare_journal(f, mib), first);
+}
+
+/* ---- a ring that goes */
+
+#define MIB ((uint64_t)1 << 20)
+
+static uint64_t end_journal(struct fixture *f)
+{
+	struct err e = {0};
+	uint64_t left = 77;
+
+	if (layout_end_journal(&f->layout, false, &left, &e))
+		fail_msg("%s", e.message);
+	return left;
+}
+
+static void shell(const char *format, ...)
+{
+	char command[4 * PATH_MAX];
+	va_list ap;
+
+	va_start(ap, format);
+	vsnprintf(command, sizeof command, format, ap);
+	va_end(ap);
+	assert_int_equal(system(command), 0);
+}
+
+/* Of a daemon that ends well, ends with records in the ring alone, or is killed; then the ring is removed. */
+static void a_ring_that_is_gone_is_missed(void **state)
+{
+	static const struct {
+		unsigned records;
+		bool ends;
+		enum journal_note_state missed;
+	} rows[] = {
+	    {0, true, JOURNAL_NONE},
+	    {3, true, JOURNAL_LEFT}, /* known */
+	    {0, false, JOURNAL_USED},
+	    {3, false, JOURNAL_USED}, /* not known */
+	};
+	struct fixture *f = *state;
+
+	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+		f->layout.missed.state = JOURNAL_NONE;
+		prepare_journal(f, MIB);
+		for (unsigned k = 0; k < rows[i].records; k++)
+			write_to_journal(f);
+		if (rows[i].ends)
+			assert_int_equal(end_journal(f), rows[i].records);
+		f->layout.missed.state = JOURNAL_NONE;
+		prepare_journal(f, MIB); /* found: nothing is missed */
+		assert_int_equal(f->layout.missed.state, JOURNAL_NONE);
+		if (rows[i].ends)
+			assert_int_equal(end_journal(f), rows[i].records);
+		shell("rm -r '%s/journal'", f->dir);
+		prepare_journal(f, MIB);
+		assert_int_equal(f->layout.missed.state, rows[i].missed);
+		if (rows[i].missed == JOURNAL_LEFT)
+			assert_int_equal(f->layout.missed.records, rows[i].records);
+		f->layout.missed.state = JOURNAL_NONE;
+		prepare_journal(f, MIB); /* once */
+		assert_int_equal(f->layout.missed.state, JOURNAL_NONE);
+	}
+}
+
+static ino_t inode_of(struct fixture *f)
+{
+	char path[PATH_MAX + 16];
+	struct stat st;
+
+	snprintf(path, sizeof path, "%s/journal.json", f->dir);
+	assert_int_equal(stat(path, &st), 0);
+	return st.st_ino;
+}
+
+/* A full disk has no room for another file. */
+static void its_note_is_written_in_place(void **state)
+{
+	struct fixture *f = *state;
+	ino_t first;
+
+	prepare_journal(f, MIB);
+	first = inode_of(f);
+	write_to_journal(f);
+	assert_int_equal(end_journal(f), 1);
+	assert_int_equal(inode_of(f), first);
+}
+
+/* DIR goes to a larger disk, and its ring stands where the path of before said. */
+static void a_ring_follows_a_directory_that_is_moved(void **state)
+{
+	struct fixture *f = *state;
+	struct err e = {0};
+	char old[PATH_MAX];
+
+	snprintf(old, sizeof old, "%.200s", f->dir);
+	prepare_journal(f, MIB);
+	write_to_journal(f);
+	write_to_journal(f);
+	assert_int_equal(end_journal(f), 2);
+	layout_close(&f->layout);
+	shell("mv '%s' '%s.large' && mkdir '%s' && mv '%s.large/journal' '%s/'", old, old, old, old, old);
+	strcat(f->dir, ".large");
+	open_layout(f);
+	if (make_journal(f, MIB, "other", &e))
+		fail_msg("%s", e.message);
+	assert_int_equal(f->layout.missed.state, JOURNAL_NONE);
+	assert_int_equal(end_journal(f), 2);
+	shell("test ! -e '%s/journal' && rmdir '%s'", old, old);
+}
+
+/* Nobody knows whether a copy takes the place of the original, unless that one works on. */
+static void a_copy_leaves_the_ring_to_the_original(void **state)
+{
+	struct fixture *f = *state, copy = {.who = f->who};
+	struct err e = {0};
+
+	prepare_journal(f, MIB);
+	write_to_journal(f);
+	snprintf(copy.dir, sizeof copy.dir, "%.200s.copy", f->dir);
+	shell("cp -a '%s' '%s' && rm -r '%s/journal'", f->dir, copy.dir, copy.dir);
+	open_layout(&copy);
+	if (make_journal(&copy, MIB, "journal", &e)) /* the original's lock is held */
+		fail_msg("%s", e.message);
+	assert_int_equal(copy.layout.missed.state, JOURNAL_NONE);
+	assert_int_equal(end_journal(&copy), 0);
+	assert_int_equal(end_journal(f), 1);
+	layout_close(&f->layout);
+	shell("rm -r '%s/journal' && cp -a '%s/journal.json' '%s/'", copy.dir, f->dir, copy.dir);
+	assert_int_equal(make_journal(&copy, MIB, "journal", &e), ERR_CONFLICT);
+	assert_non_null(strstr(e.message, "has 1 records that are in no record"));
+	shell("mkdir -p '%s/journal' && mv '%s/journal'/* '%s/journal/'", copy.dir, f->dir, copy.dir); /* as told */
+	if (make_journal(&copy, MIB, "journal", &e))
+		fail_msg("%s", e.message);
+	assert_int_equal(end_journal(&copy), 1);
+	layout_close(&copy.layout);
+	shell("rm -r '%s'", copy.dir);
 }
 
 static void time_does_not_fall_behind_the_file(void **state)
@@ -542,6 +686,10 @@ int main(void)
 	    TEST(the_instance_stays_and_children_of_before_are_known),
 	    TEST(a_directory_that_others_may_write_is_refused),
 	    TEST(a_journal_changes_its_size_when_nothing_of_it_is_needed),
+	    TEST(a_ring_that_is_gone_is_missed),
+	    TEST(its_note_is_written_in_place),
+	    TEST(a_ring_follows_a_directory_that_is_moved),
+	    TEST(a_copy_leaves_the_ring_to_the_original),
 	    TEST(time_does_not_fall_behind_the_file),
 	    cmocka_unit_test(who_the_children_become),
 	    TEST(a_closed_directory_above_is_named),

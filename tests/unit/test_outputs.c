@@ -368,26 +368,53 @@ static void age_count_and_bytes_take_the_oldest_that_has_ended(void **state)
 	l.count = 3;
 	p->held = of[1].round;
 	outputs_configure(p->o, &l);
-	outputs_sweep(p->o, 110 * (int64_t)NS_PER_SEC);
+	outputs_sweep(p->o, 110 * (int64_t)NS_PER_SEC, true);
 	assert_true(is_there(p, &of[0]) && is_there(p, &of[1]) && !is_there(p, &of[2]) && !is_there(p, &of[3]));
 	assert_true(is_there(p, &of[4]) && is_there(p, &of[5]));
 	memset(&p->held, 0, sizeof(p->held));
 	l.age_ns = 60 * NS_PER_SEC;
 	outputs_configure(p->o, &l);
-	outputs_sweep(p->o, 162 * (int64_t)NS_PER_SEC);
+	outputs_sweep(p->o, 1000000 * (int64_t)NS_PER_SEC, false); /* a clock that is not believed */
+	assert_true(is_there(p, &of[1]) && is_there(p, &of[4]));
+	outputs_sweep(p->o, 162 * (int64_t)NS_PER_SEC, true);
 	assert_true(!is_there(p, &of[1]) && is_there(p, &of[4]));
 	l.agent = 1;
 	outputs_configure(p->o, &l);
-	outputs_sweep(p->o, 162 * (int64_t)NS_PER_SEC);
+	outputs_sweep(p->o, 162 * (int64_t)NS_PER_SEC, true);
 	assert_true(is_there(p, &of[0]) && !is_there(p, &of[4]) && !is_there(p, &of[5]));
 	outputs_end(p->o, &of[0].round, 163 * (int64_t)NS_PER_SEC);
-	outputs_sweep(p->o, 164 * (int64_t)NS_PER_SEC);
+	outputs_sweep(p->o, 164 * (int64_t)NS_PER_SEC, true);
 	outputs_status(p->o, &st);
 	assert_int_equal(st.rounds, 0);
 	assert_int_equal(st.bytes, 0);
 	assert_int_equal(st.pending, 0);
 	begin(p, &plenty);
 	assert_false(is_there(p, &of[5]));
+}
+
+/* By limits that are no ages it goes at any time, and with rounds.output_keep: 0. */
+static void what_goes_while_the_clock_is_not_believed(void **state)
+{
+	static const struct {
+		uint64_t age_ns;
+		uint32_t count;
+		bool there;
+	} rows[] = {{60 * NS_PER_SEC, 1000, true}, {60 * NS_PER_SEC, 0, false}, {0, 1000, false}};
+	struct place *p = *state;
+
+	for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct outputs_limits l = plenty;
+		struct chunk_of of = round_of(i + 1, "demo", 10);
+
+		open_round(p, &of);
+		feed(p, &of, STREAM_OUTPUT, 0, "x\n", 2);
+		outputs_end(p->o, &of.round, 100 * (int64_t)NS_PER_SEC);
+		l.age_ns = rows[i].age_ns;
+		l.count = rows[i].count;
+		outputs_configure(p->o, &l);
+		outputs_sweep(p->o, 1000000 * (int64_t)NS_PER_SEC, false);
+		assert_int_equal(is_there(p, &of), rows[i].there);
+	}
 }
 
 static void a_disk_that_takes_nothing_leaves_a_hole_and_stops_nothing(void **state)
@@ -471,6 +498,7 @@ int main(void)
 	    OUTPUTS_TEST(past_its_cap_the_oldest_middle_goes_and_is_named),
 	    OUTPUTS_TEST(a_hole_in_the_journal_is_a_hole_here),
 	    OUTPUTS_TEST(age_count_and_bytes_take_the_oldest_that_has_ended),
+	    OUTPUTS_TEST(what_goes_while_the_clock_is_not_believed),
 	    OUTPUTS_TEST(a_disk_that_takes_nothing_leaves_a_hole_and_stops_nothing),
 	    OUTPUTS_TEST(memory_is_bounded_whatever_many_rounds_print),
 	    cmocka_unit_test(names_of_files_are_read_back),

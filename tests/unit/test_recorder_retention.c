@@ -357,7 +357,7 @@ static void a_clock_that_jumps_ahead_erases_nothing(void **state)
 static void a_clock_that_is_ahead_at_the_start_erases_nothing(void **state)
 {
 	struct place *p = *state;
-	struct retention_guard g;
+	struct clock_guard g;
 	struct index *ix;
 	bool jumped = false;
 	uint64_t boot = 1000 * NS_PER_SEC;
@@ -378,14 +378,14 @@ static void a_clock_that_is_ahead_at_the_start_erases_nothing(void **state)
 	clock_test_set(boot, wall + (int64_t)(40 * DAY_NS));
 	assert_int_equal(retention_guard_start(&g, ix, &jumped, NULL), 0);
 	assert_true(jumped);
-	assert_int_equal(g.until_ns, boot + RETENTION_WAIT_NS);
+	assert_int_equal(g.until_ns, boot + CLOCK_GUARD_WAIT_NS);
 	/* What is journaled under that clock makes it no better: the wait outlives a restart. */
 	assert_int_equal(index_put_audit(ix, 2, wall + (int64_t)(40 * DAY_NS), &nobody, "{}", NULL), 0);
 	assert_int_equal(retention_guard_start(&g, ix, &jumped, NULL), 0);
 	assert_false(jumped);
-	assert_int_equal(g.until_ns, boot + RETENTION_WAIT_NS);
+	assert_int_equal(g.until_ns, boot + CLOCK_GUARD_WAIT_NS);
 	/* Its end, and then it is over for good. */
-	clock_test_set(boot + RETENTION_WAIT_NS, wall + (int64_t)(41 * DAY_NS));
+	clock_test_set(boot + CLOCK_GUARD_WAIT_NS, wall + (int64_t)(41 * DAY_NS));
 	assert_int_equal(retention_guard_check(&g, ix, &jumped, NULL), 0);
 	assert_false(jumped || g.until_ns);
 	assert_int_equal(retention_guard_start(&g, ix, &jumped, NULL), 0);

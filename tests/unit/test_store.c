@@ -1,5 +1,6 @@
 // tier: check
 /* control.db: what is written is there after a crash, and what cannot be trusted is left alone. */
+#include "base/clock.h"
 #include "base/err.h"
 #include "control/store/store.h"
 #include "control/store/store_schema.h"
@@ -190,6 +191,38 @@ static void what_is_told_as_failed_is_not_there(void **state)
 	assert_int_equal(rows(b), 2);
 }
 
+/* A change that failed for want of room is known as a state; a change that is stored ends it, be it only a probe. */
+static void the_state_follows_what_is_stored(void **state)
+{
+	struct box *b = *state;
+	struct note n[3] = {{.name = "a"}, {.name = "full"}, {.name = "b", .fail = ERR_BAD_STATE}};
+	int counter = 0;
+
+	open_it(b);
+	for (int i = 0; i < 3; i++)
+		n[i].counter = &counter;
+	store_write(b->s, put, noted, &n[0]);
+	uv_run(&b->loop, UV_RUN_DEFAULT);
+	assert_int_equal(store_state(b->s), STORE_OK);
+	store_write(b->s, undo_all, noted, &n[1]);
+	uv_run(&b->loop, UV_RUN_DEFAULT);
+	assert_int_equal(store_state(b->s), STORE_DISK_FULL);
+	store_probe(b->s); /* not at once */
+	assert_false(uv_run(&b->loop, UV_RUN_NOWAIT));
+	assert_int_equal(store_state(b->s), STORE_DISK_FULL);
+	clock_test_set(clock_boot_ns() + 3 * NS_PER_SEC, clock_wall_ns());
+	store_probe(b->s);
+	store_probe(b->s);
+	uv_run(&b->loop, UV_RUN_DEFAULT);
+	assert_int_equal(store_state(b->s), STORE_OK);
+	store_write(b->s, put, noted, &n[2]); /* refused for a reason of its own */
+	uv_run(&b->loop, UV_RUN_DEFAULT);
+	assert_int_equal(n[2].rc, ERR_BAD_STATE);
+	assert_int_equal(store_state(b->s), STORE_OK);
+	assert_int_equal(store_state(NULL), STORE_OK);
+	clock_test_reset();
+}
+
 static void a_close_finishes_what_was_asked(void **state)
 {
 	struct box *b = *state;
@@ -361,6 +394,7 @@ int main(void)
 	    cmocka_unit_test_setup_teardown(answers_come_in_order_and_readers_see_them, setup, teardown),
 	    cmocka_unit_test_setup_teardown(one_that_fails_takes_nothing_else_with_it, setup, teardown),
 	    cmocka_unit_test_setup_teardown(what_is_told_as_failed_is_not_there, setup, teardown),
+	    cmocka_unit_test_setup_teardown(the_state_follows_what_is_stored, setup, teardown),
 	    cmocka_unit_test_setup_teardown(a_close_finishes_what_was_asked, setup, teardown),
 	    cmocka_unit_test_setup_teardown(a_kill_loses_nothing_that_was_answered, setup, teardown),
 	    cmocka_unit_test_setup_teardown(a_second_process_is_refused, setup, teardown),

@@ -331,6 +331,34 @@ static void test_told_once(void **state)
 	assert_int_equal(told(r, "lease.end", a, "RELEASED"), 0);
 }
 
+/* The disk of the record is full, so the journal alone has the events, and the machine ends: the next start tells them
+ * again. */
+static void test_told_until_durable(void **state)
+{
+	char id[40], sandbox[64];
+	struct rig *r = *state;
+
+	r->disk_full = true;
+	r->durable = r->audits;
+	lease(r, "full", "good", 60, id, sandbox);
+	assert_int_equal(ask(r, WORK_LEASE_RELEASE, "service", id, NULL), 0);
+	settle(r, 2);
+	assert_int_equal(told(r, "lease.end", id, "RELEASED"), 1);
+	finish(r);
+	json_array_clear(r->told);
+	start(r);
+	settle(r, 2);
+	assert_int_equal(told(r, "lease.create", id, "ok"), 1);
+	assert_int_equal(told(r, "lease.end", id, "RELEASED"), 1);
+	r->disk_full = false; /* there is room: what was told is durable */
+	work_recorded(r->work);
+	settle(r, 2);
+	finish(r);
+	start(r);
+	settle(r, 2);
+	assert_int_equal(told(r, "lease.end", id, "RELEASED"), 1); /* once */
+}
+
 /* An event that no record has room for is told without its detail; the events behind it are told as ever. */
 static void test_told_short(void **state)
 {
@@ -416,6 +444,7 @@ int main(void)
 	    WORK_TEST(test_gone),
 	    WORK_TEST(test_crash),
 	    WORK_TEST(test_told_once),
+	    WORK_TEST(test_told_until_durable),
 	    WORK_TEST(test_told_short),
 	    WORK_TEST(test_versions),
 	    WORK_TEST(test_version_of_an_administrator),

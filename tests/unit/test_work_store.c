@@ -166,6 +166,13 @@ static void all_that_is_too_old_goes(void **state)
 	       " FROM leases");
 	while (count(r, "runs") != 2500)
 		turn(r);
+	r->removals_wait = true; /* by a clock that is not believed none is old */
+	clock_test_set(clock_boot_ns() + 3601 * NS_PER_SEC, clock_wall_ns());
+	for (int i = 0; i < 3; i++)
+		turn(r);
+	assert_int_equal(ask(r, WORK_POOL_SHOW, "service", NULL, NULL), 0);
+	assert_int_equal(count(r, "leases"), 2500);
+	r->removals_wait = false;
 	clock_test_set(clock_boot_ns() + 3601 * NS_PER_SEC, clock_wall_ns());
 	while (count(r, "leases") == 2500)
 		turn(r);
@@ -199,6 +206,42 @@ static void the_cause_of_a_wipe_stays(void **state)
 	assert_int_equal(heard, 3);
 }
 
+/* A lease whose time was over while no daemon ran, and a store that takes nothing at the start: as on a full disk. Who
+ * asks hears so, and there is no need of another start once there is room. */
+static void a_start_that_cannot_store_is_tried_again(void **state)
+{
+	uint64_t boot = clock_boot_ns();
+	int64_t wall = clock_wall_ns();
+	char id[40], sandbox[64];
+	struct rig *r = *state;
+
+	clock_test_set(boot, wall);
+	lease(r, "r1", "good", 60, id, sandbox);
+	refuse_ends(r);
+	finish(r);
+	clock_test_set(boot, wall + 61 * (int64_t)NS_PER_SEC);
+	start(r);
+	for (int i = 0; i < 2; i++) {
+		while (work_state(r->work) != WORK_FAILING)
+			turn(r);
+		assert_int_equal(ask(r, WORK_LEASE_LIST, "service", NULL, NULL), ERR_UNAVAILABLE);
+		assert_non_null(strstr(r->e.message, "tried again"));
+		boot += 31 * NS_PER_SEC;
+		clock_test_set(boot, wall + 61 * (int64_t)NS_PER_SEC);
+		turn(r);
+	}
+	sql(r, "DROP TRIGGER refuse");
+	boot += 31 * NS_PER_SEC;
+	clock_test_set(boot, wall + 61 * (int64_t)NS_PER_SEC);
+	while (work_state(r->work) != WORK_READY) {
+		turn(r);
+		boot += NS_PER_SEC; /* a try of before may be under way still */
+		clock_test_set(boot, wall + 61 * (int64_t)NS_PER_SEC);
+	}
+	assert_string_equal(lease_state(r, id), "EXPIRED");
+	settle(r, 2); /* the pool is filled, and what was leased is wiped */
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -208,6 +251,7 @@ int main(void)
 	    WORK_TEST(claims_on_their_way_count),
 	    WORK_TEST(all_that_is_too_old_goes),
 	    WORK_TEST(the_cause_of_a_wipe_stays),
+	    WORK_TEST(a_start_that_cannot_store_is_tried_again),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

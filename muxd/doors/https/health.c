@@ -23,8 +23,9 @@ static json_t *witnesses_brief(const json_t *list)
 static void reply_state(struct http_exchange *x, bool good, const char *good_word, const char *bad_word)
 {
 	enum hub_record_state record = hub_record_state(x->hub);
-	json_t *o = json_pack("{s:s,s:s,s:b}", "status", good ? good_word : bad_word, "record",
-			      hub_record_state_name(record), "ready", (int)hub_ready(x->hub));
+	json_t *o = json_pack("{s:s,s:s,s:s,s:b}", "status", good ? good_word : bad_word, "record",
+			      hub_record_state_name(record), "control",
+			      hub_control_state_name(hub_control_state(x->hub)), "ready", (int)hub_ready(x->hub));
 
 	if (o && hub_conf(x->hub)->descriptors[0])
 		json_object_set_new(o, "reduced", json_string(hub_conf(x->hub)->descriptors));
@@ -42,16 +43,21 @@ static void reply_state(struct http_exchange *x, bool good, const char *good_wor
 }
 
 /*
- * Healthy: the record can be written, or is about to be (a restart of the recorder is no illness), and nothing is known
- * to be wrong with it.
+ * Healthy: the record can be written, or is about to be (a restart of the recorder is no illness), what changes of
+ * sandboxes and leases is stored, and nothing is known to be wrong with the record.
  */
 void rest_healthz(struct http_exchange *x)
 {
 	enum hub_record_state record = hub_record_state(x->hub);
 
+	enum hub_control_state control = hub_control_state(x->hub);
 	bool writes = record == RECORD_OK || record == RECORD_STARTING;
+	bool stores = control == CONTROL_OK || control == CONTROL_STARTING;
 
-	reply_state(x, writes && !hub_alarms(x->hub), "ok", writes ? "record_alarm" : "record_unavailable");
+	reply_state(x, writes && stores && !hub_alarms(x->hub), "ok",
+		    !writes   ? "record_unavailable"
+		    : !stores ? "control_unavailable"
+			      : "record_alarm");
 }
 
 void rest_readyz(struct http_exchange *x)

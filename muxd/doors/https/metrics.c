@@ -239,6 +239,17 @@ static int record_render(const struct hub_stats *s, struct buf *out)
 	return rc;
 }
 
+static int control_render(const struct hub *h, struct buf *out)
+{
+	enum hub_control_state now = hub_control_state(h);
+	int rc = head(out, "muxd_control_state", "gauge", "1 for the state that the control database is in.");
+
+	for (int s = CONTROL_OK; rc == 0 && s <= CONTROL_FAILED; s++)
+		rc = labelled(out, "muxd_control_state", "state", hub_control_state_name((enum hub_control_state)s),
+			      now == (enum hub_control_state)s);
+	return rc;
+}
+
 static int hub_render(struct hub *h, struct buf *out)
 {
 	struct hub_stats s = {0};
@@ -256,6 +267,8 @@ static int hub_render(struct hub *h, struct buf *out)
 		rc = metrics_rows(out, rows, COUNT(rows));
 	if (rc == 0)
 		rc = hub_work_metrics(h, out);
+	if (rc == 0)
+		rc = control_render(h, out);
 	return rc ? rc : record_render(&s, out);
 }
 

@@ -1,0 +1,136 @@
+// tier: check
+/* Whether net's side removes by age: told once, and over restarts. */
+#include "base/clock.h"
+#include "muxd/hub/removals.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define SEC  INT64_C(1000000000)
+#define HOUR (3600 * SEC)
+#define DAY  (24 * HOUR)
+
+struct rig {
+	char path[64];
+	struct removals *removals;
+	int64_t boot, wall;
+	unsigned told;
+};
+
+static void on_wait(void *arg)
+{
+	((struct rig *)arg)->told++;
+}
+
+static void set_clocks(struct rig *r, int64_t boot, int64_t wall)
+{
+	r->boot += boot;
+	r->wall += wall;
+	clock_test_set((uint64_t)r->boot, r->wall);
+}
+
+static void up(struct rig *r)
+{
+	assert_int_equal(removals_create(r->path, on_wait, r, &r->removals), 0);
+	removals_begin(r->removals);
+}
+
+static void restart(struct rig *r)
+{
+	removals_destroy(r->removals);
+	up(r);
+}
+
+static int setup(void **state)
+{
+	struct rig *r = calloc(1, sizeof(*r));
+	int fd;
+
+	snprintf(r->path, sizeof(r->path), "/tmp/muxd-removals.XXXXXX");
+	fd = mkstemp(r->path);
+	close(fd);
+	set_clocks(r, 1000 * SEC, INT64_C(1795248100) * SEC);
+	up(r);
+	*state = r;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct rig *r = *state;
+
+	removals_destroy(r->removals);
+	clock_test_reset();
+	unlink(r->path);
+	free(r);
+	return 0;
+}
+
+static void it_waits_and_says_so_once(void **state)
+{
+	struct rig *r = *state;
+
+	assert_false(removals_wait(r->removals));
+	set_clocks(r, 2 * SEC, 40 * DAY);
+	assert_true(removals_wait(r->removals) && removals_wait(r->removals));
+	assert_int_equal(r->told, 1);
+	restart(r);
+	assert_true(removals_wait(r->removals));
+	set_clocks(r, 0, -40 * DAY); /* somebody sets it right: the day goes on */
+	restart(r);
+	assert_true(removals_wait(r->removals));
+	assert_int_equal(r->told, 1);
+	set_clocks(r, DAY, DAY);
+	assert_false(removals_wait(r->removals));
+	restart(r);
+	assert_false(removals_wait(r->removals));
+	assert_int_equal(r->told, 1);
+}
+
+static void a_clock_that_is_ahead_at_the_start(void **state)
+{
+	struct rig *r = *state;
+
+	removals_destroy(r->removals);
+	set_clocks(r, 60 * SEC, 40 * DAY);
+	up(r);
+	assert_int_equal(r->told, 1);
+	assert_true(removals_wait(r->removals));
+}
+
+static void a_file_that_says_nothing_is_no_wait(void **state)
+{
+	static const char *const texts[] = {"", "{", "[1]", "{\"seen_ns\":\"x\",\"until_ns\":[]}"};
+	struct rig *r = *state;
+
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+		FILE *f;
+
+		removals_destroy(r->removals);
+		f = fopen(r->path, "w");
+		assert_non_null(f);
+		fputs(texts[i], f);
+		fclose(f);
+		up(r);
+		assert_false(removals_wait(r->removals));
+	}
+	assert_int_equal(r->told, 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test_setup_teardown(it_waits_and_says_so_once, setup, teardown),
+	    cmocka_unit_test_setup_teardown(a_clock_that_is_ahead_at_the_start, setup, teardown),
+	    cmocka_unit_test_setup_teardown(a_file_that_says_nothing_is_no_wait, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
