@@ -273,7 +273,7 @@ char *json_text_shallow(const json_t *o)
 	char *text = json_text(o);
 	json_t *cut;
 
-	if (!text || !json_too_deep(text, strlen(text), JSON_STORED_DEPTH))
+	if (!text || !json_cost_of(text, strlen(text), JSON_STORED_DEPTH).too_deep)
 		return text;
 	free(text);
 	cut = json_cut(o, JSON_STORED_DEPTH);
