@@ -114,7 +114,8 @@ static void reading_tell(struct reading *r, int rc, const char *message)
 		rc = ERR_NOMEM;
 	if (rc)
 		err_set(&e, rc, "%s", rc == ERR_NOMEM ? "no memory for the answer" : message);
-	done(r->arg, rc, rc ? &e : NULL, answer);
+	if (done)
+		done(r->arg, rc, rc ? &e : NULL, answer);
 }
 
 static void executions_begin(struct executions *x);
