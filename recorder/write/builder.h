@@ -80,7 +80,7 @@ void builder_part(const struct builder *b, struct part *out);
 
 uint64_t builder_seq(const struct builder *b); /* last sequence taken */
 bool builder_ended(const struct builder *b);   /* a RING_EXIT was taken */
-/* It has nearly all the blocks that a file may have: what comes is a gap until the session's end. */
+/* Nearly all the blocks that a file may have are there: what comes is a gap until the session's end. */
 bool builder_full(const struct builder *b);
 const struct id *builder_session(const struct builder *b);
 uint64_t builder_offset(const struct builder *b, unsigned stream);
