@@ -62,6 +62,7 @@ struct mcp_message {
 
 #define MCP_META_VERSION      "io.modelcontextprotocol/protocolVersion"
 #define MCP_META_CAPABILITIES "io.modelcontextprotocol/clientCapabilities"
+#define MCP_META_LOG_LEVEL    "io.modelcontextprotocol/logLevel"
 #define MCP_META_SERVER       "io.modelcontextprotocol/serverInfo"
 #define MCP_EXTENSION_TASKS   "io.modelcontextprotocol/tasks"
 
