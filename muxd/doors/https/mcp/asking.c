@@ -199,14 +199,3 @@ struct inside_job *mcp_asking_take(struct mcp_asking *a)
 	asking_leave(a);
 	return job;
 }
-
-bool mcp_answers_fit(const json_t *responses)
-{
-	const char *key;
-	json_t *v;
-
-	if (!json_is_object(responses))
-		return false;
-	json_object_foreach((json_t *)(uintptr_t)responses, key, v) if (!json_is_object(v)) return false;
-	return true;
-}

@@ -41,7 +41,4 @@ int mcp_asking_again(struct mcp_asking *a, const struct inside_questions *questi
 /* No longer one that waits: it is its stream's from here on, and so is the job. */
 struct inside_job *mcp_asking_take(struct mcp_asking *a);
 
-/* Are these answers to questions, {key: {...}}? */
-bool mcp_answers_fit(const json_t *responses);
-
 #endif

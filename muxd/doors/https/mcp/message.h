@@ -74,6 +74,9 @@ bool mcp_is_new_era(const struct mcp_head *h, const struct mcp_message *m);
  */
 const char *mcp_message_name(const struct mcp_message *m);
 
+/* params.inputResponses: are these answers to questions, {key: {...}}? */
+bool mcp_answers_fit(const json_t *responses);
+
 /* {jsonrpc, id, result} and {jsonrpc, id, error}; result and data are stolen. NULL: no memory. */
 json_t *mcp_result(const json_t *id, json_t *result);
 json_t *mcp_error(const json_t *id, int code, const char *message, json_t *data);
