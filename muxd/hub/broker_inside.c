@@ -751,9 +751,12 @@ static int may_answer(struct inside_job *j, struct request *rq, struct err *e)
 		rc = err_set(e, ERR_NOT_FOUND, "the request has asked nothing");
 	if (!rc)
 		rc = inside_may(j->hub, rq, j->agent, j->task, j->server, tool_of(j), "mcp.request", e);
-	if (!rc)
-		inside_call_renew(j->call, rq);
-	return rc;
+	if (rc)
+		return rc;
+	inside_call_renew(j->call, rq);
+	request_finish(&j->rq);
+	j->rq = *rq; /* whose grant has to be in force when the answer comes */
+	return 0;
 }
 
 int broker_inside_answer(struct inside_job *j, struct request *rq, uint64_t number, const json_t *answer, struct err *e)

@@ -359,8 +359,10 @@ static void inside_pump(struct inside *x)
 	}
 	TAILQ_FOREACH(c, &x->calls, entry)
 	{
-		if (c->number || !c->judged || !inside_turn_is_free(x, c))
+		if (c->number || !c->judged)
 			continue;
+		if (!inside_turn_is_free(x, c)) /* nor that of any behind it: nobody is passed for ever */
+			return;
 		if (x->flight >= INSIDE_FLIGHT_MAX)
 			return;
 		rc = inside_call_send(x, c);
@@ -812,6 +814,7 @@ int inside_ask(struct inside *x, const struct inside_ask *ask, struct inside_cal
 
 	if (c) {
 		rc = inside_call_join(c, ask);
+		inside_asking_joined(c);
 		insides_turn(x->hub);
 		*out = c;
 		return rc ? err_set(e, rc, "no memory for a request") : 0;
@@ -830,6 +833,7 @@ void inside_abandon(struct inside_call *c, void *arg)
 	bool last;
 
 	inside_call_forget(c, arg, &last);
+	inside_asking_left(c);
 }
 
 /* Ended ahead of its answer: the server is told, who need not heed it, and whose answer is late then. */
@@ -850,8 +854,10 @@ void inside_cancel(struct inside_call *c, void *arg)
 	bool last;
 
 	inside_call_forget(c, arg, &last);
-	if (!last || !x)
+	if (!last || !x) {
+		inside_asking_left(c);
 		return;
+	}
 	inside_give_up(x, c, ERR_CANCELLED, "its caller cancelled it", "its caller cancelled it");
 }
 

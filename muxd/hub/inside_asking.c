@@ -179,6 +179,16 @@ static void question_told(struct inside_call *c, const struct inside_question *q
 						     .answer = q->answer});
 }
 
+static void window_begin(struct inside_call *c)
+{
+	struct insides *all = c->server->hub->insides;
+
+	if (!c->window_ns)
+		c->window_ns = clock_boot_ns() + WINDOW_MS * NS_PER_MS;
+	if (!uv_is_active((uv_handle_t *)all->window))
+		uv_timer_start(all->window, insides_on_window, WINDOW_MS + 1, 0);
+}
+
 static void question_add(struct inside_call *c, struct inside_question *q)
 {
 	struct insides *all = c->server->hub->insides;
@@ -202,10 +212,7 @@ static void question_add(struct inside_call *c, struct inside_question *q)
 		c->open++;
 		c->turn = c->turn == TURN_ANSWERED ? TURN_PARKED : c->turn;
 	}
-	if (!c->window_ns)
-		c->window_ns = clock_boot_ns() + WINDOW_MS * NS_PER_MS;
-	if (!uv_is_active((uv_handle_t *)all->window))
-		uv_timer_start(all->window, insides_on_window, WINDOW_MS + 1, 0);
+	window_begin(c);
 }
 
 int inside_asked(struct inside *x, enum question_kind k, const struct inside_line *l, size_t bytes)
@@ -225,6 +232,40 @@ int inside_asked(struct inside *x, enum question_kind k, const struct inside_lin
 	return 0;
 }
 
+static void question_answer(struct inside_call *c, struct inside_question *q, json_t *answer)
+{
+	q->answer = answer;
+	question_told(c, q, json_object_get(answer, "result") ? "answered" : "error");
+	if (--c->open == 0 && !c->window_ns) {
+		c->turn = TURN_ANSWERED;
+		insides_turn(c->server->hub);
+	}
+}
+
+/* Nobody is left who could answer. */
+static void call_forsake(struct inside_call *c)
+{
+	struct inside_question *q;
+
+	TAILQ_FOREACH(q, &c->questions, entry)
+	if (!q->answer)
+		question_answer(c, q,
+				json_pack("{s:{s:i,s:s}}", "error", "code", RPC_GONE, "message",
+					  "the caller who could answer has gone"));
+}
+
+void inside_asking_left(struct inside_call *c)
+{
+	if (c->server && c->open && !listener_of(c))
+		call_forsake(c);
+}
+
+void inside_asking_joined(struct inside_call *c)
+{
+	if (c->server && c->open)
+		window_begin(c);
+}
+
 /* The call waits for its caller from here on, or goes on where all was answered ahead. */
 static void call_tell(struct inside *x, struct inside_call *c)
 {
@@ -238,6 +279,8 @@ static void call_tell(struct inside *x, struct inside_call *c)
 		insides_turn(x->hub);
 	else if (k)
 		k->ops->asked(k->arg, &c->questions);
+	else
+		call_forsake(c);
 }
 
 /* A caller that is told may end calls: the list is walked anew after each. */
@@ -280,16 +323,6 @@ void insides_on_window(uv_timer_t *t)
 }
 
 /* ---- answered */
-
-static void question_answer(struct inside_call *c, struct inside_question *q, json_t *answer)
-{
-	q->answer = answer;
-	question_told(c, q, json_object_get(answer, "result") ? "answered" : "error");
-	if (--c->open == 0 && !c->window_ns) {
-		c->turn = TURN_ANSWERED;
-		insides_turn(c->server->hub);
-	}
-}
 
 int inside_answer(struct inside_call *c, uint64_t number, const json_t *answer)
 {

@@ -168,6 +168,8 @@ int inside_asked(struct inside *x, enum question_kind k, const struct inside_lin
 bool inside_turn_is_free(struct inside *x, const struct inside_call *c); /* may that one be sent now? */
 int inside_asking_resume(struct inside *x); /* answers go to the server where it is their call's turn */
 void inside_asking_drop(struct inside_call *c);
+void inside_asking_joined(struct inside_call *c); /* by one more caller, who hears what is open */
+void inside_asking_left(struct inside_call *c);   /* by a caller: what nobody can answer is answered so */
 void inside_asking_withdraw(struct inside *x, const json_t *id);
 void inside_asking_log(struct inside *x, const json_t *params);
 void insides_on_window(uv_timer_t *t);

@@ -150,6 +150,21 @@ first = next(call)
 s.post({"method": "notifications/cancelled", "params": {"requestId": s.ident}})
 equal("a cancelled call", (400, []), (s.answer(first["id"]), list(call)))
 
+# The same request once more is the same call, and has its question; who gave his session up answers nothing more.
+call = s.call("form")
+first = next(call)
+twice = events(s.post({"id": s.ident, "method": "tools/call", "params": {"name": "form", "arguments": {}}}))
+equal("a repeat is asked the same", first["id"], next(twice)["id"])
+s.answer(first["id"], a=4)
+equal("and both are answered", ['{"a": 4}'] * 2, [said(next(call)), said(next(twice))])
+gone = Session()
+call = gone.call("form")
+next(call)
+c = http.client.HTTPSConnection(at.hostname, at.port, context=tls, timeout=60)
+c.request("DELETE", at.path, headers={"Authorization": "Bearer " + MINE, **gone.fields})
+equal("a session that ends", (200, []), (c.getresponse().status, list(call)))
+equal("holds nobody up", "slow is done", said(next(theirs.call("slow", ms=10))))
+
 # One at a time: who waits for people lets his own pass, and nobody else's.
 call = s.call("form")
 first = next(call)
@@ -159,10 +174,15 @@ thread = threading.Thread(target=lambda: done.append(said(next(theirs.call("slow
 thread.start()
 thread.join(0.5)
 equal("another's waits", [], done)
+behind = threading.Thread(target=lambda: done.append(said(next(s.call("begun"))) and "mine"))
+behind.start()
+behind.join(0.5)
+equal("and is passed by nobody", [], done)
 s.answer(first["id"], a=5)
 equal("until it has gone on", '{"a": 5}', said(next(call)))
 thread.join()
-equal("and then it is its turn", ["slow is done"], done)
+behind.join()
+equal("and then it is their turn", ["slow is done", "mine"], done)
 
 # Log messages: none before a level was said, then from that on.
 equal("no log", ["logged"], [said(m) for m in s.call("log")])

@@ -60,7 +60,8 @@ in_record() {
 		grep -aoE 'asked|answered' | sort -u | paste -sd' '
 }
 round_is() { [ "$(in_record)" = "answered asked" ]; }
-wait_for 20 round_is && ok "both are in its round" || fail "in the record: $(in_record)"
+wait_for 20 round_is || fail "in the record: $(in_record)"
+ok "both are in its round"
 
 quiet=$(PRINCIPAL=other GRANT_TASK=quiet new_token asks agent rounds)
 equal "a policy that does not name it" "-32601 elicitation/create: the policy does not allow it" "$(new "$quiet" form | text_of)"
