@@ -180,7 +180,7 @@ static void go_again(struct mcp_turn *t, size_t row, const json_t *state, const 
 		break;
 	rc = q ? mcp_asking_again(a, questions, &o) : mcp_stream_open(t->mcp->streams, &ask, &s);
 	if (rc)
-		http_reply_error(t->x, rc, NULL);
+		mcp_stream_refuse(t->x, rc);
 	else if (q)
 		mcp_turn_reply(t, o);
 	else
