@@ -1,6 +1,6 @@
 // tier: check
 /*
- * What a server inside may ask its caller for, and what is kept of it at the door: which questions are none, what a
+ * Questions of a server inside to its caller, and what is kept of them at the door: which questions are none, what a
  * client declares, the name of a session that says it, who watches what, and from which severity on log messages are
  * heard.
  */
