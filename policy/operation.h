@@ -50,6 +50,7 @@ enum policy_option {
 	X(SNAPSHOT_DROP, "snapshot.drop", 0, "A snapshot deleted.")                                                    \
 	X(SNAPSHOT_FORK, "snapshot.fork", 0, "A new sandbox made of a snapshot.")                                      \
 	X(MCP_CALL, "mcp.call", POLICY_SERVERS, "A tool of an MCP server called.")                                     \
+	X(MCP_ASK, "mcp.ask", POLICY_SERVERS, "A question of an MCP server put to its caller.")                        \
 	X(MCP_READ, "mcp.read", 0, "The MCP servers of an agent shown, with their tools.")                             \
 	X(MCP_SET, "mcp.set", 0, "The MCP servers of an agent set, and their tools approved.")                         \
 	X(SERVICE_READ, "service.read", 0, "The services of an agent shown, with their logs.")                         \

@@ -30,6 +30,27 @@ static int check_url(const struct schema *s, const struct schema_at *at, const j
 			    "cannot be reached: there is no way out of a sandbox yet; name a command that runs inside");
 }
 
+/* Once each. */
+static int check_asks(const struct schema *s, const struct schema_at *at, const json_t *v)
+{
+	static const char *const known[] = {"elicitation", "roots", "sampling"};
+	unsigned seen = 0, bit;
+	const json_t *name;
+	size_t i;
+
+	json_array_foreach(v, i, name)
+	{
+		bit = 0;
+		for (size_t k = 0; k < SCHEMA_COUNT(known); k++)
+			if (json_is_string(name) && strcmp(json_string_value(name), known[k]) == 0)
+				bit = 1u << k;
+		if (!bit || seen & bit)
+			return schema_fault(s, at, ERR_INVAL, "takes elicitation, roots and sampling, each once");
+		seen |= bit;
+	}
+	return 0;
+}
+
 /* Servers go by their names: whatever is named platform or has a url is refused by that, before anything else. */
 static const struct schema_field fields[] = {
     {"scope", SCHEMA_TEXT, false, 1, 32, check_scope, SCHEMA_TO(struct server_def, scope)},
@@ -40,6 +61,7 @@ static const struct schema_field fields[] = {
     {"cwd", SCHEMA_TEXT, false, 1, 4095, NULL, SCHEMA_TO(struct server_def, cwd)},
     {"start_timeout_ms", SCHEMA_INTEGER, false, 100, SERVER_START_MS_MAX, NULL,
      SCHEMA_TO(struct server_def, start_timeout_ms)},
+    {"asks", SCHEMA_LIST, false, 0, 3, check_asks, SCHEMA_TO(struct server_def, asks)},
 };
 
 static int read_def(const struct schema_at *at, const json_t *o, struct server_def *out, struct err *e)
@@ -52,9 +74,10 @@ static int read_def(const struct schema_at *at, const json_t *o, struct server_d
 
 static json_t *def_json(const struct server_def *d)
 {
-	return json_pack("{s:s,s:s,s:O,s:O*,s:s*,s:I}", "name", d->name, "scope", d->scope, "command", d->command,
+	return json_pack("{s:s,s:s,s:O,s:O*,s:s*,s:I,s:O*}", "name", d->name, "scope", d->scope, "command", d->command,
 			 "env", json_object_size(d->env) ? (json_t *)(uintptr_t)d->env : NULL, "cwd", d->cwd,
-			 "start_timeout_ms", (json_int_t)d->start_timeout_ms);
+			 "start_timeout_ms", (json_int_t)d->start_timeout_ms, "asks",
+			 json_array_size(d->asks) ? (json_t *)(uintptr_t)d->asks : NULL);
 }
 
 /* ---- the list */

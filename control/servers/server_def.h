@@ -23,14 +23,15 @@ struct err;
 struct server_def {
 	const char *name, *scope, *cwd; /* cwd NULL: the workspace */
 	const json_t *command, *env;    /* texts; env NULL: none */
+	const json_t *asks;             /* of its client: "elicitation", "roots", "sampling"; NULL: nothing */
 	int64_t start_timeout_ms;
 	char fingerprint[SERVER_FINGERPRINT_N]; /* SHA-256 of the definition: another one is another server */
 };
 
 /*
- * A list as a client sends it, [{name, command, env, cwd, scope, start_timeout_ms}]: *out is a copy with nothing but
- * these. ERR_INVAL, ERR_TOO_LARGE, ERR_CONFLICT (a name twice), ERR_PLATFORM_SERVER, ERR_EGRESS, ERR_SECRET_REFUSED;
- * the message has the place.
+ * A list as a client sends it, [{name, command, env, cwd, scope, start_timeout_ms, asks}]: *out is a copy with nothing
+ * but these. ERR_INVAL, ERR_TOO_LARGE, ERR_CONFLICT (a name twice), ERR_PLATFORM_SERVER, ERR_EGRESS,
+ * ERR_SECRET_REFUSED; the message has the place.
  */
 int server_list_check(const json_t *list, json_t **out, struct err *e);
 /* The server of that name in a list that was checked. ERR_NOT_FOUND, ERR_NOMEM. */

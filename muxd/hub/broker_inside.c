@@ -6,6 +6,7 @@
 #include "base/err.h"
 #include "base/text.h"
 #include "control/servers/catalogue.h"
+#include "control/servers/digest.h"
 #include "control/servers/lists.h"
 #include "control/servers/server_def.h"
 #include "control/servers/servers.h"
@@ -390,7 +391,10 @@ struct inside_job {
 	char *method, *exec_id;
 	json_t *params;
 	uint64_t timeout_ns;
-	struct inside_ops ops;
+	unsigned declared;
+	bool listens;
+	json_t *ahead;
+	struct inside_ops ops, mine; /* of its caller; of this file, the same ones */
 	void *arg;
 	struct inside_call *call; /* while the server has it */
 	bool gone;                /* its caller wants it no more */
@@ -403,6 +407,7 @@ static void inside_job_free(struct inside_job *j)
 	free(j->method);
 	free(j->exec_id);
 	json_decref(j->params);
+	json_decref(j->ahead);
 	free(j);
 }
 
@@ -437,8 +442,32 @@ static void inside_job_on_progress(void *arg, const json_t *params)
 {
 	struct inside_job *j = arg;
 
-	if (!j->gone)
+	if (!j->gone && j->ops.progress)
 		j->ops.progress(j->arg, params);
+}
+
+static void inside_job_on_log(void *arg, const json_t *params)
+{
+	struct inside_job *j = arg;
+
+	if (!j->gone && j->ops.log)
+		j->ops.log(j->arg, params);
+}
+
+static void inside_job_on_asked(void *arg, struct inside_questions *all)
+{
+	struct inside_job *j = arg;
+
+	if (!j->gone)
+		j->ops.asked(j->arg, all);
+}
+
+static void inside_job_on_withdrawn(void *arg, uint64_t number)
+{
+	struct inside_job *j = arg;
+
+	if (!j->gone && j->ops.withdrawn)
+		j->ops.withdrawn(j->arg, number);
 }
 
 /* A prompt and a resource count as the server's: policies name tools. NULL: the server as a whole. */
@@ -458,7 +487,7 @@ static int check_tool(const struct inside_job *j, struct err *e)
 	return err_set(e, ERR_INVAL, "/params/name is no name of a tool");
 }
 
-enum answered_by { BY_SERVER, BY_CATALOGUE };
+enum answered_by { BY_SERVER, BY_CATALOGUE, BY_SERVER_TO_LISTENERS };
 static const struct {
 	const char *method;
 	enum answered_by by;
@@ -469,16 +498,18 @@ static const struct {
     {"resources/list", BY_SERVER},
     {"resources/templates/list", BY_SERVER},
     {"resources/read", BY_SERVER},
+    {"resources/subscribe", BY_SERVER_TO_LISTENERS},
+    {"resources/unsubscribe", BY_SERVER_TO_LISTENERS},
     {"prompts/list", BY_SERVER},
     {"prompts/get", BY_SERVER},
     {"completion/complete", BY_SERVER},
     {"ping", BY_SERVER},
 };
 
-static int method_find(const char *method, enum answered_by *out, struct err *e)
+static int method_find(const char *method, bool listens, enum answered_by *out, struct err *e)
 {
 	for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++)
-		if (strcmp(methods[i].method, method) == 0) {
+		if (strcmp(methods[i].method, method) == 0 && (listens || methods[i].by != BY_SERVER_TO_LISTENERS)) {
 			*out = methods[i].by;
 			return 0;
 		}
@@ -539,19 +570,26 @@ static void inside_job_on_seen(void *arg, int rc, const struct err *e, json_t *s
 
 static int ask_server(struct inside_job *j, struct inside *x, struct err *e)
 {
-	static const struct inside_ops both = {.progress = inside_job_on_progress, .done = inside_job_on_done},
-				       end = {.done = inside_job_on_done};
 	struct inside_call *call = NULL;
-	int rc = inside_ask(x,
-			    &(struct inside_ask){.rq = &j->rq,
-						 .task = j->task,
-						 .method = j->method,
-						 .exec_id = j->exec_id,
-						 .params = j->params,
-						 .timeout_ns = j->timeout_ns,
-						 .ops = j->ops.progress ? &both : &end,
-						 .arg = j},
-			    &call, e);
+	int rc;
+
+	j->mine = (struct inside_ops){.progress = j->ops.progress ? inside_job_on_progress : NULL,
+				      .log = j->ops.log ? inside_job_on_log : NULL,
+				      .asked = j->ops.asked ? inside_job_on_asked : NULL,
+				      .withdrawn = inside_job_on_withdrawn,
+				      .done = inside_job_on_done};
+	rc = inside_ask(x,
+			&(struct inside_ask){.rq = &j->rq,
+					     .task = j->task,
+					     .method = j->method,
+					     .exec_id = j->exec_id,
+					     .params = j->params,
+					     .timeout_ns = j->timeout_ns,
+					     .declared = j->declared,
+					     .ahead = j->ahead,
+					     .ops = &j->mine,
+					     .arg = j},
+			&call, e);
 
 	if (!rc)
 		j->call = call;
@@ -595,7 +633,7 @@ static void inside_job_on_writable(void *arg, int rc, const struct err *e)
 		inside_job_end(j, rc ? rc : ERR_CANCELLED, e, NULL, "");
 		return;
 	}
-	if (method_find(j->method, &by, &here)) {
+	if (method_find(j->method, j->listens, &by, &here)) {
 		inside_job_refuse(j, here.code, &here);
 		return;
 	}
@@ -650,7 +688,10 @@ static int inside_job_prepare(struct inside_job *j, const struct inside_request 
 	j->exec_id = w->exec_id ? strdup(w->exec_id) : NULL;
 	j->params = w->params ? json_deep_copy(w->params) : NULL;
 	j->timeout_ns = w->timeout_ns;
-	if (!rc && (!j->method || (w->exec_id && !j->exec_id) || (w->params && !j->params)))
+	j->declared = w->declared;
+	j->listens = w->listens;
+	j->ahead = w->ahead ? json_deep_copy(w->ahead) : NULL;
+	if (!rc && (!j->method || (w->exec_id && !j->exec_id) || (w->params && !j->params) || (w->ahead && !j->ahead)))
 		rc = err_set(e, ERR_NOMEM, "no memory for a request");
 	return rc;
 }
@@ -678,6 +719,65 @@ void broker_inside_request(struct hub *h, const struct request *rq, const struct
 		return;
 	j->over = NULL;
 	*out = j;
+}
+
+int broker_inside_digest(const struct inside_request *w, char out[INSIDE_DIGEST_SZ])
+{
+	json_t *params = w->params ? json_copy((json_t *)(uintptr_t)w->params) : NULL, *o;
+	int rc;
+
+	json_object_del(params, "_meta");
+	json_object_del(params, "inputResponses");
+	json_object_del(params, "requestState");
+	o = json_pack("{s:s,s:s,s:s,s:o*}", "agent", w->agent, "server", w->server, "method", w->method, "params",
+		      params);
+	rc = o ? digest_json(o, out) : ERR_NOMEM;
+	json_decref(o);
+	return rc;
+}
+
+void broker_inside_pass(struct inside_job *j, const struct inside_ops *ops, void *arg)
+{
+	j->ops = *ops;
+	j->arg = arg;
+}
+
+/* The caller who answers may do now what the request itself does. */
+static int may_answer(struct inside_job *j, struct request *rq, struct err *e)
+{
+	int rc = broker_reach(j->hub, rq, j->agent, SCOPE_ROUNDS, "mcp.request", e);
+
+	if (!rc && !j->call)
+		rc = err_set(e, ERR_NOT_FOUND, "the request has asked nothing");
+	if (!rc)
+		rc = inside_may(j->hub, rq, j->agent, j->task, j->server, tool_of(j), "mcp.request", e);
+	if (rc)
+		return rc;
+	inside_call_renew(j->call, rq);
+	request_finish(&j->rq);
+	j->rq = *rq; /* whose grant has to be in force when the answer comes */
+	return 0;
+}
+
+int broker_inside_answer(struct inside_job *j, struct request *rq, uint64_t number, const json_t *answer, struct err *e)
+{
+	int rc = may_answer(j, rq, e);
+
+	if (!rc && (rc = inside_answer(j->call, number, answer)))
+		err_set(e, rc, rc == ERR_INVAL ? "that is no answer" : "no such question is open");
+	return rc;
+}
+
+int broker_inside_answers(struct inside_job *j, struct request *rq, const json_t *results,
+			  struct inside_questions **out, struct err *e)
+{
+	int rc = may_answer(j, rq, e);
+
+	if (rc)
+		return rc;
+	inside_answer_named(j->call, results);
+	*out = inside_call_questions(j->call);
+	return 0;
 }
 
 void broker_inside_cancel(struct inside_job *j)

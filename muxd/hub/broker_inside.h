@@ -50,10 +50,27 @@ struct inside_request {
 	const json_t *params; /* NULL: none */
 	const char *task, *exec_id;
 	uint64_t timeout_ns;
+	unsigned declared;   /* enum question_kind: that the caller can answer */
+	const json_t *ahead; /* answers by key; NULL: none */
+	bool listens;        /* has a session, and so may subscribe to resources */
 };
 struct inside_job;
 void broker_inside_request(struct hub *h, const struct request *rq, const struct inside_request *w,
 			   const struct inside_ops *ops, void *arg, struct inside_job **out);
+/*
+ * Questions of the server, where ops has `asked` (inside.h). The job is told of to somebody else from here on; the
+ * answer of one question, as inside_answer() has it, or of those with these keys: *out are all that the server has no
+ * answer to, of which those without one are open. rq: of the call that brings it, which may do now what the request
+ * does. ERR_FORBIDDEN, ERR_POLICY_DENIED, ERR_NOT_FOUND, ERR_INVAL. Nothing is called back from inside of these.
+ */
+void broker_inside_pass(struct inside_job *j, const struct inside_ops *ops, void *arg);
+int broker_inside_answer(struct inside_job *j, struct request *rq, uint64_t number, const json_t *answer,
+			 struct err *e);
+int broker_inside_answers(struct inside_job *j, struct request *rq, const json_t *results,
+			  struct inside_questions **out, struct err *e);
+/* Of what a request asks for, whoever makes it: agent, server, method, parameters without what answers questions. */
+#define INSIDE_DIGEST_SZ 65
+int broker_inside_digest(const struct inside_request *w, char out[INSIDE_DIGEST_SZ]); /* ERR_NOMEM */
 void broker_inside_cancel(struct inside_job *j);  /* done is not called; NULL-safe */
 void broker_inside_abandon(struct inside_job *j); /* likewise, and the request goes on; NULL-safe */
 

@@ -72,8 +72,8 @@ struct inside *inside_find(struct hub *h, const char *agent, const struct server
 
 static json_t *def_copy(const struct server_def *d)
 {
-	return json_pack("{s:s,s:O,s:O*,s:s*,s:I}", "name", d->name, "command", d->command, "env", d->env, "cwd",
-			 d->cwd, "start_timeout_ms", (json_int_t)d->start_timeout_ms);
+	return json_pack("{s:s,s:O,s:O*,s:s*,s:I,s:O*}", "name", d->name, "command", d->command, "env", d->env, "cwd",
+			 d->cwd, "start_timeout_ms", (json_int_t)d->start_timeout_ms, "asks", d->asks);
 }
 
 struct inside *inside_get(struct hub *h, const struct agent *a, const struct server_def *def)
@@ -88,6 +88,7 @@ struct inside *inside_get(struct hub *h, const struct agent *a, const struct ser
 		return NULL;
 	}
 	x->hub = h;
+	x->asks = question_kinds(def->asks);
 	x->next_number = 1;
 	text_put(x->agent, sizeof(x->agent), a->name);
 	text_put(x->stored_as, sizeof(x->stored_as), a->name);
@@ -342,6 +343,7 @@ static void inside_calls_judge(struct inside *x)
 static void inside_pump(struct inside *x)
 {
 	struct inside_call *c;
+	int rc;
 
 	if (x->state != INSIDE_READY)
 		return;
@@ -350,12 +352,17 @@ static void inside_pump(struct inside *x)
 		inside_calls_judge(x);
 	if (x->state != INSIDE_READY)
 		return;
+	rc = inside_asking_resume(x);
+	if (rc && rc != ERR_LIMIT) {
+		inside_settle(x, rc);
+		return;
+	}
 	TAILQ_FOREACH(c, &x->calls, entry)
 	{
-		int rc;
-
 		if (c->number || !c->judged)
 			continue;
+		if (!inside_turn_is_free(x, c)) /* nor that of any behind it: nobody is passed for ever */
+			return;
 		if (x->flight >= INSIDE_FLIGHT_MAX)
 			return;
 		rc = inside_call_send(x, c);
@@ -550,13 +557,17 @@ static int inside_on_answer(struct inside *x, const struct inside_line *l, size_
 	return inside_fault(x, "it answered a request that nobody made: its id is none of ours");
 }
 
-/* Requests of a server to its client are refused, but for the question whether it is there. */
-static int inside_on_request(struct inside *x, const struct inside_line *l)
+/* Requests of a server to its client are refused, but for the question whether it is there, and those that its
+ * definition opens. */
+static int inside_on_request(struct inside *x, const struct inside_line *l, size_t bytes)
 {
+	enum question_kind kind = question_kind_of(l->method);
 	char text[160], word[64];
 
 	if (strcmp(l->method, "ping") == 0)
 		return inside_send(x, json_pack("{s:s,s:O,s:{}}", "jsonrpc", "2.0", "id", l->id, "result"));
+	if (x->asks & (unsigned)kind)
+		return inside_asked(x, kind, l, bytes);
 	inside_word(word, sizeof(word), l->method);
 	inside_refused(x, word);
 	text_format(text, sizeof(text), "%s is off: a server inside a sandbox may not ask its client for it", word);
@@ -576,6 +587,7 @@ static void inside_on_log(struct inside *x, const json_t *params)
 		inside_tail_add(x, "", "\n", 1);
 	}
 	free(text);
+	inside_asking_log(x, params);
 }
 
 static int inside_on_notification(struct inside *x, const struct inside_line *l)
@@ -584,6 +596,12 @@ static int inside_on_notification(struct inside *x, const struct inside_line *l)
 		inside_calls_progress(x, l->params);
 	} else if (strcmp(l->method, "notifications/message") == 0) {
 		inside_on_log(x, l->params);
+	} else if (strcmp(l->method, "notifications/cancelled") == 0) {
+		inside_asking_withdraw(x, json_object_get(l->params, "requestId"));
+	} else if (strcmp(l->method, "notifications/resources/updated") == 0) {
+		if (x->state == INSIDE_READY && x->hub->insides->updated)
+			x->hub->insides->updated(x->hub->insides->updated_arg, x->agent, x->name,
+						 json_get_text(l->params, "uri"));
 	} else if (strcmp(l->method, "notifications/tools/list_changed") == 0) {
 		x->stale = true;
 		return inside_list_stale(x);
@@ -595,7 +613,7 @@ static int inside_on_line(struct inside *x, struct inside_line *l, size_t bytes)
 {
 	if (x->state == INSIDE_ENDING || x->state == INSIDE_ABSENT)
 		return 0;
-	return l->kind == INSIDE_REQUEST        ? inside_on_request(x, l)
+	return l->kind == INSIDE_REQUEST        ? inside_on_request(x, l, bytes)
 	       : l->kind == INSIDE_NOTIFICATION ? inside_on_notification(x, l)
 						: inside_on_answer(x, l, bytes);
 }
@@ -647,10 +665,10 @@ static void inside_greet(struct inside *x)
 	inside_set_state(x, INSIDE_INITIALIZING);
 	inside_until(x, (uint64_t)json_integer_value(json_object_get(x->def, "start_timeout_ms")) * NS_PER_MS);
 	x->own_number = x->next_number++;
-	rc = inside_send(x, json_pack("{s:s,s:I,s:s,s:{s:s,s:{},s:{s:s,s:s}}}", "jsonrpc", "2.0", "id",
+	rc = inside_send(x, json_pack("{s:s,s:I,s:s,s:{s:s,s:o,s:{s:s,s:s}}}", "jsonrpc", "2.0", "id",
 				      (json_int_t)x->own_number, "method", "initialize", "params", "protocolVersion",
-				      "2025-11-25", "capabilities", "clientInfo", "name", "muxd", "version",
-				      MUXD_VERSION));
+				      "2025-11-25", "capabilities", question_capabilities(x->asks), "clientInfo",
+				      "name", "muxd", "version", MUXD_VERSION));
 	inside_settle(x, rc);
 }
 
@@ -760,11 +778,6 @@ static void insides_on_turn(uv_timer_t *t)
 	hub_flush(h);
 }
 
-static void insides_turn(struct hub *h)
-{
-	uv_timer_start(h->insides->turn, insides_on_turn, 0, 0);
-}
-
 /* ---- asked for */
 
 /* May it be begun, or waited for? */
@@ -801,6 +814,7 @@ int inside_ask(struct inside *x, const struct inside_ask *ask, struct inside_cal
 
 	if (c) {
 		rc = inside_call_join(c, ask);
+		inside_asking_joined(c);
 		insides_turn(x->hub);
 		*out = c;
 		return rc ? err_set(e, rc, "no memory for a request") : 0;
@@ -819,6 +833,7 @@ void inside_abandon(struct inside_call *c, void *arg)
 	bool last;
 
 	inside_call_forget(c, arg, &last);
+	inside_asking_left(c);
 }
 
 /* Ended ahead of its answer: the server is told, who need not heed it, and whose answer is late then. */
@@ -839,8 +854,10 @@ void inside_cancel(struct inside_call *c, void *arg)
 	bool last;
 
 	inside_call_forget(c, arg, &last);
-	if (!last || !x)
+	if (!last || !x) {
+		inside_asking_left(c);
 		return;
+	}
 	inside_give_up(x, c, ERR_CANCELLED, "its caller cancelled it", "its caller cancelled it");
 }
 
@@ -1034,11 +1051,21 @@ bool insides_rest(const struct hub *h)
 
 /* ---- all of them */
 
+void insides_watch(struct hub *h, inside_updated_fn *fn, void *arg)
+{
+	if (!h->insides)
+		return;
+	h->insides->updated = fn;
+	h->insides->updated_arg = arg;
+}
+
 int insides_create(struct hub *h)
 {
 	struct insides *all = calloc(1, sizeof(*all));
 
-	if (!all || !(all->turn = malloc(sizeof(*all->turn)))) {
+	if (!all || !(all->turn = malloc(sizeof(*all->turn))) || !(all->window = malloc(sizeof(*all->window)))) {
+		if (all)
+			free(all->turn);
 		free(all);
 		return ERR_NOMEM;
 	}
@@ -1047,7 +1074,9 @@ int insides_create(struct hub *h)
 	STAILQ_INIT(&all->due);
 	TAILQ_INIT(&all->discoveries);
 	uv_timer_init(h->loop, all->turn);
-	all->turn->data = h;
+	uv_timer_init(h->loop, all->window);
+	all->turn->data = all->window->data = h;
+	all->on_turn = insides_on_turn;
 	h->insides = all;
 	return 0;
 }
@@ -1084,6 +1113,7 @@ void insides_destroy(struct hub *h)
 	inside_kept_trim(h, 0);
 	inside_record_close(h);
 	uv_close((uv_handle_t *)h->insides->turn, insides_on_closed);
+	uv_close((uv_handle_t *)h->insides->window, insides_on_closed);
 	free(h->insides);
 	h->insides = NULL;
 }

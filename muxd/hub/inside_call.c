@@ -21,10 +21,17 @@ static void inside_call_free(struct inside_call *c)
 {
 	struct inside_caller *k;
 
+	struct inside_question *q;
+
 	while ((k = TAILQ_FIRST(&c->callers))) {
 		TAILQ_REMOVE(&c->callers, k, entry);
 		free(k);
 	}
+	while ((q = TAILQ_FIRST(&c->questions))) {
+		TAILQ_REMOVE(&c->questions, q, entry);
+		question_free(q);
+	}
+	json_decref(c->ahead);
 	request_finish(&c->rq);
 	free(c->method);
 	free(c->params);
@@ -40,7 +47,7 @@ static int add_caller(struct inside_call *c, const struct inside_ask *ask)
 
 	if (!k)
 		return ERR_NOMEM;
-	*k = (struct inside_caller){.ops = ask->ops, .arg = ask->arg};
+	*k = (struct inside_caller){.ops = ask->ops, .arg = ask->arg, .declared = ask->declared};
 	TAILQ_INSERT_TAIL(&c->callers, k, entry);
 	return 0;
 }
@@ -87,6 +94,7 @@ static int copy_ask(struct inside_call *c, const struct inside_ask *ask)
 	c->params = ask->params ? json_text(ask->params) : strdup("");
 	c->tool = tool ? strndup(tool, text_cut(tool, strlen(tool), 1024)) : NULL;
 	c->exec_id = ask->exec_id ? strdup(ask->exec_id) : NULL;
+	c->ahead = ask->ahead ? json_deep_copy(ask->ahead) : NULL;
 	return c->method && c->params && (c->tool || !tool) && (c->exec_id || !ask->exec_id) ? add_caller(c, ask)
 											     : ERR_NOMEM;
 }
@@ -142,7 +150,7 @@ static int begin_record(struct inside_call *c, struct err *e)
 
 int inside_call_create(struct inside *x, const struct inside_ask *ask, struct inside_call **out, struct err *e)
 {
-	uint64_t timeout = ask->timeout_ns ? ask->timeout_ns : INSIDE_TIMEOUT_NS;
+	uint64_t timeout = ask->timeout_ns ? ask->timeout_ns : x->asks ? INSIDE_ASKING_NS : INSIDE_TIMEOUT_NS;
 	struct inside_call *c;
 	int rc = check_exec_id(x, ask, e);
 
@@ -154,6 +162,7 @@ int inside_call_create(struct inside *x, const struct inside_ask *ask, struct in
 	if (!c)
 		return err_set(e, ERR_NOMEM, "no memory for a request");
 	TAILQ_INIT(&c->callers);
+	TAILQ_INIT(&c->questions);
 	c->server = x;
 	c->until_ns = clock_boot_ns() + (timeout < INSIDE_LONGEST_NS ? timeout : INSIDE_LONGEST_NS);
 	if (copy_ask(c, ask) || call_digest(x->name, ask, c->digest))
@@ -321,6 +330,7 @@ void inside_call_end(struct inside_call *c, int rc, const char *message, json_t 
 	if (!rc && !text)
 		rc = ERR_NOMEM, message = "no memory for the answer";
 	touch_agent(c);
+	inside_asking_drop(c);
 	TAILQ_REMOVE(&x->calls, c, entry);
 	x->ncalls--;
 	x->flight -= c->number != 0;
@@ -334,6 +344,8 @@ void inside_call_end(struct inside_call *c, int rc, const char *message, json_t 
 		err_set(&e, rc, "%s", message);
 	else
 		json_object_set_new(answer, "round_id", json_string(c->round));
+	if (!rc && c->lacks)
+		json_object_set_new(answer, "undeclared", question_capabilities(c->lacks));
 	while ((k = TAILQ_FIRST(&c->callers))) {
 		TAILQ_REMOVE(&c->callers, k, entry);
 		k->ops->done(k->arg, rc, rc ? &e : NULL, rc ? NULL : answer, c->round);
@@ -409,6 +421,16 @@ int inside_call_join(struct inside_call *c, const struct inside_ask *ask)
 {
 	c->grant = grant_line(&ask->rq->grant);
 	return add_caller(c, ask);
+}
+
+struct inside_questions *inside_call_questions(struct inside_call *c)
+{
+	return &c->questions;
+}
+
+void inside_call_renew(struct inside_call *c, const struct request *rq)
+{
+	c->grant = grant_line(&rq->grant);
 }
 
 void inside_call_again(struct inside_call *c)

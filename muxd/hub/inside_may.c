@@ -17,6 +17,15 @@ int inside_may(struct hub *h, struct request *rq, const char *agent, const char 
 	return broker_check(h, rq, &q, SCOPE_ROUNDS, what, &rq->policy, e);
 }
 
+bool inside_may_ask(struct hub *h, const struct request *rq, const char *agent, const char *task, const char *server,
+		    const char *tool, bool told)
+{
+	struct policy_question q = question_of(agent, task, server, tool);
+
+	q.op = POLICY_MCP_ASK;
+	return told ? broker_policy(h, rq, &q, "mcp.ask", NULL, NULL) == 0 : broker_policy_would(h, rq, &q);
+}
+
 bool inside_may_see(struct hub *h, const struct request *rq, const char *agent, const char *task, const char *server,
 		    const char *tool)
 {

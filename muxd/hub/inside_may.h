@@ -11,7 +11,10 @@
  * ERR_POLICY_DENIED. */
 int inside_may(struct hub *h, struct request *rq, const char *agent, const char *task, const char *server,
 	       const char *tool, const char *what, struct err *e);
-/* The same without a word to anybody. */
+/* May that server put a question to this grant's holder? told: a refusal is audited. */
+bool inside_may_ask(struct hub *h, const struct request *rq, const char *agent, const char *task, const char *server,
+		    const char *tool, bool told);
+/* The same as the first without a word to anybody. */
 bool inside_may_see(struct hub *h, const struct request *rq, const char *agent, const char *task, const char *server,
 		    const char *tool);
 

@@ -188,6 +188,42 @@ void inside_record_end(struct hub *h, const struct inside_facts *f, struct insid
 	r->text[0] = '\0';
 }
 
+/* Digest, length and beginning of what was said, under members that begin so. */
+static void put_words(json_t *o, const char *what, const json_t *said)
+{
+	char *text = said ? json_text(said) : NULL, sum[65], name[32];
+
+	if (!text)
+		return;
+	digest_text(text, sum);
+	text_format(name, sizeof(name), "%s_sha256", what);
+	json_object_set_new(o, name, json_string(sum));
+	text_format(name, sizeof(name), "%s_bytes", what);
+	json_object_set_new(o, name, json_integer((json_int_t)strlen(text)));
+	json_object_set_new(o, what, json_stringn(text, text_cut(text, strlen(text), INSIDE_WORDS_MAX)));
+	free(text);
+}
+
+void inside_record_question(struct hub *h, const struct request *rq, const char *agent, const char *server,
+			    const struct inside_record *r, const struct inside_told *t)
+{
+	json_t *o = json_pack("{s:s,s:s,s:s,s:s*,s:s*}", "event", "mcp_question", "kind", t->kind, "outcome",
+			      t->outcome, "key", t->key, "message", t->message);
+
+	if (o && t->number)
+		json_object_set_new(o, "question", json_integer((json_int_t)t->number));
+	if (o) {
+		put_words(o, "params", t->params);
+		put_words(o, "answer", t->answer);
+		if (journal_json(h->journal, RING_EVENT, &r->id, o))
+			log_warn(NULL, "a question of an MCP server is not in its round: the ring is full");
+	}
+	json_decref(o);
+	(void)audit_event(h, "mcp.ask", rq, agent, t->outcome,
+			  json_pack("{s:s,s:s,s:s,s:s*,s:s*}", "server", server, "kind", t->kind, "session", r->text,
+				    "key", t->key, "message", t->message));
+}
+
 void inside_record_tick(struct hub *h)
 {
 	struct inside_due *due;

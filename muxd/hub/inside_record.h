@@ -56,6 +56,20 @@ struct inside_end {
 };
 void inside_record_end(struct hub *h, const struct inside_facts *f, struct inside_record *r,
 		       const struct inside_end *end);
+/*
+ * A question in the middle of it, or what became of one: an event of the round, `mcp_question`, with digests and the
+ * first INSIDE_WORDS_MAX bytes of what was said, and `mcp.ask` in the audit log, without them.
+ */
+#define INSIDE_WORDS_MAX (8u * 1024)
+struct inside_told {
+	const char *kind, *outcome; /* asked, answered, error, unanswered, withdrawn, refused */
+	const char *key;            /* NULL: it got none */
+	uint64_t number;
+	const json_t *params, *answer; /* NULL: none */
+	const char *message;           /* why it was refused; NULL */
+};
+void inside_record_question(struct hub *h, const struct request *rq, const char *agent, const char *server,
+			    const struct inside_record *r, const struct inside_told *t);
 void inside_record_tick(struct hub *h); /* ends that had no room */
 void inside_record_close(struct hub *h);
 

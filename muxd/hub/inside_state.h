@@ -1,8 +1,8 @@
 /*
  * inside_state.h - a server inside as its own files know it; others see inside.h.
  *
- * inside_wire.c: bytes to and from the program; inside_call.c: requests; inside_tools.c: what it offers; inside.c: its
- * states, which calls all of these.
+ * inside_wire.c: bytes to and from the program; inside_call.c: requests; inside_asking.c: what it asks in the middle of
+ * them; inside_tools.c: what it offers; inside.c: its states, which calls all of these.
  */
 #ifndef MUXD_HUB_INSIDE_STATE_H
 #define MUXD_HUB_INSIDE_STATE_H
@@ -12,6 +12,7 @@
 #include "muxd/hub/attachment.h"
 #include "muxd/hub/inside.h"
 #include "muxd/hub/inside_line.h"
+#include "muxd/hub/inside_question.h"
 #include "muxd/hub/inside_record.h"
 
 #include <sys/queue.h>
@@ -22,6 +23,14 @@ struct inside_caller {
 	TAILQ_ENTRY(inside_caller) entry;
 	const struct inside_ops *ops;
 	void *arg;
+	unsigned declared; /* that it can answer */
+};
+
+/* Of a request that was sent to a server that may ask: one RUNS at a time. */
+enum call_turn {
+	TURN_RUNS,    /* its questions, where it has some, wait for others that may come with them */
+	TURN_PARKED,  /* its caller was asked, and something is open */
+	TURN_ANSWERED /* nothing is: it goes on as soon as no other runs */
 };
 
 struct inside_call {
@@ -39,7 +48,13 @@ struct inside_call {
 	struct id program, sandbox; /* that it was sent to */
 	char sent_digest[65];       /* of the line that was sent */
 	uint64_t until_ns;          /* boot */
-	char *answer;               /* kept: {result or error}, as text: as JSON it may need 79 times the memory */
+	enum call_turn turn;
+	struct inside_questions questions; /* that the server has no answer to yet */
+	unsigned open, asked, refusals;
+	unsigned lacks;     /* kinds that were asked for, and that its caller did not declare */
+	uint64_t window_ns; /* boot: when those that came are told; 0: none are to be */
+	json_t *ahead;      /* answers that its caller gave ahead, by key; NULL */
+	char *answer;       /* kept: {result or error}, as text: as JSON it may need 79 times the memory */
 	char round[ID_STR_LEN];
 	size_t bytes; /* kept */
 	bool telling; /* kept, and its callers are being told */
@@ -64,7 +79,8 @@ struct inside {
 	char stored_as[AGENT_NAME_MAX + 1]; /* the agent whose catalogue it is: its own, or of a fork the first one's */
 	json_t *def;                        /* the definition; server_def borrows from it */
 	enum inside_state state;
-	bool dropped; /* not configured any more: it goes once nothing is under way */
+	unsigned asks; /* kinds of questions that its definition opens */
+	bool dropped;  /* not configured any more: it goes once nothing is under way */
 	enum inside_leave leave;
 	char why[320];          /* of the last failure, of being held or ended; "" */
 	int why_rc;             /* ERR_* of that */
@@ -108,6 +124,11 @@ struct insides {
 	STAILQ_HEAD(, inside_due) due;              /* inside_record.c */
 	TAILQ_HEAD(, inside_discovery) discoveries; /* inside_discovery.c */
 	uv_timer_t *turn;                           /* what is not done inside the call that asks for it */
+	uv_timer_cb on_turn;
+	uv_timer_t *window;         /* questions are told */
+	uint64_t questions;         /* so far */
+	inside_updated_fn *updated; /* NULL: nobody listens */
+	void *updated_arg;
 };
 
 /* inside_wire.c. A fault is told by x->why and ERR_*; the caller ends the program. */
@@ -120,6 +141,7 @@ void inside_watch_lines(struct inside *x); /* half a line of it has grown */
 /* A line that does not end: ERR_MCP_SERVER once it was waited for too long, or takes the room of others. */
 int inside_line_due(struct inside *x, uint64_t now); /* all that there is */
 int inside_flood(struct inside *x, size_t n);        /* bytes that answer no request in flight */
+void insides_turn(struct hub *h);                    /* the next turn of the loop begins servers, sends and answers */
 void inside_drain(struct inside *x);                 /* the same, thrown away: it is in the record */
 __attribute__((format(printf, 2, 3))) int inside_fault(struct inside *x, const char *fmt, ...);
 
@@ -139,6 +161,18 @@ int inside_call_join(struct inside_call *c, const struct inside_ask *ask);
 void inside_call_again(struct inside_call *c);
 void inside_call_forget(struct inside_call *c, void *arg, bool *out_last);
 void inside_kept_trim(struct hub *h, size_t most);
+
+/* inside_asking.c */
+/* A question of a kind that is opened: told, or refused. ERR_*: of the sending. */
+int inside_asked(struct inside *x, enum question_kind k, const struct inside_line *l, size_t bytes);
+bool inside_turn_is_free(struct inside *x, const struct inside_call *c); /* may that one be sent now? */
+int inside_asking_resume(struct inside *x); /* answers go to the server where it is their call's turn */
+void inside_asking_drop(struct inside_call *c);
+void inside_asking_joined(struct inside_call *c); /* by one more caller, who hears what is open */
+void inside_asking_left(struct inside_call *c);   /* by a caller: what nobody can answer is answered so */
+void inside_asking_withdraw(struct inside *x, const json_t *id);
+void inside_asking_log(struct inside *x, const json_t *params);
+void insides_on_window(uv_timer_t *t);
 
 /* inside_tools.c */
 /* The answer to initialize, in a line of so many bytes. */

@@ -21,6 +21,11 @@
 #define OPEN_LINES_MAX  (64u * 1024 * 1024)
 #define SAMPLE_MAX      200 /* of a line of garbage, as the tail has it */
 
+void insides_turn(struct hub *h)
+{
+	uv_timer_start(h->insides->turn, h->insides->on_turn, 0, 0);
+}
+
 int inside_fault(struct inside *x, const char *fmt, ...)
 {
 	va_list ap;

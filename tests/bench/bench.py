@@ -7,9 +7,9 @@ ratios, with the least and the largest. The recorder is on, every byte is receiv
 (floor.c), OpenSSH's sshd, script, tmux, posix_spawn, ControlMaster.
 
 Prints the first table of docs/speed.md; writes build/bench.json and build/speed.svg (plot.py). MIB (64), RUNS (3), KEYS (150),
-CROWD (1000), ONLY ("bulk round_output keys flood connect rounds day memory rest"): four minutes as they are.
+CROWD (1000), ONLY ("bulk round_output keys flood connect rounds tools day memory rest"): four minutes as they are.
 """
-import contextlib, hashlib, http.client, json, os, re, resource, shutil, socket, ssl, statistics, subprocess, sys, tempfile, time
+import contextlib, hashlib, http.client, json, os, re, resource, shutil, socket, ssl, statistics, subprocess, sys, tempfile, threading, time, uuid
 
 sys.path.insert(0, os.path.dirname(__file__))
 import plot
@@ -522,21 +522,21 @@ class Api:
     def reset(self):
         self.conn = None
 
-    def ask(self, method, path, body=None):
+    def ask(self, method, path, body=None, **fields):
         if not self.conn:
             self.conn = http.client.HTTPSConnection("127.0.0.1", muxd.https,
                                                     context=ssl.create_default_context(cafile=muxd.state + "/keys/tls.crt"))
             self.conn.connect()
             self.conn.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.conn.request(method, path, body and json.dumps(body),
-                          {"Authorization": "Bearer " + muxd.token, "Content-Type": "application/json"})
+                          {"Authorization": "Bearer " + muxd.token, "Content-Type": "application/json", **fields})
         r = self.conn.getresponse()
         if r.status >= 300:
             sys.exit("%s %s: %d %r" % (method, path, r.status, r.read()[:300]))
         return r
 
-    def raw(self, method, path, body=None):
-        return self.ask(method, path, body).read()
+    def raw(self, method, path, body=None, **fields):
+        return self.ask(method, path, body, **fields).read()
 
     def call(self, method, path, body=None):
         return json.loads(self.raw(method, path, body))
@@ -573,6 +573,75 @@ def rounds(n=100):
     heading("A round of `true`")
     row("p50", ms["round"], "ms", "posix_spawn", ms["spawn"], ("<=", 1.6))
     row("p50", ms["round"], "ms", "ControlMaster, clean HOME", ms["master"], ("<=", 0.15))
+
+
+# --- tools of MCP, by 2026-07-28: a request of HTTP each, beside the round that such a call is
+
+META = {"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}}
+CLIENTS = 100
+
+
+def tool_fields(method, name):
+    return {"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": method, "Mcp-Name": name, "Accept": "application/json, text/event-stream"}
+
+
+def tool_true(one):
+    name = "sandbox.session.exec"
+    body = {"jsonrpc": "2.0", "id": str(uuid.uuid4()), "method": "tools/call", "params": {
+        "name": name, "arguments": {"task_id": "bench", "session_id": AGENT, "argv": ["true"]}, "_meta": META}}
+    if b'"exit_code":0' not in one.raw("POST", "/mcp", body, **tool_fields("tools/call", name)):
+        sys.exit("tools/call failed")
+
+
+def tool_list(one):
+    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": META}}
+    if b"sandbox.session.exec" not in one.raw("POST", "/mcp", body, **tool_fields("tools/list", "")):
+        sys.exit("tools/list failed")
+
+
+def round_true(one):
+    one.raw("POST", "/v1/agents/%s/rounds" % AGENT, {"argv": ["true"], "wait_ms": 10000})
+
+
+def at_once(f, each=5):
+    """Calls in a second, of clients that have a connection of their own and begin together."""
+    ready, threads = threading.Barrier(CLIENTS + 1), []
+
+    def client():
+        one = Api()
+        f(one)
+        ready.wait()
+        for _ in range(each):
+            f(one)
+
+    for _ in range(CLIENTS):
+        threads.append(threading.Thread(target=client))
+        threads[-1].start()
+    ready.wait()
+    t0 = time.perf_counter()
+    for t in threads:
+        t.join()
+    return CLIENTS * each / (time.perf_counter() - t0)
+
+
+def tools(n=100):
+    ms, speed = {f: [] for f in (round_true, tool_true, tool_list)}, {round_true: [], tool_true: []}
+    api.reset()
+    for f in ms:
+        f(api)
+    for _ in range(RUNS):
+        got = {f: [] for f in ms}
+        for _ in range(n):
+            for f in ms:
+                got[f].append(timed(f, api))
+        for f, v in got.items():
+            ms[f].append(quantile(v, 0.5))
+        for f in speed:
+            speed[f].append(at_once(f))
+    heading("Tools of MCP")
+    row("`tools/call` of `true`, p50", ms[tool_true], "ms", "a round", ms[round_true], ("<=", 1.5))
+    row("`tools/list`, p50", ms[tool_list], "ms", "a round", ms[round_true], ("<=", 1.0))
+    row("`tools/call` of `true`, %d clients at once" % CLIENTS, speed[tool_true], "/s", "rounds", speed[round_true], (">=", 0.66))
 
 
 # --- an agent's day: each beside the same thing done by `ssh host`, with ControlMaster and a clean HOME
@@ -764,7 +833,7 @@ def verdicts():
         row(what, values, "ns", goal=("<=", 5000))
 
 
-PARTS = [bulk, round_output, keys, flood, connect, rounds, day, memory, rest, verdicts]
+PARTS = [bulk, round_output, keys, flood, connect, rounds, tools, day, memory, rest, verdicts]
 only = os.environ.get("ONLY", "").split() or [f.__name__ for f in PARTS]
 api = Api()
 with contextlib.ExitStack() as stack:

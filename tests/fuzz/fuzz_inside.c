@@ -8,6 +8,7 @@
 #include "control/servers/catalogue.h"
 #include "control/servers/server_def.h"
 #include "muxd/hub/inside_line.h"
+#include "muxd/hub/inside_question.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -32,6 +33,27 @@ static void check_tools(const json_t *result)
 	json_decref(again);
 }
 
+/* A request that is a question becomes one whole, or says why not. */
+static void check_question(const struct inside_line *l)
+{
+	enum question_kind k = l->kind == INSIDE_REQUEST ? question_kind_of(l->method) : 0;
+	struct inside_question *q;
+	const char *why = NULL;
+
+	if (!k)
+		return;
+	if (strcmp(question_method(k), l->method) != 0 || !question_name(k)[0])
+		abort();
+	q = question_read(k, l->id, l->params, &why);
+	if (!q && !why)
+		abort();
+	if (q && (!json_equal(q->id, l->id) || !json_is_object(q->params) || json_object_get(q->params, "_meta") ||
+		  q->named != (q->key[0] != '\0') || strlen(q->key) > QUESTION_KEY_MAX))
+		abort();
+	question_free(q);
+	(void)question_answer_fits(l->params);
+}
+
 static void check_line(const uint8_t *p, size_t n)
 {
 	struct inside_line l;
@@ -53,6 +75,7 @@ static void check_line(const uint8_t *p, size_t n)
 		if (!l.method || (l.id != NULL) != (l.kind == INSIDE_REQUEST) ||
 		    (l.params && !json_is_object(l.params)))
 			abort();
+		check_question(&l);
 		break;
 	}
 	inside_line_finish(&l);

@@ -2,10 +2,12 @@
 /* A request of a stranger for MCP: lines of its head (a letter says which field), an empty line, and the body. */
 #include "base/err.h"
 #include "base/text.h"
+#include "muxd/doors/https/mcp/log_level.h"
 #include "muxd/doors/https/mcp/resources.h"
 #include "muxd/doors/https/mcp/rules.h"
 #include "muxd/doors/https/mcp/session.h"
 #include "muxd/doors/https/mcp/tools.h"
+#include "muxd/hub/inside_question.h"
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -66,6 +68,26 @@ static void call_try(const struct mcp_message *m)
 	mcp_ask_finish(&ask);
 }
 
+/* Answers to questions of a server inside, and what a client declares that it can answer. */
+static void answers_try(const struct mcp_message *m)
+{
+	const json_t *responses = json_object_get(m->params, "inputResponses");
+	const json_t *declared = json_object_get(m->meta, MCP_META_CAPABILITIES);
+	unsigned bits = question_declared(declared);
+	json_t *again = question_capabilities(bits);
+
+	if (question_declared(again) != bits || bits & ~(unsigned)QUESTION_KINDS)
+		abort();
+	json_decref(again);
+	if (mcp_answers_fit(responses) && !json_is_object(responses))
+		abort();
+	if (m->shape == MCP_GOOD && m->kind == MCP_RESPONSE && question_answer_fits(m->root) &&
+	    !json_object_get(m->root, "result") == !json_object_get(m->root, "error"))
+		abort();
+	if (mcp_log_level(json_get_text(m->meta, MCP_META_LOG_LEVEL)) > MCP_LOG_NONE)
+		abort();
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static struct mcp_head head;
@@ -101,6 +123,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	} else if (m.method) {
 		call_try(&m);
 	}
+	answers_try(&m);
 	mcp_message_finish(&m);
 	return 0;
 }

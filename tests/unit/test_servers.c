@@ -150,6 +150,40 @@ static void test_definitions(void **state)
 	json_decref(list);
 }
 
+/* What it may ask is in its fingerprint: opened, it is another server. */
+static void test_asks(void **state)
+{
+	static const struct {
+		const char *asks;
+		int rc;
+	} rows[] = {{"[]", 0},
+		    {"[\"sampling\",\"elicitation\",\"roots\"]", 0},
+		    {"[\"roots\",\"roots\"]", ERR_INVAL},
+		    {"[\"money\"]", ERR_INVAL},
+		    {"[7]", ERR_INVAL},
+		    {"[\"roots\",\"sampling\",\"elicitation\",\"roots\"]", ERR_TOO_LARGE},
+		    {"\"roots\"", ERR_INVAL}};
+	char text[200], before[SERVER_FINGERPRINT_N] = "";
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		json_t *list, *taken = NULL;
+		struct server_def d;
+		struct err e = {0};
+
+		snprintf(text, sizeof(text), "[{\"name\":\"a\",\"command\":[\"x\"],\"asks\":%s}]", rows[i].asks);
+		list = parse(text);
+		assert_int_equal(server_list_check(list, &taken, &e), rows[i].rc);
+		if (!rows[i].rc) {
+			assert_int_equal(server_list_find(taken, "a", &d, &e), 0);
+			assert_string_not_equal(d.fingerprint, before);
+			memcpy(before, d.fingerprint, sizeof(before));
+		}
+		json_decref(taken);
+		json_decref(list);
+	}
+}
+
 static json_t *seen_of(const char *tools)
 {
 	json_t *list = parse(tools), *seen = NULL;
@@ -607,6 +641,7 @@ int main(void)
 	    cmocka_unit_test(test_secrets),
 	    cmocka_unit_test(test_list_length),
 	    cmocka_unit_test(test_definitions),
+	    cmocka_unit_test(test_asks),
 	    cmocka_unit_test(test_changes),
 	    cmocka_unit_test(test_self),
 	    cmocka_unit_test(test_width),

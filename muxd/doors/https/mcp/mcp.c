@@ -1,11 +1,15 @@
 #include "muxd/doors/https/mcp/mcp.h"
 #include "base/text.h"
 #include "muxd/doors/https/handlers.h"
+#include "muxd/doors/https/mcp/asking.h"
 #include "muxd/doors/https/mcp/resources.h"
 #include "muxd/doors/https/mcp/stream.h"
 #include "muxd/doors/https/mcp/tasks.h"
 #include "muxd/doors/https/mcp/turn.h"
+#include "muxd/doors/https/mcp/watch.h"
 #include "muxd/hub/hub.h"
+#include "muxd/hub/inside.h"
+#include "muxd/hub/inside_question.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -48,7 +52,7 @@ static void go_initialize(struct mcp_turn *t)
 		mcp_turn_refuse(t, MCP_PARAMS, "params.protocolVersion is missing");
 		return;
 	}
-	if (mcp_session_new(v, &t->x->rq.grant, &s)) {
+	if (mcp_session_new(v, question_declared(json_object_get(t->m->params, "capabilities")), &t->x->rq.grant, &s)) {
 		http_reply_error(t->x, ERR_SYS, NULL);
 		return;
 	}
@@ -242,18 +246,42 @@ void rest_mcp_delete(struct http_exchange *x)
 	if (mcp_turn_begin(&t, x, MCP_DELETE, &none, has_method))
 		return;
 	mcp_stream_end_all(t.mcp->streams, &t.session);
+	mcp_watch_forget(t.mcp->watches, &t.session);
 	mcp_send(x, 200, json_object());
 }
 
 /* ---- its making */
 
+/* Of a server inside: to those who subscribed to that. */
+static void mcp_on_updated(void *arg, const char *agent, const char *server, const char *uri)
+{
+	const struct mcp *m = arg;
+	const struct mcp_session *session;
+	char where[2 * AGENT_NAME_MAX + 2];
+	size_t at = 0;
+
+	text_format(where, sizeof(where), "%s/%s", agent, server);
+	while ((session = mcp_watch_next(m->watches, where, uri, &at)))
+		mcp_stream_notice(m->streams, session,
+				  json_pack("{s:s,s:s,s:{s:s}}", "jsonrpc", "2.0", "method",
+					    "notifications/resources/updated", "params", "uri", uri));
+}
+
 int mcp_create(struct hub *hub, struct rest_metrics *metrics, struct mcp **out)
 {
 	struct mcp *m = calloc(1, sizeof(*m));
 	struct mcp_life *life = calloc(1, sizeof(*life));
-	int rc = m && life ? mcp_streams_create(hub, &m->streams) : ERR_NOMEM;
+	int rc = m && life ? mcp_askings_create(&m->askings) : ERR_NOMEM;
 
+	if (rc == 0)
+		rc = mcp_watches_create(&m->watches);
+	if (rc == 0)
+		rc = mcp_streams_create(hub, m->askings, &m->streams);
 	if (rc) {
+		if (m) {
+			mcp_watches_free(m->watches);
+			mcp_askings_close(m->askings);
+		}
 		free(life);
 		free(m);
 		return rc;
@@ -261,6 +289,7 @@ int mcp_create(struct hub *hub, struct rest_metrics *metrics, struct mcp **out)
 	m->hub = hub;
 	m->life = mcp_life_hold(life);
 	m->metrics = metrics;
+	insides_watch(hub, mcp_on_updated, m);
 	*out = m;
 	return 0;
 }
@@ -270,7 +299,10 @@ void mcp_close(struct mcp *m)
 	if (!m)
 		return;
 	m->life->over = true;
+	insides_watch(m->hub, NULL, NULL);
 	mcp_streams_close(m->streams);
+	mcp_askings_close(m->askings);
+	mcp_watches_free(m->watches);
 	mcp_life_release(m->life);
 	free(m);
 }

@@ -171,6 +171,17 @@ const char *mcp_message_name(const struct mcp_message *m)
 	return NULL;
 }
 
+bool mcp_answers_fit(const json_t *responses)
+{
+	const char *key;
+	json_t *v;
+
+	if (!json_is_object(responses))
+		return false;
+	json_object_foreach((json_t *)(uintptr_t)responses, key, v) if (!json_is_object(v)) return false;
+	return true;
+}
+
 /* ---- answers */
 
 static json_t *id_of(const json_t *id)

@@ -62,6 +62,7 @@ struct mcp_message {
 
 #define MCP_META_VERSION      "io.modelcontextprotocol/protocolVersion"
 #define MCP_META_CAPABILITIES "io.modelcontextprotocol/clientCapabilities"
+#define MCP_META_LOG_LEVEL    "io.modelcontextprotocol/logLevel"
 #define MCP_META_SERVER       "io.modelcontextprotocol/serverInfo"
 #define MCP_EXTENSION_TASKS   "io.modelcontextprotocol/tasks"
 
@@ -72,6 +73,9 @@ bool mcp_is_new_era(const struct mcp_head *h, const struct mcp_message *m);
 /* The value of Mcp-Name that a request of the new era has to have; NULL: its method has none. "" where it is missing.
  */
 const char *mcp_message_name(const struct mcp_message *m);
+
+/* params.inputResponses: are these answers to questions, {key: {...}}? */
+bool mcp_answers_fit(const json_t *responses);
 
 /* {jsonrpc, id, result} and {jsonrpc, id, error}; result and data are stolen. NULL: no memory. */
 json_t *mcp_result(const json_t *id, json_t *result);

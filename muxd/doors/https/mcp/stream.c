@@ -1,10 +1,13 @@
 #include "muxd/doors/https/mcp/stream.h"
 #include "base/text.h"
 #include "base/tick.h"
+#include "muxd/doors/https/mcp/asking.h"
+#include "muxd/doors/https/mcp/log_level.h"
 #include "muxd/doors/https/mcp/rules.h"
 #include "muxd/doors/https/mcp/tasks.h"
 #include "muxd/hub/broker_inside.h"
 #include "muxd/hub/hub.h"
+#include "muxd/hub/inside_question.h"
 #include "policy/grant_narrow.h"
 
 #include <stdlib.h>
@@ -21,8 +24,17 @@
 #define KEPT_BYTES   (8u * 1024 * 1024)
 #define RETRY_MS     1000
 #define ENDED_MAX    4096
+#define CACHED_MS    60000
+#define QUESTION_ID  "ask-" /* of a request of muxd's; the question's number is behind it */
 
 enum stream_state { STREAM_RUNNING, STREAM_ANSWERED };
+
+/* A question that was told, and that nobody has answered. */
+struct stream_question {
+	struct stream_question *next;
+	uint64_t number;
+	char *text; /* the message, for who comes back */
+};
 
 struct mcp_stream {
 	struct mcp_streams *all;
@@ -35,6 +47,11 @@ struct mcp_stream {
 	json_t *request, *progress; /* ids; NULL */
 	struct mcp_call *call;      /* a tool's; NULL */
 	struct inside_job *inside;  /* a request to a server inside; NULL */
+	struct mcp_asking *asking;  /* binds that to its caller, where it is of the new era; NULL */
+	struct stream_question *questions;
+	bool headed; /* its answer has begun */
+	bool tool, cached;
+	unsigned log_level;
 	struct grant_line grant;
 	char principal[GRANT_NAME_MAX + 1];
 	struct buf out;
@@ -45,6 +62,8 @@ struct mcp_stream {
 
 struct mcp_streams {
 	struct hub *hub;
+	struct mcp_askings *askings;
+	struct mcp_levels levels;
 	struct mcp_stream *first;
 	size_t count;
 	struct mcp_session ended[ENDED_MAX];
@@ -53,6 +72,17 @@ struct mcp_streams {
 };
 
 /* ---- the list */
+
+static void questions_free(struct mcp_stream *s)
+{
+	struct stream_question *q;
+
+	while ((q = s->questions)) {
+		s->questions = q->next;
+		free(q->text);
+		free(q);
+	}
+}
 
 static void stream_free(struct mcp_stream *s)
 {
@@ -67,6 +97,8 @@ static void stream_free(struct mcp_stream *s)
 	all->count--;
 	mcp_call_abandon(s->call);
 	broker_inside_abandon(s->inside);
+	mcp_asking_free(s->asking);
+	questions_free(s);
 	json_decref(s->request);
 	json_decref(s->progress);
 	buf_finish(&s->out);
@@ -206,6 +238,22 @@ static void stream_drop(struct http_exchange *x)
 
 static const struct http_flow flow = {.give = stream_give, .drop = stream_drop};
 
+static void stream_listen(struct mcp_stream *s, struct http_exchange *x)
+{
+	s->x = x;
+	s->headed = false;
+	x->flow = &flow;
+	x->flow_arg = s;
+}
+
+static void stream_head(struct mcp_stream *s)
+{
+	if (!s->x || s->headed)
+		return;
+	s->headed = true;
+	http_reply_chunked(s->x, 200, "text/event-stream");
+}
+
 /* Somebody else listens now, or nobody; the connection that did is cut. */
 static void stream_part(struct mcp_stream *s)
 {
@@ -213,6 +261,7 @@ static void stream_part(struct mcp_stream *s)
 
 	if (!x)
 		return;
+	stream_head(s);
 	s->x = NULL;
 	buf_clear(&s->out);
 	x->flow_arg = NULL;
@@ -221,11 +270,15 @@ static void stream_part(struct mcp_stream *s)
 		x->wake(x->done_arg, x);
 }
 
-static void stream_listen(struct mcp_stream *s, struct http_exchange *x)
+/* The answer of an exchange that has no head yet, and no stream from here on. */
+static void stream_reply(struct mcp_stream *s, int status, const char *text)
 {
-	s->x = x;
-	x->flow = &flow;
-	x->flow_arg = s;
+	struct http_exchange *x = s->x;
+
+	s->x = NULL;
+	x->flow = NULL;
+	x->flow_arg = NULL;
+	http_reply_text(x, status, "application/json", text, strlen(text));
 }
 
 /* An event; text NULL: one without data, which says where to come back to. */
@@ -262,6 +315,7 @@ static void stream_say(struct mcp_stream *s, json_t *o)
 	char *text = o ? json_text(o) : NULL;
 
 	s->sent++;
+	stream_head(s);
 	if (text && s->x && event_put(s, s->sent, text))
 		stream_part(s); /* the listener reads nothing: what was not sent is gone */
 	free(text);
@@ -310,14 +364,25 @@ static char *answer_text(const struct mcp_stream *s, json_t *o)
 	return text;
 }
 
+/* Of HTTP, where the answer is one object (2026-07-28, "Error codes"). */
+static int status_of(const json_t *o)
+{
+	return json_integer_value(json_object_get(json_object_get(o, "error"), "code")) == MCP_CAPABILITY ? 400 : 200;
+}
+
 /* The last message of the stream; o is stolen. */
 static void stream_answer(struct mcp_stream *s, json_t *o)
 {
 	char *text = o ? answer_text(s, o) : NULL;
+	int status = status_of(o);
 
 	json_decref(o);
 	stream_set_state(s, STREAM_ANSWERED);
 	s->answer_no = ++s->sent;
+	questions_free(s);
+	if (text && s->x && !s->headed)
+		stream_reply(s, status, text);
+	stream_head(s);
 	if (text && s->x && event_put(s, s->sent, text))
 		stream_part(s);
 	if (s->of_session)
@@ -378,6 +443,9 @@ int mcp_stream_open(struct mcp_streams *all, const struct mcp_stream_ask *ask, s
 		s->session = *ask->session;
 	s->request = ask->id ? json_deep_copy(ask->id) : NULL;
 	s->progress = ask->progress ? json_deep_copy(ask->progress) : NULL;
+	s->tool = ask->tool;
+	s->cached = ask->cached;
+	s->log_level = ask->log_level;
 	s->grant = grant_line(grant);
 	text_put(s->principal, sizeof(s->principal), grant->principal);
 	buf_init(&s->out, OUT_MAX);
@@ -390,7 +458,8 @@ int mcp_stream_open(struct mcp_streams *all, const struct mcp_stream_ask *ask, s
 	stream_listen(s, ask->x);
 	stream_prime(s);
 	*out = s;
-	http_reply_chunked(ask->x, 200, "text/event-stream");
+	if (!ask->late)
+		stream_head(s);
 	return 0;
 }
 
@@ -412,22 +481,187 @@ static void stream_on_inside_progress(void *arg, const json_t *params)
 	stream_say(s, json_pack("{s:s,s:s,s:o}", "jsonrpc", "2.0", "method", "notifications/progress", "params", ours));
 }
 
-/* A failure that is muxd's is a result that models read, as of the tools of muxd's own; the server's own words are its
- * own. */
+/* The server's own words, or what muxd has to say: its code first, as tools have it. */
+json_t *mcp_inside_error(const json_t *id, bool new_era, int rc, const struct err *e, const json_t *answer)
+{
+	const json_t *theirs = json_object_get(answer, "error"), *code = json_object_get(theirs, "code");
+	char text[ERR_MESSAGE_MAX + 64];
+	json_t *data;
+
+	if (!rc) {
+		int theirs_code = json_is_integer(code) ? (int)json_integer_value(code) : MCP_INTERNAL;
+
+		if (new_era && theirs_code == MCP_NO_RESOURCE)
+			theirs_code = MCP_PARAMS;
+		return mcp_error(id, theirs_code, json_get_text(theirs, "message"),
+				 json_incref(json_object_get(theirs, "data")));
+	}
+	text_format(text, sizeof(text), "%s: %s", err_name(rc), e && e->message[0] ? e->message : err_name(rc));
+	data = json_pack("{s:s,s:s}", "code", err_name(rc), "hint", err_hint(rc));
+	return mcp_error(id,
+			 rc == ERR_INVAL         ? MCP_PARAMS
+			 : rc == ERR_UNSUPPORTED ? MCP_NO_METHOD
+						 : MCP_INTERNAL,
+			 text, data);
+}
+
+/* The error of a request that the server could not do, as its caller did not declare what it asked for. */
+static json_t *undeclared_message(const struct mcp_stream *s, const json_t *answer)
+{
+	const json_t *result = json_object_get(answer, "result"), *theirs = json_object_get(answer, "error");
+	const json_t *lacks = json_object_get(answer, "undeclared");
+	const char *words = theirs ? json_get_text(theirs, "message")
+				   : json_get_text(json_array_get(json_object_get(result, "content"), 0), "text");
+	char text[400];
+
+	if (s->of_session || !lacks || !(theirs || json_is_true(json_object_get(result, "isError"))))
+		return NULL;
+	text_format(text, sizeof(text),
+		    "the server asks for what this request does not declare (requiredCapabilities): %.200s", words);
+	return mcp_error(s->request, MCP_CAPABILITY, text, json_pack("{s:O}", "requiredCapabilities", lacks));
+}
+
+/* A failure of a tool's call that is muxd's is a result that models read, as of the tools of muxd's own; the server's
+ * own words are its own. */
 static json_t *inside_message(const struct mcp_stream *s, int rc, const struct err *e, const json_t *answer)
 {
-	json_t *theirs = json_object_get(answer, "error"), *result;
+	json_t *undeclared = rc ? NULL : undeclared_message(s, answer), *result;
 
-	if (!rc && theirs) {
-		json_t *o = mcp_error(s->request, MCP_INTERNAL, "", NULL);
-
-		json_object_set(o, "error", theirs);
-		return o;
-	}
+	if (undeclared)
+		return undeclared;
+	if ((rc && !s->tool) || (!rc && json_object_get(answer, "error")))
+		return mcp_inside_error(s->request, !s->of_session, rc, e, answer);
 	result = rc ? mcp_tool_error(rc, e ? e->message : NULL) : json_copy(json_object_get(answer, "result"));
 	if (!s->of_session)
-		result = mcp_new_era(result);
+		result = mcp_new_era(s->cached ? mcp_cached(result, CACHED_MS) : result);
 	return result ? mcp_result(s->request, result) : mcp_error(s->request, MCP_INTERNAL, "out of memory", NULL);
+}
+
+/* ---- what a server inside says and asks in between */
+
+static void stream_on_inside_log(void *arg, const json_t *params)
+{
+	struct mcp_stream *s = arg;
+	unsigned wanted = s->of_session ? mcp_levels_get(&s->all->levels, &s->session) : s->log_level;
+	unsigned level = mcp_log_level(json_get_text(params, "level"));
+
+	if (s->x && level < MCP_LOG_NONE && wanted < MCP_LOG_NONE && level >= wanted)
+		stream_say(s, json_pack("{s:s,s:s,s:O}", "jsonrpc", "2.0", "method", "notifications/message", "params",
+					params));
+}
+
+static bool is_told(const struct mcp_stream *s, uint64_t number)
+{
+	for (const struct stream_question *q = s->questions; q; q = q->next)
+		if (q->number == number)
+			return true;
+	return false;
+}
+
+/* Kept, and told: to who listens now, and to who comes back for it. */
+static void question_tell(struct mcp_stream *s, const struct inside_question *asked)
+{
+	struct stream_question *q = calloc(1, sizeof(*q)), **last = &s->questions;
+	char id[32];
+	json_t *o;
+
+	text_format(id, sizeof(id), QUESTION_ID "%llu", (unsigned long long)asked->number);
+	o = json_pack("{s:s,s:s,s:s,s:O}", "jsonrpc", "2.0", "id", id, "method", question_method(asked->kind), "params",
+		      asked->params);
+	if (q && o && (q->text = json_text(o))) {
+		q->number = asked->number;
+		while (*last)
+			last = &(*last)->next;
+		*last = q;
+		stream_say(s, o);
+		return;
+	}
+	free(q);
+	json_decref(o);
+}
+
+static void stream_on_inside_asked(void *arg, struct inside_questions *all)
+{
+	struct mcp_stream *s = arg;
+	const struct inside_question *q;
+	struct inside_job *job = s->inside;
+	json_t *o = NULL;
+
+	if (s->of_session) {
+		TAILQ_FOREACH(q, all, entry)
+		if (!q->answer && !is_told(s, q->number))
+			question_tell(s, q);
+		return;
+	}
+	if (!s->asking || mcp_asking_wait(s->all->askings, s->asking, job, all, &o)) {
+		s->inside = NULL;
+		broker_inside_cancel(job);
+		stream_answer(s,
+			      mcp_error(s->request, MCP_INTERNAL, "too many requests wait for answers already", NULL));
+		return;
+	}
+	s->inside = NULL;
+	s->asking = NULL;
+	stream_answer(s, mcp_result(s->request, mcp_new_era(o)));
+}
+
+static bool question_forget(struct mcp_stream *s, uint64_t number)
+{
+	for (struct stream_question **at = &s->questions, *q; (q = *at); at = &q->next)
+		if (q->number == number) {
+			*at = q->next;
+			free(q->text);
+			free(q);
+			return true;
+		}
+	return false;
+}
+
+static void stream_on_inside_withdrawn(void *arg, uint64_t number)
+{
+	struct mcp_stream *s = arg;
+	char id[32];
+
+	text_format(id, sizeof(id), QUESTION_ID "%llu", (unsigned long long)number);
+	if (question_forget(s, number))
+		stream_say(s, json_pack("{s:s,s:s,s:{s:s}}", "jsonrpc", "2.0", "method", "notifications/cancelled",
+					"params", "requestId", id));
+}
+
+int mcp_stream_answer(struct mcp_streams *all, const struct mcp_session *session, struct request *rq, const json_t *id,
+		      const json_t *answer, struct err *e)
+{
+	const char *text = json_is_string(id) ? json_string_value(id) : "";
+	uint64_t number = strncmp(text, QUESTION_ID, sizeof(QUESTION_ID) - 1) == 0
+			      ? strtoull(text + sizeof(QUESTION_ID) - 1, NULL, 10)
+			      : 0;
+
+	for (struct mcp_stream *s = all->first; s; s = s->next) {
+		int rc;
+
+		if (!stream_is_of(s, session) || !s->inside || !is_told(s, number))
+			continue;
+		rc = broker_inside_answer(s->inside, rq, number, answer, e);
+		if (rc == 0)
+			(void)question_forget(s, number);
+		return rc;
+	}
+	return err_set(e, ERR_NOT_FOUND, "no question of that id is open in this session");
+}
+
+void mcp_stream_notice(struct mcp_streams *all, const struct mcp_session *session, json_t *o)
+{
+	for (struct mcp_stream *s = all->first; o && s; s = s->next)
+		if (stream_is_of(s, session) && !s->request && s->x) {
+			stream_say(s, o);
+			return;
+		}
+	json_decref(o);
+}
+
+void mcp_stream_log_level(struct mcp_streams *all, const struct mcp_session *session, unsigned level)
+{
+	mcp_levels_set(&all->levels, session, level);
 }
 
 static void stream_on_inside_done(void *arg, int rc, const struct err *e, const json_t *answer, const char *round)
@@ -439,12 +673,33 @@ static void stream_on_inside_done(void *arg, int rc, const struct err *e, const 
 	stream_answer(s, inside_message(s, rc, e, answer));
 }
 
+static struct inside_ops inside_ops_of(const struct mcp_stream *s)
+{
+	return (struct inside_ops){.progress = s->progress ? stream_on_inside_progress : NULL,
+				   .log = stream_on_inside_log,
+				   .asked = stream_on_inside_asked,
+				   .withdrawn = stream_on_inside_withdrawn,
+				   .done = stream_on_inside_done};
+}
+
+void mcp_stream_take(struct mcp_stream *s, struct mcp_asking *a)
+{
+	const struct inside_ops ops = inside_ops_of(s);
+
+	s->asking = a;
+	s->inside = mcp_asking_take(a);
+	broker_inside_pass(s->inside, &ops, s);
+}
+
 void mcp_stream_through(struct mcp_stream *s, const struct mcp_caller *who, const struct inside_request *w)
 {
-	const struct inside_ops ops = {.progress = s->progress ? stream_on_inside_progress : NULL,
-				       .done = stream_on_inside_done};
+	const struct inside_ops ops = inside_ops_of(s);
 	struct inside_job *job = NULL;
 
+	if (!s->of_session && mcp_asking_create(&who->rq->grant, w, &s->asking)) {
+		stream_answer(s, mcp_error(s->request, MCP_INTERNAL, "out of memory", NULL));
+		return;
+	}
 	broker_inside_request(who->hub, who->rq, w, &ops, s, &job);
 	if (job) /* else it was answered, and the stream may be gone */
 		s->inside = job;
@@ -482,9 +737,11 @@ int mcp_stream_resume(struct mcp_streams *all, struct http_exchange *x, const st
 	stream_part(s);
 	stream_listen(s, x);
 	stream_prime(s);
+	for (const struct stream_question *q = s->questions; q; q = q->next)
+		(void)event_put(s, ++s->sent, q->text);
 	if (s->answer && no < s->answer_no)
 		(void)event_put(s, s->answer_no, s->answer);
-	http_reply_chunked(x, 200, "text/event-stream");
+	stream_head(s);
 	return 0;
 }
 
@@ -546,6 +803,7 @@ static void stream_beat(struct mcp_stream *s)
 	} else if (is_old(s)) {
 		stream_free(s);
 	} else if (s->x && ++s->quiet_s >= KEEPALIVE_S && !buf_len(&s->out)) {
+		stream_head(s);
 		(void)buf_append_str(&s->out, ":\n\n");
 		stream_wake(s);
 	}
@@ -579,13 +837,14 @@ static void streams_on_beat(uv_timer_t *h)
 		tick_start(h, streams_on_beat, BEAT_MS);
 }
 
-int mcp_streams_create(struct hub *hub, struct mcp_streams **out)
+int mcp_streams_create(struct hub *hub, struct mcp_askings *askings, struct mcp_streams **out)
 {
 	struct mcp_streams *all = calloc(1, sizeof(*all));
 
 	if (!all)
 		return ERR_NOMEM;
 	all->hub = hub;
+	all->askings = askings;
 	uv_timer_init(hub_loop(hub), &all->beat);
 	all->beat.data = all;
 	*out = all;

@@ -1,13 +1,18 @@
 /*
  * A server of MCP inside a sandbox as if it were the caller's own: /mcp/{agent}/{server}. Rules, sessions and streams
  * are those of /mcp; each request is one of broker_inside_request(), so its verdict and its record are that call's.
+ * What the server asks in the middle of a call goes to its caller, and the answers come back by here.
  */
 #include "base/text.h"
 #include "muxd/doors/https/handlers.h"
+#include "muxd/doors/https/mcp/asking.h"
+#include "muxd/doors/https/mcp/log_level.h"
 #include "muxd/doors/https/mcp/stream.h"
 #include "muxd/doors/https/mcp/turn.h"
+#include "muxd/doors/https/mcp/watch.h"
 #include "muxd/hub/broker_inside.h"
 #include "muxd/hub/hub.h"
+#include "muxd/hub/inside_question.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -21,20 +26,23 @@ struct through {
 	bool new_era, listed;
 	json_t *(*tell)(struct through *h, const json_t *result); /* NULL: as it is */
 	enum mcp_version version;                                 /* that initialize agreed on */
+	unsigned asked;                                           /* that its client declared there */
 };
 
 /* ---- answers */
 
-/* Offered by a server, and passed on: neither its notices of changes, nor what it would ask of its client. */
-static json_t *capabilities_of(const json_t *result)
+/* Offered by a server, and passed on: no notices of other lists, and of resources those that a session asked for. */
+static json_t *capabilities_of(const json_t *result, bool new_era)
 {
-	static const char *const kept[] = {"tools", "resources", "prompts", "completions"};
+	static const char *const kept[] = {"tools", "resources", "prompts", "completions", "logging"};
 	const json_t *theirs = json_object_get(result, "capabilities");
 	json_t *o = json_object();
 
 	for (size_t i = 0; i < sizeof(kept) / sizeof(kept[0]); i++)
 		if (json_object_get(theirs, kept[i]))
 			json_object_set_new(o, kept[i], json_object());
+	if (!new_era && json_is_true(json_object_get(json_object_get(theirs, "resources"), "subscribe")))
+		json_object_set_new(json_object_get(o, "resources"), "subscribe", json_true());
 	return o;
 }
 
@@ -43,13 +51,13 @@ static json_t *tell_initialized(struct through *h, const json_t *result)
 	char name[MCP_SESSION_SZ];
 	struct mcp_session s;
 
-	if (mcp_session_new(h->version, &h->x->rq.grant, &s))
+	if (mcp_session_new(h->version, h->asked, &h->x->rq.grant, &s))
 		return NULL;
 	mcp_session_format(&s, name);
 	(void)buf_printf(&h->x->headers, "Mcp-Session-Id: %s\r\n", name);
 	return json_pack("{s:s,s:o,s:O*,s:O*}", "protocolVersion", mcp_version_name(h->version), "capabilities",
-			 capabilities_of(result), "serverInfo", json_object_get(result, "serverInfo"), "instructions",
-			 json_object_get(result, "instructions"));
+			 capabilities_of(result, false), "serverInfo", json_object_get(result, "serverInfo"),
+			 "instructions", json_object_get(result, "instructions"));
 }
 
 static json_t *tell_discovered(struct through *h, const json_t *result)
@@ -59,27 +67,8 @@ static json_t *tell_discovered(struct through *h, const json_t *result)
 	(void)h;
 	for (int v = MCP_VERSIONS - 1; v > MCP_NONE; v--)
 		json_array_append_new(versions, json_string(mcp_version_name((enum mcp_version)v)));
-	return json_pack("{s:o,s:o,s:O*}", "supportedVersions", versions, "capabilities", capabilities_of(result),
+	return json_pack("{s:o,s:o,s:O*}", "supportedVersions", versions, "capabilities", capabilities_of(result, true),
 			 "instructions", json_object_get(result, "instructions"));
-}
-
-/* The server's own words, or what muxd has to say: its code first, as tools have it. */
-static json_t *error_of(const json_t *id, int rc, const struct err *e, const json_t *answer)
-{
-	const json_t *theirs = json_object_get(answer, "error"), *code = json_object_get(theirs, "code");
-	char text[ERR_MESSAGE_MAX + 64];
-	json_t *data;
-
-	if (!rc)
-		return mcp_error(id, json_is_integer(code) ? (int)json_integer_value(code) : MCP_INTERNAL,
-				 json_get_text(theirs, "message"), json_incref(json_object_get(theirs, "data")));
-	text_format(text, sizeof(text), "%s: %s", err_name(rc), e && e->message[0] ? e->message : err_name(rc));
-	data = json_pack("{s:s,s:s}", "code", err_name(rc), "hint", err_hint(rc));
-	return mcp_error(id,
-			 rc == ERR_INVAL         ? MCP_PARAMS
-			 : rc == ERR_UNSUPPORTED ? MCP_NO_METHOD
-						 : MCP_INTERNAL,
-			 text, data);
 }
 
 static void through_on_done(void *arg, int rc, const struct err *e, const json_t *answer, const char *round)
@@ -90,7 +79,7 @@ static void through_on_done(void *arg, int rc, const struct err *e, const json_t
 
 	(void)round;
 	if (rc || !result) {
-		mcp_send(h->x, 200, error_of(h->id, rc, e, answer));
+		mcp_send(h->x, 200, mcp_inside_error(h->id, h->new_era, rc, e, answer));
 	} else {
 		o = h->tell ? h->tell(h, result) : json_copy((json_t *)(uintptr_t)result);
 		if (o && h->new_era)
@@ -104,7 +93,7 @@ static void through_on_done(void *arg, int rc, const struct err *e, const json_t
 /* ---- methods */
 
 enum { OLD = 1, NEW = 2 };
-enum through_flag { LISTED = 1, STREAMED = 2, LOCAL = 4 };
+enum through_flag { LISTED = 1, STREAMED = 2, LOCAL = 4, TOOL = 8, LEVEL = 16, WATCH = 32, UNWATCH = 64 };
 static const struct {
 	const char *method;
 	unsigned eras, flags;
@@ -115,13 +104,16 @@ static const struct {
     {"ping", OLD, LOCAL, NULL, NULL},
     {"server/discover", NEW, LISTED, "initialize", tell_discovered},
     {"tools/list", OLD | NEW, LISTED, NULL, NULL},
-    {"tools/call", OLD | NEW, STREAMED, NULL, NULL},
+    {"tools/call", OLD | NEW, STREAMED | TOOL, NULL, NULL},
     {"resources/list", OLD | NEW, LISTED, NULL, NULL},
     {"resources/templates/list", OLD | NEW, LISTED, NULL, NULL},
-    {"resources/read", OLD | NEW, LISTED, NULL, NULL},
+    {"resources/read", OLD | NEW, STREAMED | LISTED, NULL, NULL},
+    {"resources/subscribe", OLD, WATCH, NULL, NULL},
+    {"resources/unsubscribe", OLD, UNWATCH, NULL, NULL},
     {"prompts/list", OLD | NEW, LISTED, NULL, NULL},
-    {"prompts/get", OLD | NEW, 0, NULL, NULL},
+    {"prompts/get", OLD | NEW, STREAMED, NULL, NULL},
     {"completion/complete", OLD | NEW, 0, NULL, NULL},
+    {"logging/setLevel", OLD, LOCAL | LEVEL, NULL, NULL},
 };
 
 static bool has_method(const char *method)
@@ -138,26 +130,131 @@ static struct inside_request request_of(const struct mcp_turn *t, const char *me
 	    .agent = t->x->params[0], .server = t->x->params[1], .method = method, .params = t->m->params};
 }
 
-/* A call whose exec_id is its name in its session: the same again is the same round. */
-static void go_stream(struct mcp_turn *t)
+static struct mcp_stream_ask stream_of(const struct mcp_turn *t, size_t row)
 {
 	const json_t *token = json_object_get(t->m->meta, "progressToken");
-	struct mcp_stream_ask ask = {.x = t->x,
-				     .session = t->has_session ? &t->session : NULL,
-				     .id = t->m->id,
-				     .progress = json_is_string(token) || json_is_integer(token) ? token : NULL};
-	struct inside_request w = request_of(t, t->m->method);
-	struct mcp_stream *s = NULL;
-	char where[2 * AGENT_NAME_MAX + 4], exec_id[48];
-	int rc = mcp_stream_open(t->mcp->streams, &ask, &s);
 
+	return (struct mcp_stream_ask){.x = t->x,
+				       .session = t->has_session ? &t->session : NULL,
+				       .id = t->m->id,
+				       .progress = json_is_string(token) || json_is_integer(token) ? token : NULL,
+				       .late = t->new_era,
+				       .tool = methods[row].flags & TOOL,
+				       .cached = methods[row].flags & LISTED,
+				       .log_level = mcp_log_level(json_get_text(t->m->meta, MCP_META_LOG_LEVEL))};
+}
+
+/* The kinds that the caller can be asked: as it said when its session began, or of the new era each time. */
+static unsigned declared_of(const struct mcp_turn *t)
+{
+	return t->new_era ? question_declared(json_object_get(t->m->meta, MCP_META_CAPABILITIES)) : t->session.asked;
+}
+
+/* The same call goes on: nothing is sent to the server but the answers, once they are whole. */
+static void go_again(struct mcp_turn *t, size_t row, const json_t *state, const json_t *responses,
+		     const struct inside_request *w)
+{
+	const struct mcp_stream_ask ask = stream_of(t, row);
+	struct mcp_asking *a = json_is_string(state)
+				   ? mcp_asking_find(t->mcp->askings, json_string_value(state), &t->x->rq.grant, w)
+				   : NULL;
+	struct inside_questions *questions = NULL;
+	const struct inside_question *q;
+	struct mcp_stream *s = NULL;
+	struct err e = {0};
+	json_t *o = NULL;
+	int rc;
+
+	if (!a) {
+		mcp_turn_refuse(t, MCP_PARAMS,
+				"requestState stands for no call of this caller that waits: call again without it");
+		return;
+	}
+	rc = broker_inside_answers(mcp_asking_job(a), &t->x->rq, responses, &questions, &e);
+	if (rc) {
+		mcp_send(t->x, 200, mcp_inside_error(t->m->id, true, rc, &e, NULL));
+		return;
+	}
+	TAILQ_FOREACH(q, questions, entry)
+	if (!q->answer)
+		break;
+	rc = q ? mcp_asking_again(a, questions, &o) : mcp_stream_open(t->mcp->streams, &ask, &s);
+	if (rc)
+		mcp_stream_refuse(t->x, rc);
+	else if (q)
+		mcp_turn_reply(t, o);
+	else
+		mcp_stream_take(s, a);
+}
+
+/* A tool's call whose exec_id is its name in its session: the same again is the same round. */
+static void go_stream(struct mcp_turn *t, size_t row)
+{
+	const json_t *state = t->new_era ? json_object_get(t->m->params, "requestState") : NULL;
+	const json_t *responses = t->new_era ? json_object_get(t->m->params, "inputResponses") : NULL;
+	const struct mcp_stream_ask ask = stream_of(t, row);
+	struct inside_request w = request_of(t, t->m->method);
+	char where[2 * AGENT_NAME_MAX + 4], exec_id[48];
+	struct mcp_stream *s = NULL;
+	int rc;
+
+	if (responses && !mcp_answers_fit(responses)) {
+		mcp_turn_refuse(t, MCP_PARAMS, "params.inputResponses must be an object of objects");
+		return;
+	}
+	if (state) {
+		go_again(t, row, state, responses, &w);
+		return;
+	}
+	w.declared = declared_of(t);
+	w.ahead = responses;
 	text_format(where, sizeof(where), "%s %s ", w.agent, w.server);
 	mcp_turn_exec_id(t, where, exec_id, sizeof(exec_id));
-	w.exec_id = exec_id;
+	w.exec_id = methods[row].flags & TOOL ? exec_id : NULL;
+	rc = mcp_stream_open(t->mcp->streams, &ask, &s);
 	if (rc)
 		mcp_stream_refuse(t->x, rc);
 	else
 		mcp_stream_through(s, &t->who, &w);
+}
+
+static void go_local(struct mcp_turn *t, size_t row)
+{
+	unsigned level = mcp_log_level(json_get_text(t->m->params, "level"));
+
+	if (methods[row].flags & LEVEL && level == MCP_LOG_NONE) {
+		mcp_turn_refuse(t, MCP_PARAMS, "params.level must be one of debug to emergency");
+		return;
+	}
+	if (methods[row].flags & LEVEL)
+		mcp_stream_log_level(t->mcp->streams, &t->session, level);
+	mcp_turn_reply(t, json_object());
+}
+
+/* True: it was answered. The session hears of it from here on, or no more; what another one watches still, the server
+ * goes on telling. */
+static bool watch_go(struct mcp_turn *t, size_t row)
+{
+	const char *uri = json_get_text(t->m->params, "uri");
+	char where[2 * AGENT_NAME_MAX + 2];
+	int rc;
+
+	text_format(where, sizeof(where), "%s/%s", t->x->params[0], t->x->params[1]);
+	if (methods[row].flags & UNWATCH) {
+		if (!mcp_watch_remove(t->mcp->watches, &t->session, where, uri))
+			return false;
+		mcp_turn_reply(t, json_object());
+		return true;
+	}
+	rc = *uri ? mcp_watch_add(t->mcp->watches, &t->session, where, uri) : ERR_TOO_LARGE;
+	if (rc == ERR_LIMIT)
+		mcp_turn_refuse(t, MCP_PARAMS, "this session watches 64 resources already");
+	else if (rc == ERR_TOO_LARGE)
+		mcp_turn_refuse(t, MCP_PARAMS,
+				"params.uri must be the address of a resource, of 2048 bytes at the most");
+	else if (rc)
+		http_reply_error(t->x, rc, NULL);
+	return rc != 0;
 }
 
 static void go_object(struct mcp_turn *t, size_t row)
@@ -169,17 +266,23 @@ static void go_object(struct mcp_turn *t, size_t row)
 	struct through *h = calloc(1, sizeof(*h));
 	struct inside_job *job;
 
+	if (methods[row].flags & (WATCH | UNWATCH) && watch_go(t, row)) {
+		free(h);
+		return;
+	}
 	if (!h) {
 		http_reply_error(t->x, ERR_NOMEM, NULL);
 		return;
 	}
 	if (strcmp(w.method, "initialize") == 0)
 		w.params = NULL;
+	w.listens = t->has_session;
 	*h = (struct through){.x = t->x,
 			      .id = t->m->id ? json_deep_copy(t->m->id) : NULL,
 			      .new_era = t->new_era,
 			      .listed = methods[row].flags & LISTED,
 			      .tell = methods[row].tell,
+			      .asked = question_declared(json_object_get(t->m->params, "capabilities")),
 			      .version = v == MCP_NONE || v > MCP_OLD_NEWEST ? MCP_OLD_NEWEST : v};
 	broker_inside_request(t->x->hub, &t->x->rq, &w, &ops, h, &job);
 }
@@ -190,14 +293,30 @@ static void through_request(struct mcp_turn *t)
 		if (!(methods[i].eras & (t->new_era ? NEW : OLD)) || strcmp(methods[i].method, t->m->method) != 0)
 			continue;
 		if (methods[i].flags & LOCAL)
-			mcp_turn_reply(t, json_object());
+			go_local(t, i);
 		else if (methods[i].flags & STREAMED)
-			go_stream(t);
+			go_stream(t, i);
 		else
 			go_object(t, i);
 		return;
 	}
 	mcp_turn_refuse(t, MCP_NO_METHOD, "no such method");
+}
+
+/* An answer to a question that was told in this session; an id that is none's reaches nobody. */
+static void through_response(struct mcp_turn *t)
+{
+	const json_t *result = json_object_get(t->m->root, "result"), *error = json_object_get(t->m->root, "error");
+	json_t *answer = json_pack("{s:O}", result ? "result" : "error", result ? result : error);
+	struct err e = {0};
+	int rc = t->has_session ? mcp_stream_answer(t->mcp->streams, &t->session, &t->x->rq, t->m->id, answer, &e)
+				: err_set(&e, ERR_NOT_FOUND, "an answer belongs to a session");
+
+	json_decref(answer);
+	if (rc)
+		mcp_send(t->x, 400, mcp_error(t->m->id, MCP_INVALID, e.message, NULL));
+	else
+		http_reply_text(t->x, 202, "application/json", "", 0);
 }
 
 /* GET and DELETE are of a session, whichever server it speaks with: mcp.c. */
@@ -210,6 +329,8 @@ void rest_mcp_through(struct http_exchange *x)
 	if (!mcp_turn_begin(&t, x, MCP_POST, &m, has_method)) {
 		if (m.kind == MCP_REQUEST)
 			through_request(&t);
+		else if (m.kind == MCP_RESPONSE)
+			through_response(&t);
 		else
 			mcp_turn_notify(&t);
 	}

@@ -13,12 +13,16 @@
 #include "muxd/doors/https/mcp/session.h"
 
 struct mcp_streams;
+struct mcp_askings;
+struct mcp_watches;
 
 /* The door's MCP, as its own files know it. */
 struct mcp {
 	struct hub *hub;
 	struct rest_metrics *metrics;
 	struct mcp_streams *streams;
+	struct mcp_askings *askings;
+	struct mcp_watches *watches;
 	struct mcp_life *life;
 };
 

@@ -1,0 +1,201 @@
+#include "muxd/doors/https/mcp/asking.h"
+
+#include "base/err.h"
+#include "base/text.h"
+#include "muxd/hub/inside_question.h"
+
+#include <openssl/crypto.h>
+#include <openssl/rand.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define STATE_BYTES 16
+#define STATE_SZ    (2 * STATE_BYTES + 1)
+
+struct mcp_asking {
+	struct mcp_askings *all; /* NULL: with a stream */
+	TAILQ_ENTRY(mcp_asking) entry;
+	char state[STATE_SZ];
+	enum grant_kind kind;
+	char principal[GRANT_NAME_MAX + 1], agent[AGENT_NAME_MAX + 1], task[GRANT_NAME_MAX + 1];
+	char digest[INSIDE_DIGEST_SZ];
+	struct inside_job *job;
+};
+
+struct mcp_askings {
+	TAILQ_HEAD(, mcp_asking) waiting;
+};
+
+int mcp_askings_create(struct mcp_askings **out)
+{
+	struct mcp_askings *all = calloc(1, sizeof(*all));
+
+	if (!all)
+		return ERR_NOMEM;
+	TAILQ_INIT(&all->waiting);
+	*out = all;
+	return 0;
+}
+
+static void asking_leave(struct mcp_asking *a)
+{
+	if (a->all)
+		TAILQ_REMOVE(&a->all->waiting, a, entry);
+	a->all = NULL;
+	a->job = NULL;
+}
+
+void mcp_askings_close(struct mcp_askings *all)
+{
+	struct mcp_asking *a;
+
+	if (!all)
+		return;
+	while ((a = TAILQ_FIRST(&all->waiting))) {
+		struct inside_job *job = a->job;
+
+		asking_leave(a);
+		mcp_asking_free(a);
+		broker_inside_abandon(job);
+	}
+	free(all);
+}
+
+int mcp_asking_create(const struct grant *whose, const struct inside_request *w, struct mcp_asking **out)
+{
+	struct mcp_asking *a = calloc(1, sizeof(*a));
+
+	if (!a || broker_inside_digest(w, a->digest)) {
+		free(a);
+		return ERR_NOMEM;
+	}
+	a->kind = whose->kind;
+	text_put(a->principal, sizeof(a->principal), whose->principal);
+	text_put(a->agent, sizeof(a->agent), whose->agent);
+	text_put(a->task, sizeof(a->task), whose->task);
+	*out = a;
+	return 0;
+}
+
+void mcp_asking_free(struct mcp_asking *a)
+{
+	free(a);
+}
+
+/* ---- while it waits */
+
+/* The call ended while nobody was there: by its time, by its grant, by its server. */
+static void asking_on_done(void *arg, int rc, const struct err *e, const json_t *answer, const char *round)
+{
+	struct mcp_asking *a = arg;
+
+	(void)rc, (void)e, (void)answer, (void)round;
+	asking_leave(a);
+	mcp_asking_free(a);
+}
+
+/* More was asked: who comes back hears that then. */
+static void asking_on_asked(void *arg, struct inside_questions *all)
+{
+	(void)arg, (void)all;
+}
+
+static const struct inside_ops waiting_ops = {.asked = asking_on_asked, .done = asking_on_done};
+
+static int state_new(struct mcp_asking *a)
+{
+	uint8_t bytes[STATE_BYTES];
+
+	if (RAND_bytes(bytes, sizeof(bytes)) != 1)
+		return ERR_SYS;
+	for (size_t i = 0; i < sizeof(bytes); i++)
+		text_format(a->state + 2 * i, 3, "%02x", bytes[i]);
+	return 0;
+}
+
+static json_t *requests_of(const struct inside_questions *questions)
+{
+	const struct inside_question *q;
+	json_t *o = json_object();
+
+	TAILQ_FOREACH(q, questions, entry)
+	if (!q->answer)
+		json_object_set_new(o, q->key,
+				    json_pack("{s:s,s:O}", "method", question_method(q->kind), "params", q->params));
+	return o;
+}
+
+int mcp_asking_again(struct mcp_asking *a, const struct inside_questions *questions, json_t **out)
+{
+	json_t *o;
+	int rc = state_new(a);
+
+	if (rc)
+		return rc;
+	o = json_pack("{s:s,s:o,s:s}", "resultType", "input_required", "inputRequests", requests_of(questions),
+		      "requestState", a->state);
+	if (!o)
+		return ERR_NOMEM;
+	*out = o;
+	return 0;
+}
+
+static bool has_room(const struct mcp_askings *all, const struct mcp_asking *mine)
+{
+	const struct mcp_asking *a;
+	unsigned n = 0, own = 0;
+
+	TAILQ_FOREACH(a, &all->waiting, entry)
+	{
+		n++;
+		own += strcmp(a->principal, mine->principal) == 0;
+	}
+	return n < MCP_ASKINGS_MAX && own < MCP_ASKINGS_OWN;
+}
+
+int mcp_asking_wait(struct mcp_askings *all, struct mcp_asking *a, struct inside_job *job,
+		    const struct inside_questions *questions, json_t **out)
+{
+	int rc = has_room(all, a) ? mcp_asking_again(a, questions, out) : ERR_LIMIT;
+
+	if (rc)
+		return rc;
+	a->all = all;
+	a->job = job;
+	TAILQ_INSERT_TAIL(&all->waiting, a, entry);
+	broker_inside_pass(job, &waiting_ops, a);
+	return 0;
+}
+
+/* ---- who comes back */
+
+struct mcp_asking *mcp_asking_find(struct mcp_askings *all, const char *state, const struct grant *whose,
+				   const struct inside_request *w)
+{
+	char digest[INSIDE_DIGEST_SZ];
+	struct mcp_asking *a;
+
+	if (strlen(state) != STATE_SZ - 1 || broker_inside_digest(w, digest))
+		return NULL;
+	TAILQ_FOREACH(a, &all->waiting, entry)
+	if (CRYPTO_memcmp(a->state, state, STATE_SZ - 1) == 0)
+		return a->kind == whose->kind && strcmp(a->principal, whose->principal) == 0 &&
+			       strcmp(a->agent, whose->agent) == 0 && strcmp(a->task, whose->task) == 0 &&
+			       strcmp(a->digest, digest) == 0
+			   ? a
+			   : NULL;
+	return NULL;
+}
+
+struct inside_job *mcp_asking_job(const struct mcp_asking *a)
+{
+	return a->job;
+}
+
+struct inside_job *mcp_asking_take(struct mcp_asking *a)
+{
+	struct inside_job *job = a->job;
+
+	asking_leave(a);
+	return job;
+}

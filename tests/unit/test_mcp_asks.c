@@ -1,0 +1,207 @@
+// tier: check
+/*
+ * Questions of a server inside to its caller, and what is kept of them at the door: which questions are none, what a
+ * client declares, the name of a session that says it, who watches what, and from which severity on log messages are
+ * heard.
+ */
+#include "base/err.h"
+#include "muxd/doors/https/mcp/log_level.h"
+#include "muxd/doors/https/mcp/message.h"
+#include "muxd/doors/https/mcp/watch.h"
+#include "muxd/hub/inside_question.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static json_t *json(const char *text)
+{
+	json_t *o = NULL;
+
+	assert_int_equal(json_parse(text, strlen(text), 1 << 20, &o, NULL), 0);
+	return o;
+}
+
+static unsigned declared(const char *text)
+{
+	json_t *o = json(text);
+	unsigned bits = question_declared(o);
+
+	json_decref(o);
+	return bits;
+}
+
+static void a_client_is_asked_what_it_declares(void **state)
+{
+	(void)state;
+	assert_int_equal(declared("{}"), 0);
+	assert_int_equal(declared("{\"elicitation\":{}}"), QUESTION_ELICITATION);
+	assert_int_equal(declared("{\"elicitation\":{\"form\":{},\"url\":{}}}"), QUESTION_ELICITATION);
+	assert_int_equal(declared("{\"elicitation\":{\"url\":{}}}"), 0); /* no forms */
+	assert_int_equal(declared("{\"sampling\":true,\"roots\":{\"listChanged\":true}}"), QUESTION_ROOTS);
+}
+
+/* NULL: it is a question. */
+static const char *fault(enum question_kind k, const char *params)
+{
+	json_t *o = json(params), *id = json_integer(1);
+	const char *why = NULL;
+	struct inside_question *q = question_read(k, id, o, &why);
+
+	json_decref(o);
+	json_decref(id);
+	question_free(q);
+	return q ? NULL : why;
+}
+
+static void forms_and_plain_words_are_asked_for(void **state)
+{
+	(void)state;
+	assert_null(fault(QUESTION_ELICITATION, "{\"message\":\"?\"}"));
+	assert_null(fault(QUESTION_ELICITATION, "{\"mode\":\"form\"}"));
+	assert_non_null(fault(QUESTION_ELICITATION, "{\"mode\":\"url\",\"url\":\"https://x/\"}"));
+	assert_non_null(fault(QUESTION_ELICITATION, "{\"mode\":1}"));
+	assert_null(fault(QUESTION_SAMPLING, "{\"messages\":[]}"));
+	assert_non_null(fault(QUESTION_SAMPLING, "{\"messages\":[],\"tools\":[]}"));
+	assert_int_equal(question_kind_of("tools/list"), 0);
+}
+
+static void a_key_is_a_word(void **state)
+{
+	static const struct {
+		const char *params, *key;
+	} rows[] = {{"{\"_meta\":{\"muxd/key\":\"user_name\"}}", "user_name"},
+		    {"{\"_meta\":{\"muxd/key\":\"user name\"}}", ""},
+		    {"{\"_meta\":{\"muxd/key\":\"\"}}", ""},
+		    {"{\"_meta\":{\"muxd/key\":7}}", ""},
+		    {"{}", ""}};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		json_t *o = json(rows[i].params), *id = json_string("a");
+		const char *why;
+		struct inside_question *q = question_read(QUESTION_ROOTS, id, o, &why);
+
+		assert_string_equal(q->key, rows[i].key);
+		assert_null(json_object_get(q->params, "_meta"));
+		question_free(q);
+		json_decref(o);
+		json_decref(id);
+	}
+}
+
+static void answers_have_a_form(void **state)
+{
+	static const struct {
+		const char *text;
+		bool fits;
+	} rows[] = {{"{\"result\":{}}", true},
+		    {"{\"result\":7}", false},
+		    {"{}", false},
+		    {"{\"error\":{\"code\":-1,\"message\":\"no\"}}", true},
+		    {"{\"error\":{\"code\":-1}}", false},
+		    {"{\"error\":{\"code\":-1,\"message\":\"no\"},\"result\":{}}", false}};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		json_t *o = json(rows[i].text);
+
+		assert_int_equal(question_answer_fits(o), rows[i].fits);
+		json_decref(o);
+	}
+}
+
+static const struct grant whose = {.kind = GRANT_AGENT, .scopes = SCOPE_ROUNDS, .principal = "one", .agent = "box"};
+
+/* Nobody makes his client one that can be asked by another name for its session. */
+static void a_session_says_what_its_client_declared(void **state)
+{
+	char name[MCP_SESSION_SZ], other[MCP_SESSION_SZ];
+	struct mcp_session s, again;
+
+	(void)state;
+	for (unsigned asked = 0; asked <= QUESTION_KINDS; asked++) {
+		assert_int_equal(mcp_session_new(MCP_2025_11_25, asked, &whose, &s), 0);
+		mcp_session_format(&s, name);
+		assert_int_equal(mcp_session_parse(name, &whose, &again), 0);
+		assert_int_equal(again.asked, asked);
+		assert_true(mcp_session_equal(&s, &again));
+		again.asked = asked ^ 1;
+		mcp_session_format(&again, other);
+		assert_int_equal(mcp_session_parse(other, &whose, &again), ERR_NOT_FOUND);
+	}
+	memcpy(name + ID_STR_LEN, "28", 2);
+	assert_int_equal(mcp_session_parse(name, &whose, &again), ERR_NOT_FOUND);
+}
+
+static void a_session_hears_of_what_it_watches(void **state)
+{
+	struct mcp_session a, b;
+	struct mcp_watches *w;
+	char uri[MCP_WATCH_URI + 2];
+	size_t at = 0;
+
+	(void)state;
+	assert_int_equal(mcp_watches_create(&w), 0);
+	assert_int_equal(mcp_session_new(MCP_2025_11_25, 0, &whose, &a), 0);
+	assert_int_equal(mcp_session_new(MCP_2025_11_25, 0, &whose, &b), 0);
+	assert_int_equal(mcp_watch_add(w, &a, "box/s", "x://1"), 0);
+	assert_int_equal(mcp_watch_add(w, &a, "box/s", "x://1"), 0); /* the same once more */
+	assert_int_equal(mcp_watch_add(w, &b, "box/s", "x://1"), 0);
+	assert_true(mcp_session_equal(mcp_watch_next(w, "box/s", "x://1", &at), &a));
+	assert_true(mcp_session_equal(mcp_watch_next(w, "box/s", "x://1", &at), &b));
+	assert_null(mcp_watch_next(w, "box/s", "x://1", &at));
+	at = 0;
+	assert_null(mcp_watch_next(w, "box/t", "x://1", &at));
+	assert_true(mcp_watch_remove(w, &a, "box/s", "x://1")); /* b watches it still */
+	assert_false(mcp_watch_remove(w, &b, "box/s", "x://1"));
+	memset(uri, 'x', sizeof(uri) - 1);
+	uri[sizeof(uri) - 1] = '\0';
+	assert_int_equal(mcp_watch_add(w, &a, "box/s", uri), ERR_TOO_LARGE);
+	for (int i = 0; i < MCP_WATCHES_OWN; i++) {
+		snprintf(uri, sizeof(uri), "x://%d", i);
+		assert_int_equal(mcp_watch_add(w, &a, "box/s", uri), 0);
+	}
+	assert_int_equal(mcp_watch_add(w, &a, "box/s", "x://more"), ERR_LIMIT);
+	mcp_watch_forget(w, &a);
+	assert_int_equal(mcp_watch_add(w, &a, "box/s", "x://more"), 0);
+	mcp_watches_free(w);
+}
+
+static void log_levels_are_of_a_session(void **state)
+{
+	struct mcp_levels *l = calloc(1, sizeof(*l));
+	struct mcp_session s[MCP_LEVELS_MAX + 1];
+
+	(void)state;
+	for (size_t i = 0; i <= MCP_LEVELS_MAX; i++) {
+		assert_int_equal(mcp_session_new(MCP_2025_11_25, 0, &whose, &s[i]), 0);
+		assert_int_equal(mcp_levels_get(l, &s[i]), MCP_LOG_NONE);
+		mcp_levels_set(l, &s[i], mcp_log_level("error"));
+	}
+	assert_int_equal(mcp_levels_get(l, &s[0]), MCP_LOG_NONE); /* the oldest gave way */
+	assert_int_equal(mcp_levels_get(l, &s[MCP_LEVELS_MAX]), mcp_log_level("error"));
+	mcp_levels_set(l, &s[5], mcp_log_level("debug"));
+	assert_int_equal(mcp_levels_get(l, &s[5]), 0);
+	assert_int_equal(mcp_log_level("loud"), MCP_LOG_NONE);
+	free(l);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(a_client_is_asked_what_it_declares),
+	    cmocka_unit_test(forms_and_plain_words_are_asked_for),
+	    cmocka_unit_test(a_key_is_a_word),
+	    cmocka_unit_test(answers_have_a_form),
+	    cmocka_unit_test(a_session_says_what_its_client_declared),
+	    cmocka_unit_test(a_session_hears_of_what_it_watches),
+	    cmocka_unit_test(log_levels_are_of_a_session),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
