@@ -13,7 +13,7 @@
 #include <string.h>
 
 #define END_FIRST (NS_PER_SEC / 2)
-#define END_MOST  (15 * NS_PER_SEC)
+#define END_MOST  (10 * NS_PER_SEC)
 #define END_TOLD  (60 * NS_PER_SEC)
 
 struct lease *lease_find(const struct work *w, const char *id)

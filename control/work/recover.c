@@ -15,7 +15,7 @@
 
 #define LIST_AGAIN (10 * NS_PER_SEC)
 #define MEND_FIRST NS_PER_SEC
-#define MEND_MOST  (30 * NS_PER_SEC)
+#define MEND_MOST  (10 * NS_PER_SEC)
 
 static bool runs(const struct work_seen *list, size_t n, const char *name)
 {

@@ -51,7 +51,7 @@ take_all
 begin >"$tmp/out" 2>&1 && fail "it started without room for control.db"
 grep -q 'its disk is full' "$MUXD_STATE/daemon.log" && ! grep -qi 'put it aside' "$MUXD_STATE/daemon.log" &&
 	ok "a start without room says so, and does not send the database away" || fail "it says: $(tail -n 5 "$MUXD_STATE/daemon.log")"
-over() { [[ $(date -u +%FT%TZ) > $expires ]]; }
+over() { [[ $(date -u +%FT%T.%3NZ) > $expires ]]; }
 wait_for 10 over || fail "its time is not over: $expires"
 truncate -s -45056 "$filler"
 begin || fail "no daemon with some room: $(tail -n 5 "$MUXD_STATE/daemon.log")"
