@@ -44,14 +44,15 @@ SRC_doors    := $(wildcard muxd/doors/*.c muxd/doors/*/*.c muxd/doors/*/*/*.c) b
 SRC_monitor  := $(wildcard muxd/monitor/*.c)
 SRC_net      := $(wildcard muxd/net/*.c)
 SRC_witness  := $(filter-out muxd/witness/main.c,$(wildcard muxd/witness/*.c))
+SRC_issuer   := $(filter-out muxd/issuer/main.c,$(wildcard muxd/issuer/*.c))
 SRC_ctl      := $(filter-out muxd/ctl/main.c,$(wildcard muxd/ctl/*.c))
-PARTS := net monitor witness doors hub plain link control recorder screen policy files base
+PARTS := net monitor issuer witness doors hub plain link control recorder screen policy files base
 lib = $(BUILD)/lib/$(1).a
 LIBS_ALL := $(foreach p,$(PARTS),$(call lib,$(p)))
 LIBS_CTL := $(foreach p,ctl monitor witness control recorder screen policy files base,$(call lib,$(p)))
 LIBS_REC := $(foreach p,recorder screen policy files base,$(call lib,$(p)))
 
-all: $(BUILD)/muxd $(BUILD)/muxd-recorder $(BUILD)/muxd-screen $(BUILD)/muxd-archive $(BUILD)/muxd-witness $(BUILD)/muxlet $(BUILD)/muxctl ## build everything
+all: $(BUILD)/muxd $(BUILD)/muxd-recorder $(BUILD)/muxd-screen $(BUILD)/muxd-archive $(BUILD)/muxd-witness $(BUILD)/muxd-issuer $(BUILD)/muxlet $(BUILD)/muxctl ## build everything
 .PHONY: all
 .DEFAULT_GOAL := all
 
@@ -89,6 +90,9 @@ $(BUILD)/muxd-archive: $(call obj,$(SRC_archive)) $(call lib,base)
 	$(say) LD $@
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ -Wl,--as-needed $(LIBS_TAR) $(LIBS)
 $(BUILD)/muxd-witness: $(BUILD)/obj/muxd/witness/main.o $(call lib,witness) $(call lib,base)
+	$(say) LD $@
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ -Wl,--as-needed $(LIBS)
+$(BUILD)/muxd-issuer: $(BUILD)/obj/muxd/issuer/main.o $(call lib,issuer) $(call lib,base)
 	$(say) LD $@
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ -Wl,--as-needed $(LIBS)
 $(BUILD)/muxctl: $(BUILD)/obj/muxd/ctl/main.o $(LIBS_CTL)

@@ -356,20 +356,20 @@ static int take_list(struct conf_reader *r, const yaml_node_t *n, const char *wh
 	return rc;
 }
 
-/* "terminal,observe", or the same as a list. */
-static int take_scopes(struct conf_reader *r, const yaml_node_t *n, struct conf_staff *s)
+/* "terminal,observe", or the same as a list. what: "staff: scopes". */
+static int take_scopes(struct conf_reader *r, const yaml_node_t *n, const char *what, char **out)
 {
 	char **list = NULL, joined[CONF_SCOPES_MAX * 2] = "";
 	size_t count = 0, len = 0;
-	int rc = take_list(r, n, "staff: scopes", conf_check_scopes, &list, &count);
+	int rc = take_list(r, n, what, conf_check_scopes, &list, &count);
 
 	for (size_t i = 0; rc == 0 && i < count; i++) {
 		int put = snprintf(joined + len, sizeof(joined) - len, "%s%s", i ? "," : "", list[i]);
 		len += (size_t)put;
 		if (len > CONF_SCOPES_MAX)
-			rc = conf_fail(r, &n->start_mark, "staff: scopes is too long");
+			rc = conf_fail(r, &n->start_mark, "%s is too long", what);
 	}
-	if (rc == 0 && !(s->scopes = strdup(joined)))
+	if (rc == 0 && !(*out = strdup(joined)))
 		rc = conf_fail_memory(r);
 	for (size_t i = 0; i < count; i++)
 		free(list[i]);
@@ -410,7 +410,7 @@ static int read_staff_entry(struct conf_reader *r, const yaml_node_t *n, struct 
 	if (rc == 0)
 		rc = take_list(r, field_of(r, n, "agents"), "staff: agents", check_agent, &s->agents, &s->nagents);
 	if (rc == 0)
-		rc = take_scopes(r, field_of(r, n, "scopes"), s);
+		rc = take_scopes(r, field_of(r, n, "scopes"), "staff: scopes", &s->scopes);
 	if (rc == 0 && field_of(r, n, "ttl"))
 		rc = take_ttl(r, field_of(r, n, "ttl"), &s->ttl_ns);
 	return rc;
@@ -433,20 +433,6 @@ static int read_staff(struct conf_reader *r, const yaml_node_t *n)
 	return rc;
 }
 
-/* A name, or the beginning of names and a star. */
-static int check_agents(const char *text, struct err *e)
-{
-	size_t len = strlen(text);
-	char name[AGENT_NAME_MAX + 2];
-
-	if (len == 0 || len > AGENT_NAME_MAX || strcmp(text, "*") == 0)
-		return strcmp(text, "*") == 0 ? 0 : err_set(e, ERR_CONFIG, "is no agent's name");
-	snprintf(name, sizeof(name), "%s", text);
-	if (name[len - 1] == '*')
-		name[len - 1] = 'x';
-	return agent_name_check(name, e);
-}
-
 struct life_entry {
 	struct conf_life_agent a;
 	const char *hold;
@@ -455,7 +441,7 @@ struct life_entry {
 static int read_life_agent(struct conf_reader *r, const yaml_node_t *n)
 {
 	static const struct conf_field fields[] = {
-	    {"agent", FIELD_TEXT, offsetof(struct life_entry, a.agent), NULL, check_agents},
+	    {"agent", FIELD_TEXT, offsetof(struct life_entry, a.agent), NULL, conf_check_agents},
 	    {"idle_ttl", FIELD_DURATION, offsetof(struct life_entry, a.idle_ttl_ns), NULL, NULL},
 	    {"ttl", FIELD_DURATION, offsetof(struct life_entry, a.ttl_ns), NULL, NULL},
 	    {"ttl_action", FIELD_COPY, offsetof(struct life_entry, a.ttl_action), "stop|delete", NULL},
@@ -587,6 +573,67 @@ static int read_edge(struct conf_reader *r, const yaml_node_t *n)
 	return rc;
 }
 
+static int read_issuer_lists(struct conf_reader *r, const yaml_node_t *n, struct conf_issuer *x)
+{
+	const yaml_node_t *v;
+	int rc = 0;
+
+	if ((v = field_of(r, n, "agents")))
+		rc = take_list(r, v, "issuers: agents", conf_check_agents, &x->agents, &x->nagents);
+	if (rc == 0 && (v = field_of(r, n, "require")))
+		rc = take_list(r, v, "issuers: require", conf_check_require, &x->require, &x->nrequire);
+	if (rc == 0 && (v = field_of(r, n, "scopes")))
+		rc = take_scopes(r, v, "issuers: scopes", &x->scopes);
+	return rc;
+}
+
+static int read_issuer(struct conf_reader *r, const yaml_node_t *n)
+{
+#define TO(field) offsetof(struct conf_issuer, field)
+	static const struct conf_field fields[] = {
+	    {"name", FIELD_TEXT, TO(name), NULL, conf_check_witness_name},
+	    {"issuer", FIELD_TEXT, TO(issuer), NULL, conf_check_issuer_url},
+	    {"jwks_url", FIELD_TEXT, TO(jwks_url), NULL, conf_check_issuer_url},
+	    {"audience", FIELD_TEXT, TO(audience), NULL, conf_check_some_text},
+	    {"ca", FIELD_TEXT, TO(ca), NULL, conf_check_file},
+	    {"typ", FIELD_TEXT, TO(typ), NULL, conf_check_some_text},
+	    {"loopback", FIELD_BOOL, TO(loopback), NULL, NULL},
+	    {"principal", FIELD_TEXT, TO(principal), NULL, conf_check_principal},
+	    {"require", FIELD_OTHER, 0, NULL, NULL},
+	    {"kinds", FIELD_TEXT, TO(kinds), NULL, conf_check_kinds},
+	    {"kind_claim", FIELD_TEXT, TO(kind_claim), NULL, conf_check_claim},
+	    {"agents", FIELD_OTHER, 0, NULL, NULL},
+	    {"agents_claim", FIELD_TEXT, TO(agents_claim), NULL, conf_check_claim},
+	    {"scopes", FIELD_OTHER, 0, NULL, NULL},
+	    {"scopes_claim", FIELD_TEXT, TO(scopes_claim), NULL, conf_check_claim},
+	    {"ttl", FIELD_DURATION, TO(ttl_ns), NULL, NULL},
+	    {"lifetime", FIELD_DURATION, TO(lifetime_ns), NULL, NULL},
+	    {"skew", FIELD_DURATION, TO(skew_ns), NULL, NULL},
+	    {"refresh", FIELD_DURATION, TO(refresh_ns), NULL, NULL},
+	    {"keep", FIELD_DURATION, TO(keep_ns), NULL, NULL},
+	    {"timeout", FIELD_DURATION, TO(timeout_ns), NULL, NULL},
+	    {"exchanges", FIELD_SIZE, TO(exchanges), NULL, NULL},
+	};
+#undef TO
+	static const struct conf_fields all = FIELDS("issuers", fields);
+	struct conf_issuer x = conf_issuer_new();
+	struct err why = {0};
+	int rc = read_fields(r, n, &all, &x);
+
+	if (rc == 0)
+		rc = read_issuer_lists(r, n, &x);
+	if (rc == 0 && !x.name)
+		rc = conf_fail(r, &n->start_mark, "an entry of issuers has no name");
+	if (rc == 0 && conf_check_issuer(&x, &why))
+		rc = conf_fail(r, &n->start_mark, "issuer %s: %s", x.name, why.message);
+	if (rc == 0 && (rc = conf_issuer_add(r->conf, &x)) != 0)
+		rc = rc == ERR_CONFLICT ? conf_fail(r, &n->start_mark, "issuer %s stands twice", x.name)
+					: conf_fail_memory(r);
+	if (rc < 0)
+		conf_issuer_finish(&x);
+	return rc;
+}
+
 /* One pair of kubernetes.labels; the value is a scalar, "" where nothing stands. */
 static int read_label(struct conf_reader *r, const yaml_node_t *k, const yaml_node_t *v)
 {
@@ -629,6 +676,8 @@ static int conf_read_list(struct conf_reader *r, const char *path, const yaml_no
 		return read_staff(r, n);
 	if (strcmp(path, "lifecycle.agents") == 0)
 		return read_each(r, n, path, read_life_agent);
+	if (strcmp(path, "issuers") == 0)
+		return read_each(r, n, path, read_issuer);
 	if (strcmp(path, "witnesses") == 0)
 		return read_each(r, n, path, read_witness);
 	if (strcmp(path, "witness.pushers") == 0)
@@ -695,7 +744,7 @@ static int unknown_section(const struct conf_reader *r, const yaml_mark_t *at, c
 	size_t len = 0;
 	const char *near = conf_choice_nearest("listen|log|journal|record|grants|staff|ssh|api|sessions|rounds|files|"
 					       "router|pool|leases|sandbox|kubernetes|"
-					       "lifecycle|witnesses|witness|privsep",
+					       "lifecycle|issuers|witnesses|witness|privsep",
 					       name, &len);
 
 	if (near)
@@ -738,7 +787,8 @@ static int read_root(struct conf_reader *r, const yaml_node_t *n)
 			return conf_fail(r, &key->start_mark, "a key is not a name");
 		if (is_section(text))
 			rc = read_section(r, text, value);
-		else if (strcmp(text, "staff") == 0 || strcmp(text, "witnesses") == 0 || strchr(text, '.'))
+		else if (strcmp(text, "staff") == 0 || strcmp(text, "witnesses") == 0 || strcmp(text, "issuers") == 0 ||
+			 strchr(text, '.'))
 			rc = read_key(r, text, key, value, strchr(text, '.') != NULL);
 		else
 			rc = unknown_section(r, &key->start_mark, text);

@@ -60,6 +60,34 @@ struct conf_witness {
 	bool on_seal;
 };
 
+/* An outside issuer whose tokens are exchanged for grants, docs/issuers.md. Claims are members of its tokens. */
+struct conf_issuer {
+	char *name;
+	char *issuer;    /* its URL, as its tokens' iss has it, byte by byte */
+	char *jwks_url;  /* of its keys; NULL: its discovery document names them */
+	char *audience;  /* that its tokens must be for, and for nobody else */
+	char *ca;        /* certificates that its own may hang on, a PEM file; NULL: the system's */
+	char *typ;       /* that the header must have; NULL: "JWT" or none */
+	bool loopback;   /* http:// on a loopback address will do */
+	char *principal; /* "ci/{sub}": claims in braces */
+	char **require;  /* "claim=value", "claim=beginning*": each must hold */
+	size_t nrequire;
+	char *kinds; /* "agent,service": the first where no claim says which */
+	char *kind_claim;
+	char **agents; /* names, beginnings of names with a star, or "*" */
+	size_t nagents;
+	char *agents_claim;   /* those of them that the token is for; NULL: all */
+	char *scopes;         /* the most */
+	char *scopes_claim;   /* those of them that the token is for; NULL: all */
+	uint64_t ttl_ns;      /* the most */
+	uint64_t lifetime_ns; /* the longest that a token may last */
+	uint64_t skew_ns;     /* between its clock and this one, for what is yet to begin */
+	uint64_t refresh_ns;  /* keys older than that are asked for anew */
+	uint64_t keep_ns;     /* and count until then, where they cannot be had */
+	uint64_t timeout_ns;  /* of one fetch */
+	uint64_t exchanges;   /* of one token; 0: any number */
+};
+
 /* What a receipt of that kind says: "written", "answered", "countersigned", "sent", "timestamped". "": no such kind. */
 const char *conf_witness_proof(const char *kind);
 
@@ -208,6 +236,8 @@ struct conf {
 	uint32_t life_speed;
 	struct conf_life_agent *life_agents;
 	size_t life_nagents;
+	struct conf_issuer *issuers;
+	size_t nissuers;
 	struct conf_witness *witnesses;
 	size_t nwitnesses;
 	struct conf_pusher *pushers; /* witness.pushers */
@@ -230,9 +260,12 @@ int conf_load(const char *path, struct conf **out, struct err *e);
 void conf_destroy(struct conf *c);
 /* May this person reach the agent, or the pod? */
 bool conf_staff_covers(const struct conf_staff *s, const char *agent);
+/* NULL: there is none of that name. */
+const struct conf_issuer *conf_issuer_find(const struct conf *c, const char *name);
 /*
  * What the environment says goes before what the file says: POOL_SIZE, SANDBOX_IMAGE, SANDBOX_TIMEOUT_SECONDS,
- * LEASE_TTL_SECONDS. Empty is as unset. ERR_CONFIG names the variable.
+ * LEASE_TTL_SECONDS; AUTH_TOKEN_ISSUER and JWKS_URL of the one entry of issuers. Empty is as unset. ERR_CONFIG names
+ * the variable.
  */
 int conf_environment(struct conf *c, struct err *e);
 /* Every key with its default and help, as YAML, to be freed. */

@@ -106,6 +106,7 @@ void conf_destroy(struct conf *c)
 	conf_labels_clear(c);
 	conf_life_agents_clear(c);
 	conf_witnesses_clear(c);
+	conf_issuers_clear(c);
 	conf_edges_clear(c);
 	conf_staff_clear(c);
 	free(c);
@@ -156,7 +157,7 @@ static int describe_value(struct buf *b, const struct conf_key *k, const char *i
 				  k->type == CONF_STRING ? "\"" : "");
 	if (strcmp(k->path, "staff") == 0 || strcmp(k->path, "lifecycle.agents") == 0 ||
 	    strcmp(k->path, "witnesses") == 0 || strcmp(k->path, "witness.pushers") == 0 ||
-	    strcmp(k->path, "edge.known") == 0)
+	    strcmp(k->path, "edge.known") == 0 || strcmp(k->path, "issuers") == 0)
 		return buf_printf(b, "%s%s: []\n", indent, name);
 	if (strcmp(k->path, "kubernetes.labels") == 0)
 		return buf_printf(b, "%s%s: {}\n", indent, name);
@@ -240,6 +241,10 @@ int conf_environment(struct conf *c, struct err *e)
 		if (value && *value)
 			rc = set_one(c, i, value, e);
 	}
+	if (!rc)
+		rc = conf_issuer_environment(c, getenv("AUTH_TOKEN_ISSUER"), getenv("JWKS_URL"), e);
+	if (!rc)
+		rc = conf_check_issuers(c, e);
 	/* A default that the operator shortens or stretches moves the bound as well. */
 	if (!rc && c->lease_ttl_ns > c->lease_ttl_max_ns)
 		c->lease_ttl_max_ns = c->lease_ttl_ns;

@@ -404,6 +404,11 @@ static const struct conf_key keys[] = {
     {"lifecycle.agents", CONF_LIST, 0, NULL, 0, 0, NULL, NULL,
      "Agents that do otherwise: agent (a name, or the beginning of names and *), idle_ttl, ttl, ttl_action, "
      "hold_attached, at_rest. The first entry that fits counts."},
+    {"issuers", CONF_LIST, 0, NULL, 0, 0, NULL, NULL,
+     "Outside issuers whose tokens are exchanged for grants: name, issuer (its URL), jwks_url, audience, ca, typ, "
+     "loopback, principal, require, kinds, kind_claim, agents, agents_claim, scopes, scopes_claim, ttl, lifetime, "
+     "skew, "
+     "refresh, keep, timeout, exchanges. docs/issuers.md says what each means."},
     {"witnesses", CONF_LIST, 0, NULL, 0, 0, NULL, NULL,
      "Whom the record's signed heads are carried to: name, kind (file, https, muxd, syslog, timestamp, s3), path, url "
      "or "

@@ -70,6 +70,24 @@ void conf_witness_finish(struct conf_witness *w);
 void conf_pusher_finish(struct conf_pusher *p);
 void conf_witnesses_clear(struct conf *c);
 
+/* conf_issuer.c: issuers. The defaults of an entry; it becomes c's on success. */
+struct conf_issuer conf_issuer_new(void);
+int conf_check_issuer_url(const char *value, struct err *e);
+int conf_check_principal(const char *value, struct err *e); /* "ci/{sub}" */
+int conf_check_claim(const char *value, struct err *e);
+int conf_check_require(const char *value, struct err *e); /* "claim=value" */
+int conf_check_kinds(const char *value, struct err *e);
+int conf_check_agents(const char *value, struct err *e); /* a name, or the beginning of names and a star */
+int conf_check_some_text(const char *value, struct err *e);
+/* Of one entry, what must be there is, and goes together; its URLs may yet come from the environment. */
+int conf_check_issuer(const struct conf_issuer *x, struct err *e);
+int conf_check_issuers(const struct conf *c, struct err *e);      /* with their URLs */
+int conf_issuer_add(struct conf *c, const struct conf_issuer *x); /* ERR_NOMEM; ERR_CONFLICT: its name is there */
+/* From the environment. ERR_CONFIG: there is not the one entry that it would be of. */
+int conf_issuer_environment(struct conf *c, const char *issuer, const char *jwks_url, struct err *e);
+void conf_issuer_finish(struct conf_issuer *x);
+void conf_issuers_clear(struct conf *c);
+
 /* conf_edge.c: edge.known. ERR_NOMEM; ERR_CONFLICT: its name, id or key is there already. */
 int conf_check_https_url(const char *value, struct err *e); /* or "" */
 int conf_edge_add(struct conf *c, const struct conf_edge *x);

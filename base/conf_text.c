@@ -133,6 +133,28 @@ static json_t *pusher_of(const struct conf *c, size_t i)
 			 strings_of(p->keys, p->nkeys), "merge", (int)p->merge);
 }
 
+static json_t *issuer_of(const struct conf *c, size_t i)
+{
+	const struct conf_issuer *x = &c->issuers[i];
+	json_t *o = json_pack("{s:s,s:o,s:o,s:s,s:s,s:s,s:b,s:s,s:o,s:s,s:s,s:o}", "name", x->name, "issuer",
+			      string_of(x->issuer), "jwks_url", string_of(x->jwks_url), "audience", x->audience, "ca",
+			      x->ca, "typ", x->typ, "loopback", (int)x->loopback, "principal", x->principal, "require",
+			      strings_of(x->require, x->nrequire), "kinds", x->kinds, "kind_claim", x->kind_claim,
+			      "agents", strings_of(x->agents, x->nagents));
+	json_t *more = json_pack("{s:s,s:s,s:s,s:o,s:o,s:o,s:o,s:o,s:o,s:I}", "agents_claim", x->agents_claim, "scopes",
+				 x->scopes, "scopes_claim", x->scopes_claim, "ttl", duration_of(x->ttl_ns), "lifetime",
+				 duration_of(x->lifetime_ns), "skew", duration_of(x->skew_ns), "refresh",
+				 duration_of(x->refresh_ns), "keep", duration_of(x->keep_ns), "timeout",
+				 duration_of(x->timeout_ns), "exchanges", (json_int_t)x->exchanges);
+
+	if (!o || !more || json_object_update(o, more)) {
+		json_decref(o);
+		o = NULL;
+	}
+	json_decref(more);
+	return o;
+}
+
 static json_t *edge_of(const struct conf *c, size_t i)
 {
 	const struct conf_edge *x = &c->edges[i];
@@ -154,6 +176,7 @@ static json_t *list_of(const struct conf *c, const char *path)
 	    {"witnesses", c->nwitnesses, witness_of},
 	    {"witness.pushers", c->npushers, pusher_of},
 	    {"edge.known", c->nedges, edge_of},
+	    {"issuers", c->nissuers, issuer_of},
 	};
 	json_t *o = NULL;
 

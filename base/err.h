@@ -26,12 +26,25 @@
 	X(NOT_FOUND, "not_found", 404, 66, "List what exists with muxctl session list or muxctl sandbox list.")        \
 	X(UNAUTHENTICATED, "unauthenticated", 401, 77, "Ask for a grant: muxctl grant create.")                        \
 	X(TOKEN_MALFORMED, "token_malformed", 401, 77, "Copy the whole token, without line breaks.")                   \
-	X(TOKEN_FORGED, "token_signature", 401, 77, "This token was not signed by this daemon; ask for a new grant.")  \
+	X(TOKEN_FORGED, "token_signature", 401, 77,                                                                    \
+	  "Neither this daemon nor its issuer signed it: ask for a new one.")                                          \
 	X(TOKEN_EXPIRED, "token_expired", 401, 77, "Ask for a new grant: muxctl grant create.")                        \
 	X(TOKEN_NOT_YET, "token_not_yet_valid", 401, 77, "Wait until the grant begins, or check the clocks.")          \
 	X(TOKEN_REVOKED, "token_revoked", 401, 77, "The grant was revoked; ask its issuer why.")                       \
 	X(TOKEN_FOREIGN, "token_foreign", 401, 77,                                                                     \
-	  "Grants count at the daemon that gave them, a lease at the edge that it was minted for.")                    \
+	  "Grants count at the daemon that gave them, a lease at the edge that it was minted for, an issuer's token "  \
+	  "for the audience that it names.")                                                                           \
+	X(TOKEN_ALGORITHM, "token_algorithm", 401, 77,                                                                 \
+	  "Have the issuer sign with RS256, ES256 or EdDSA, and with alg, kid and typ alone in the header.")           \
+	X(TOKEN_KEY, "token_key_unknown", 401, 77,                                                                     \
+	  "Get a new token: the issuer shows no such key that counts; muxctl status has those that it shows.")         \
+	X(TOKEN_CLAIMS, "token_claims", 403, 77,                                                                       \
+	  "The token is not what the configuration wants of its issuer (issuers); the message names what differs.")    \
+	X(TOKEN_USED, "token_used", 401, 77,                                                                           \
+	  "Get a new token of the issuer: this one was exchanged as often as the configuration allows.")               \
+	X(ISSUER_UNKNOWN, "issuer_unknown", 404, 66, "Name an issuer of the configuration; muxctl status lists them.") \
+	X(ISSUER, "issuer_unavailable", 503, 75,                                                                       \
+	  "Its keys cannot be had: try again; muxctl status says what went wrong.")                                    \
 	X(REVOCATIONS_OLD, "revocations_old", 503, 69,                                                                 \
 	  "The edge has to hear from its centre first: look there with muxctl edge show.")                             \
 	X(FORBIDDEN, "forbidden", 403, 77, "Ask for a grant that covers it: muxctl grant create.")                     \

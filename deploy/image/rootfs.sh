@@ -60,9 +60,10 @@ muxd_tree() {
 	program muxd-recorder usr/local/libexec/muxd/muxd-recorder
 	program muxd-screen usr/local/libexec/muxd/muxd-screen
 	program muxd-witness usr/local/libexec/muxd/muxd-witness
+	program muxd-issuer usr/local/libexec/muxd/muxd-issuer
 	program muxd-archive usr/local/libexec/muxd/muxd-archive
 	program muxlet usr/local/libexec/muxd/muxlet
-	for p in muxd muxctl muxd-recorder muxd-screen muxd-archive muxd-witness; do closure "$build/$p"; done
+	for p in muxd muxctl muxd-recorder muxd-screen muxd-archive muxd-witness muxd-issuer; do closure "$build/$p"; done
 	for l in $OPENED; do opened "$l"; done
 	people
 	# for a cluster or a proxy whose certificate a public authority signed

@@ -1,4 +1,5 @@
-/* muxctl grant: asked of the monitor on admin.sock. */
+/* muxctl grant: asked of the monitor on admin.sock; an exchange, of the API, by the token of the issuer. */
+#include "muxd/ctl/api.h"
 #include "muxd/ctl/nouns.h"
 
 #include <stdio.h>
@@ -30,6 +31,24 @@ static const struct ctl_option list_options[] = {
     {"limit", 0, "N", "Maximum number of grants (default 100)."},
     {"before", 0, "ID", "List grants older than this one (the next page)."},
     {NULL, 0, NULL, NULL},
+};
+
+static const struct ctl_option exchange_options[] = {
+    {"agent", 0, "AGENT", "Agent of the grant, where the issuer's tokens are for more than one."},
+    {"scopes", 0, "LIST", "Less than the issuer's token gives."},
+    {"task", 0, "ID", "Task of every call made with it."},
+    {"ttl", 0, "DURATION", "Lifetime of the grant; no longer than the token's, nor than the configuration says."},
+    {"read", 0, "PATTERNS", "Paths that file operations may read, as src/**,*.md; none: \"\". Default: any."},
+    {"write", 0, "PATTERNS", "Paths that they may write; in the workspace, without links. Default: any."},
+    {"file-max", 0, "BYTES", "Largest file that they move or write, and largest patch."},
+    {"reason", 0, "TEXT", "Reason for the grant; required."},
+    {NULL, 0, NULL, NULL},
+};
+
+static const struct ctl_column exchanged_columns[] = {
+    {"id", "id"},        {"token", "token"},   {"principal", "principal"},
+    {"target", "agent"}, {"scopes", "scopes"}, {"expires_at", "expires at"},
+    {NULL, NULL},
 };
 
 static const struct ctl_column created_columns[] = {
@@ -130,11 +149,40 @@ static int revoke_run(struct ctl *c, const struct ctl_args *a)
 	return ask_and_print(c, json_pack("{s:s,s:s}", "op", "grant.revoke", "id", a->operands[0]), NULL, NULL);
 }
 
+static int exchange_run(struct ctl *c, const struct ctl_args *a)
+{
+	static const struct ctl_wish none = {0};
+	struct api_call call = {.method = "POST", .path = "/v1/grants"};
+	json_t *answer = NULL;
+	long long most = 0;
+	struct err e = {0};
+	int rc = need(a, "reason", ERR_REASON_REQUIRED, &e);
+
+	if (rc == 0 && !c->token_file)
+		rc = err_set(&e, ERR_INVAL, "--token-file is missing: a file with the issuer's token");
+	if (rc >= 0 && args_has(a, "file-max"))
+		rc = args_number(a, "file-max", 1, INT64_MAX, &most, &e);
+	if (rc < 0)
+		return ctl_fail(c, &e);
+	call.body = json_pack("{s:s,s:s,s:s*,s:s*,s:s*,s:s*}", "issuer", a->operands[0], "reason",
+			      args_get(a, "reason"), "target", args_get(a, "agent"), "scopes", args_get(a, "scopes"),
+			      "task_id", args_get(a, "task"), "ttl", args_get(a, "ttl"));
+	args_patterns(a, "read", call.body);
+	args_patterns(a, "write", call.body);
+	if (call.body && most)
+		json_object_set_new(call.body, "file_max", json_integer(most));
+	rc = api_ask(c, &none, &call, &answer, &e);
+	return ctl_finish(c, rc, &e, answer, NULL, exchanged_columns);
+}
+
 const struct ctl_command grant_commands[] = {
     {"grant create", "", 0, 0, "Create a time-boxed grant and print its token once.", create_options,
      .run = create_run},
     {"grant renew", "ID", 1, 1, "Renew a grant: what it holds open goes on, by a new token that is printed once.",
      renew_options, .run = renew_run},
+    {"grant exchange", "ISSUER", 1, 1,
+     "Exchange a token of an outside issuer, in --token-file, for a grant, and print its token once.", exchange_options,
+     .run = exchange_run},
     {"grant list", "", 0, 0, "List grants that have not expired, newest first.", list_options, .run = grant_list_run},
     {"grant revoke", "ID", 1, 1,
      "Revoke a grant, its renewals and all that was made from it, and close their sessions.", .run = revoke_run},

@@ -13,6 +13,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#define TOKEN_MAX 8192 /* of an outside issuer; a grant is far shorter */
+
 /* Ending every sandbox can take this long; nothing else does. */
 #define ADMIN_WAIT_MS (180 * 1000)
 
@@ -107,12 +109,12 @@ static void caller_name(char *out, size_t size)
 		snprintf(out, size, "uid-%u", (unsigned)getuid());
 }
 
-/* One line. */
+/* One line: a grant, or what is exchanged for one. */
 static int token_of_file(const char *path, char **out, struct err *e)
 {
 	char *text = NULL;
 	size_t len = 0;
-	int rc = slurp_file(path, 0, GRANT_TOKEN_MAX + 2, &text, &len, e);
+	int rc = slurp_file(path, 0, TOKEN_MAX + 2, &text, &len, e);
 
 	if (rc)
 		return rc;

@@ -75,6 +75,53 @@ static json_t *question_of(const struct request *rq, const struct grant_ask *a)
 	return o;
 }
 
+/* ---- a token of an outside issuer */
+
+struct exchange_job {
+	struct hub *hub;
+	struct request rq; /* where the token comes from; no grant */
+	broker_json_done *done;
+	void *arg;
+};
+
+static void broker_grant_on_exchanged(void *arg, int rc, const struct err *e, json_t *result)
+{
+	struct exchange_job *j = arg;
+	struct origin from = {.door = j->rq.door, .peer = j->rq.peer, .endpoint = j->rq.endpoint};
+
+	if (rc && rc != ERR_CANCELLED)
+		broker_audit_refused(j->hub, &from, "token of an issuer", NULL, e);
+	else if (!rc)
+		j->hub->stats.auth_ok++;
+	j->done(j->arg, rc, e, result);
+	request_finish(&j->rq);
+	free(j);
+}
+
+void broker_exchange(struct hub *h, const struct grant_exchange *x, const struct origin *from, broker_json_done *done,
+		     void *arg)
+{
+	struct hub_issuer *i = &h->p.issuer;
+	struct exchange_job *j = i->ask ? calloc(1, sizeof(*j)) : NULL;
+	struct err e = {0};
+
+	if (!j) {
+		int rc = i->ask ? err_set(&e, ERR_NOMEM, "no memory")
+				: err_set(&e, ERR_UNSUPPORTED, "nobody signs grants here");
+
+		done(arg, rc, &e, NULL);
+		return;
+	}
+	*j = (struct exchange_job){.hub = h, .done = done, .arg = arg};
+	request_begin(&j->rq, from);
+	i->ask(i->ctx,
+	       json_pack("{s:s,s:s,s:s,s:o}", "op", "grant.exchange", "issuer", x->issuer, "token", x->token, "grant",
+			 child_json(x->wish, x->ttl_ns)),
+	       broker_grant_on_exchanged, j);
+}
+
+/* ---- a holder's own */
+
 static int check(struct hub *h, const struct request *rq, const struct grant_ask *a, struct err *e)
 {
 	const struct policy_question q = {.op = a->child && a->child->edge ? POLICY_EDGE_MINT : policy_ops[a->call]};

@@ -27,6 +27,15 @@ struct grant_ask {
 	const char *before;             /* GRANT_LIST; NULL: from the newest */
 	int64_t limit;
 };
+/* A token of an outside issuer for a grant (docs/issuers.md). Borrowed. */
+struct grant_exchange {
+	const char *issuer, *token;
+	const struct child_wish *wish; /* reason, agent, task, scopes, files */
+	uint64_t ttl_ns;               /* 0: grants.ttl, as far as the issuer's tokens may */
+};
+/* {token, grant}. Done once, also when the hub ends (ERR_CANCELLED). The refusal is audited here. */
+void broker_exchange(struct hub *h, const struct grant_exchange *x, const struct origin *from, broker_json_done *done,
+		     void *arg);
 /*
  * {token, grant}, {id}, or {grants, more}. Done once, also when the hub ends (ERR_CANCELLED). ERR_NOT_NARROWER,
  * ERR_FORBIDDEN, ERR_UNSUPPORTED, ERR_NOT_FOUND, ERR_REASON_REQUIRED, ERR_RECORD_UNAVAILABLE.

@@ -237,6 +237,7 @@ static int op_status(struct admin_call *c, const json_t *msg, json_t **out, stru
 	     json_object_set_new(o, "state", json_string(monitor_state_name(m->state))) ||
 	     json_object_set_new(o, "grants", json_integer((json_int_t)grants_count(m->grants))) ||
 	     (alarms && json_object_set(o, "alarms", alarms)) || json_object_set_new(o, "policy", policy_status(m)) ||
+	     (m->conf->nissuers && json_object_set_new(o, "issuers", issueripc_describe(m))) ||
 	     json_object_set_new(o, "audit_waiting", json_integer((json_int_t)audit_waiting(m->audit))) ||
 	     json_object_set_new(o, "processes",
 				 json_pack("{s:{s:s, s:i}, s:{s:s, s:i}}", "net", "state",

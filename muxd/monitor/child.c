@@ -20,7 +20,7 @@
 #define IPC_FD     3
 #define REPORT_FD  4
 #define PROGRAM_FD 5
-#define ENV_MAX    16
+#define ENV_MAX    18
 
 /* What the child says when it could not become what it should: which step, and errno. */
 struct failure {
@@ -50,7 +50,9 @@ static void filter_environment(char *out[ENV_MAX])
 					   "POOL_SIZE=",
 					   "SANDBOX_IMAGE=",
 					   "SANDBOX_TIMEOUT_SECONDS=",
-					   "LEASE_TTL_SECONDS="};
+					   "LEASE_TTL_SECONDS=",
+					   "AUTH_TOKEN_ISSUER=",
+					   "JWKS_URL="};
 	size_t n = 0;
 
 	for (char **v = environ; v && *v && n + 1 < ENV_MAX; v++) {

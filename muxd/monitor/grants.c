@@ -6,6 +6,7 @@
 #include "base/slurp.h"
 #include "base/text.h"
 #include "muxd/monitor/file.h"
+#include "muxd/monitor/tally.h"
 #include "policy/edge.h"
 
 #include <errno.h>
@@ -38,6 +39,7 @@ struct grants {
 	bool nameless; /* the log was written anew, and its name may not be on the disk yet */
 	struct entry *list;
 	size_t n, cap;
+	struct tally tally;
 	size_t dead; /* lines of the log that no entry needs any more */
 };
 
@@ -106,6 +108,15 @@ static json_t *revoke_line(const struct grant *g, enum grants_reach reach, int64
 		return NULL;
 	}
 	return o;
+}
+
+static json_t *use_line(const struct tally_entry *u)
+{
+	char id[ID_STR_LEN];
+
+	id_format(&u->id, id);
+	return json_pack("{s:s, s:s, s:I, s:I}", "op", "use", "id", id, "n", (json_int_t)u->n, "until_ns",
+			 (json_int_t)u->until_ns);
 }
 
 static size_t lower_bound(const struct grants *g, const struct id *id)
@@ -275,6 +286,29 @@ static void drop_pending(struct grants *g)
 	}
 }
 
+/* Each line again of the same is dead weight. */
+static int tally_note(struct grants *g, const struct tally_entry *u)
+{
+	size_t before = g->tally.n;
+	int rc = tally_add(&g->tally, &u->id, u->until_ns, u->n);
+
+	g->dead += rc == 0 && g->tally.n == before;
+	return rc;
+}
+
+static int apply_use(struct grants *g, const json_t *o, struct err *e)
+{
+	char text[ID_STR_LEN];
+	struct tally_entry u;
+	int rc;
+
+	if ((rc = copy_str(o, "id", text, sizeof text, e)) || (rc = id_parse(text, &u.id)) ||
+	    (rc = json_need_int(o, "n", 1, INT32_MAX, &u.n, e)) ||
+	    (rc = json_need_int(o, "until_ns", 1, INT64_MAX, &u.until_ns, e)))
+		return rc;
+	return tally_note(g, &u);
+}
+
 static int apply_line(struct grants *g, const char *line, size_t len, struct err *e)
 {
 	struct entry en = {0};
@@ -296,6 +330,8 @@ static int apply_line(struct grants *g, const char *line, size_t len, struct err
 		rc = apply_revoke(g, o, e);
 	} else if (rc == 0 && strcmp(op, "renewed") == 0) {
 		rc = apply_renewed(g, o, e);
+	} else if (rc == 0 && strcmp(op, "use") == 0) {
+		rc = apply_use(g, o, e);
 	} else if (rc == 0) {
 		rc = err_set(e, ERR_VERSION, "unknown entry '%.20s'", op);
 	}
@@ -333,6 +369,7 @@ static size_t drop_expired(struct grants *g, int64_t now_ns)
 	}
 	dropped = g->n - kept;
 	g->n = kept;
+	g->dead += tally_expire(&g->tally, now_ns);
 	return dropped;
 }
 
@@ -375,6 +412,8 @@ static int rewrite(struct grants *g, struct err *e)
 			rc = grants_put_line(&b, revoke_line(&g->list[i].grant, GRANTS_ALONE,
 							     g->list[i].grant.not_before_ns, "compaction"));
 	}
+	for (size_t i = 0; i < g->tally.n && rc == 0; i++)
+		rc = grants_put_line(&b, use_line(&g->tally.list[i]));
 	rc = rc ? err_set(e, rc, "%s could not be written anew", g->path)
 		: file_publish(g->path, buf_ptr(&b), buf_len(&b), 0600, FILE_OWNER_SELF, true, e);
 	buf_finish(&b);
@@ -448,6 +487,7 @@ void grants_close(struct grants *g)
 	if (g->fd >= 0)
 		close(g->fd);
 	free(g->list);
+	tally_finish(&g->tally);
 	free(g);
 }
 
@@ -560,6 +600,21 @@ int grants_renewed(struct grants *g, const struct id *id, struct err *e)
 	return rc;
 }
 
+int grants_use(struct grants *g, const struct id *id, int64_t until_ns, int64_t max, struct err *e)
+{
+	const struct tally_entry one = {*id, until_ns, 1};
+	int rc;
+
+	if (tally_count(&g->tally, id) >= max)
+		return err_set(e, ERR_TOKEN_USED, "it has been used %lld time%s, which is the most", (long long)max,
+			       max == 1 ? "" : "s");
+	rc = append_line(g, use_line(&one), e);
+	/* A use that memory cannot count is refused: the log has it all the same. */
+	if (rc == 0 && (rc = tally_note(g, &one)))
+		rc = err_set(e, rc, "%d tokens and grants are counted already", TALLY_MAX);
+	return rc;
+}
+
 int grants_get(const struct grants *g, const struct id *id, struct grant *out, const char **out_via, struct err *e)
 {
 	const struct entry *en = grants_find_line(g, id);
@@ -591,7 +646,7 @@ int64_t grants_ends(const struct grants *g, const struct id *first)
 int grants_expire(struct grants *g, int64_t now_ns, struct err *e)
 {
 	drop_expired(g, now_ns);
-	if (g->broken || g->dead < COMPACT_DEAD || g->dead < g->n)
+	if (g->broken || g->dead < COMPACT_DEAD || g->dead < g->n + g->tally.n)
 		return 0;
 	return rewrite(g, e);
 }
@@ -679,6 +734,16 @@ int grants_each_renewed(const struct grants *g, grants_renewed_fn *fn, void *arg
 		if (!g->list[i].revoked && !g->list[i].pending && !id_is_nil(&g->list[i].grant.kin.first))
 			rc = fn(arg, &g->list[i].grant);
 	}
+	return rc;
+}
+
+int grants_each_alive(const struct grants *g, grants_alive_fn *fn, void *arg)
+{
+	int rc = 0;
+
+	for (size_t i = 0; i < g->n && rc == 0; i++)
+		if (!g->list[i].revoked && !g->list[i].pending)
+			rc = fn(arg, &g->list[i].grant, g->list[i].via, g->list[i].by);
 	return rc;
 }
 

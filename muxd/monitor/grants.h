@@ -2,9 +2,9 @@
  * grants.h - the store of grants: DIR/grants.log, JSON lines, durable before an answer.
  *
  * Tokens are never stored. A grant that was made from another or renews one has its line (policy/grant_kin.h); a
- * revocation is of all that have the revoked grant in theirs. A torn last line (the crash during an append) is cut
- * off and reported; damage anywhere else refuses the start, since a revocation
- * might be among it. Owned by the monitor's loop.
+ * revocation is of all that have the revoked grant in theirs. Counted uses (tally.h) have lines of their own. A torn
+ * last line (the crash during an append) is cut off and reported; damage anywhere else refuses the start, since a
+ * revocation might be among it. Owned by the monitor's loop.
  */
 #ifndef MUXD_MONITOR_GRANTS_H
 #define MUXD_MONITOR_GRANTS_H
@@ -49,6 +49,11 @@ int grants_revoke(struct grants *g, const struct id *id, enum grants_reach reach
 int grants_get(const struct grants *g, const struct id *id, struct grant *out, const char **out_via, struct err *e);
 /* A renewal is in force: it has been journaled. Synced when it returns 0. One that was not is none after a restart. */
 int grants_renewed(struct grants *g, const struct id *id, struct err *e);
+/*
+ * One more use of what may be used max times, until it is over: a token of an issuer, or a grant. Synced when it
+ * returns 0. ERR_TOKEN_USED: it has been used so often.
+ */
+int grants_use(struct grants *g, const struct id *id, int64_t until_ns, int64_t max, struct err *e);
 /* When the newest renewal of that `first` ends that was not revoked; 0: there is none. */
 int64_t grants_ends(const struct grants *g, const struct id *first);
 /* Forget what has expired; rewrites the log once most of it is dead. */
@@ -69,6 +74,10 @@ int grants_each_gone(const struct grants *g, grants_gone_fn *fn, void *arg);
 /* Every renewal that holds. */
 typedef int grants_renewed_fn(void *arg, const struct grant *g);
 int grants_each_renewed(const struct grants *g, grants_renewed_fn *fn, void *arg);
+/* Every grant that is alive and was not revoked; fn may revoke. Ends with fn's first that is not 0, which it returns.
+ */
+typedef int grants_alive_fn(void *arg, const struct grant *g, const char *via, const char *by);
+int grants_each_alive(const struct grants *g, grants_alive_fn *fn, void *arg);
 size_t grants_count(const struct grants *g);
 /* The public face of a grant: {id, principal, kind, agent, scopes, task, reason, issued_at, not_before, expires_at,
  * read, write, file_max, first, above, edge}. */

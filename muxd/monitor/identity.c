@@ -51,7 +51,7 @@ int identity_find(const struct conf *c, uid_t euid, const char *sudo_uid, const 
 	int rc = 0;
 
 	if (!id.root) {
-		id.net = id.recorder = id.screen = id.witness = FILE_OWNER_SELF;
+		id.net = id.recorder = id.screen = id.witness = id.issuer = FILE_OWNER_SELF;
 		*out = id;
 		return 0;
 	}
@@ -64,10 +64,14 @@ int identity_find(const struct conf *c, uid_t euid, const char *sudo_uid, const 
 		rc = find_user("privsep.recorder_user", c->recorder_user, IDENTITY_RECORDER_UID, &id.recorder, e);
 	id.screen = (struct file_owner){IDENTITY_SCREEN_UID, IDENTITY_SCREEN_UID};
 	id.witness = (struct file_owner){IDENTITY_WITNESS_UID, IDENTITY_WITNESS_UID};
+	id.issuer = (struct file_owner){IDENTITY_ISSUER_UID, IDENTITY_ISSUER_UID};
 	if (rc == 0 && (id.net.uid == id.screen.uid || id.recorder.uid == id.screen.uid))
 		rc = err_set(e, ERR_CONFIG, "privsep: uid %d is that of screen workers", IDENTITY_SCREEN_UID);
 	if (rc == 0 && (id.net.uid == id.witness.uid || id.recorder.uid == id.witness.uid))
 		rc = err_set(e, ERR_CONFIG, "privsep: uid %d is that of the carrier of heads", IDENTITY_WITNESS_UID);
+	if (rc == 0 && (id.net.uid == id.issuer.uid || id.recorder.uid == id.issuer.uid))
+		rc = err_set(e, ERR_CONFIG, "privsep: uid %d is that of the checker of issuers' tokens",
+			     IDENTITY_ISSUER_UID);
 	if (rc == 0 && id.net.uid == id.recorder.uid)
 		rc = err_set(e, ERR_CONFIG, "privsep.net_user and privsep.recorder_user must differ");
 	if (rc == 0)

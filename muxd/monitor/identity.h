@@ -1,7 +1,7 @@
 /*
  * identity.h - who this daemon runs as, and who its children become.
  *
- * Mode root: four uids. Mode user: one uid for all, and ready.json says so.
+ * Mode root: a uid for each. Mode user: one uid for all, and ready.json says so.
  * owner is the person who started the daemon: SUDO_UID when root was reached by
  * sudo, else the caller. The sockets belong to him, so that muxctl works for him.
  */
@@ -20,11 +20,12 @@ struct err;
 #define IDENTITY_RECORDER_UID 64802
 #define IDENTITY_SCREEN_UID   64803
 #define IDENTITY_WITNESS_UID  64804
+#define IDENTITY_ISSUER_UID   64805
 
 struct identity {
 	bool root;
 	struct file_owner owner;
-	struct file_owner net, recorder, screen, witness; /* FILE_OWNER_SELF in mode user */
+	struct file_owner net, recorder, screen, witness, issuer; /* FILE_OWNER_SELF in mode user */
 };
 
 /* sudo_uid, sudo_gid: the environment's values, NULL when not set. ERR_CONFIG names an unknown user. */

@@ -149,13 +149,17 @@ static int renewal_bound(struct monitor *m, const struct wish *w, const struct g
 	uint64_t most = m->conf->grant_renew_max_ns;
 	int64_t bound = INT64_MAX;
 
-	if (strcmp(w->via, "admin") != 0) {
-		const char *via = "";
-		struct grant kept;
-		int rc = grants_get(m->grants, &w->from->id, &kept, &via, e);
+	const char *via = "";
+	struct grant kept;
+	int rc = grants_get(m->grants, &w->from->id, &kept, &via, e);
 
-		if (rc)
-			return rc;
+	if (rc)
+		return rc;
+	/* A renewal would outlive the token that the grant was given for. */
+	if (strcmp(via, "issuer") == 0)
+		return err_set(e, ERR_FORBIDDEN,
+			       "a grant for a token of an issuer is not renewed: exchange a new token");
+	if (strcmp(w->via, "admin") != 0) {
 		if (strcmp(via, "ssh-key") == 0 || strcmp(via, "cluster") == 0)
 			return err_set(
 			    e, ERR_FORBIDDEN,
@@ -224,8 +228,11 @@ static int make_new(struct monitor *m, const struct wish *w, struct grant *out, 
 	if ((rc = copy_name("principal", w->principal, g.principal, sizeof g.principal, e)) ||
 	    (rc = copy_name("agent", w->agent, g.agent, sizeof g.agent, e)) ||
 	    (rc = copy_name("task", task, g.task, sizeof g.task, e)) ||
-	    (rc = copy_name("reason", w->reason, g.reason, sizeof g.reason, e)) || (rc = set_times(m, w, &g, e)) ||
-	    (rc = reason_check(g.reason, e)) || (rc = grant_check(&g, e)))
+	    (rc = copy_name("reason", w->reason, g.reason, sizeof g.reason, e)) || (rc = set_times(m, w, &g, e)))
+		return rc;
+	if (w->ends_ns && g.expires_ns > w->ends_ns)
+		g.expires_ns = w->ends_ns;
+	if ((rc = reason_check(g.reason, e)) || (rc = grant_check(&g, e)))
 		return rc;
 	*out = g;
 	return 0;
@@ -370,6 +377,18 @@ static void issue_on_create_journaled(void *arg, int rc)
 	free(p);
 }
 
+static json_t *create_record(const struct grant *g, const struct wish *w)
+{
+	const char *event = w->how == WISH_RENEWAL ? "grant.renew" : w->edge ? "edge.lease" : "grant.create";
+	json_t *o = audit_record(event, g, w->via, w->by, "ok");
+
+	if (o && w->detail && json_object_set(o, "detail", w->detail)) {
+		json_decref(o);
+		return NULL;
+	}
+	return o;
+}
+
 void issue_create(struct monitor *m, const struct wish *w, issue_done *done, void *arg)
 {
 	struct pending_create *p = calloc(1, sizeof *p);
@@ -384,17 +403,15 @@ void issue_create(struct monitor *m, const struct wish *w, issue_done *done, voi
 	rc = make_grant(m, w, &p->grant, &e);
 	if (rc == 0)
 		rc = grant_sign(&p->grant, m->keys.kid, m->keys.seed, &p->token, &e);
+	/* Counted first: a kill in between costs the token one exchange, and gives it none. */
+	if (rc == 0 && w->uses_max)
+		rc = grants_use(m->grants, &w->used, w->ends_ns, w->uses_max, &e);
 	if (rc == 0)
 		rc = grants_create(m->grants, &p->grant, w->via, w->by, &e);
 	if (rc == 0) {
 		*p = (struct pending_create){m, p->grant, w->how, p->token, "", done, arg};
 		memcpy(p->by, w->by, sizeof p->by);
-		rc = audit_put_first(m->audit,
-				     audit_record(w->how == WISH_RENEWAL ? "grant.renew"
-						  : w->edge              ? "edge.lease"
-									 : "grant.create",
-						  &p->grant, w->via, w->by, "ok"),
-				     JOURNAL_MS, issue_on_create_journaled, p);
+		rc = audit_put_first(m->audit, create_record(&p->grant, w), JOURNAL_MS, issue_on_create_journaled, p);
 		if (rc == 0)
 			return;
 		take_back(m, &p->grant);

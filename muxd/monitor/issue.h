@@ -32,8 +32,14 @@ struct wish {
 	uint32_t scopes;   /* 0: the kind's default */
 	uint64_t ttl_ns;   /* 0: grants.ttl; of a lease edge.lease_max */
 	uint64_t least_ns; /* then grants.ttl, but at least so long */
-	const char *via;   /* "admin", "ssh-key", "cluster", "grant" (a token's holder) */
-	char by[48];       /* "uid 1000", "net" */
+	const char *via;   /* "admin", "ssh-key", "cluster", "grant" (a token's holder), "issuer" */
+	char by[48];       /* "uid 1000", "net", "issuer NAME" */
+	/* For a token of an issuer: when that ends, what stands for it, how often it counts (0: any), for the record.
+	 */
+	int64_t ends_ns;
+	struct id used;
+	int64_t uses_max;
+	json_t *detail; /* borrowed */
 };
 
 /* token is borrowed, NULL on failure. Called once, from the loop; possibly from inside the call. */

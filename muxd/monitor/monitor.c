@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "muxd/monitor/admin.h"
+#include "muxd/monitor/exchange.h"
 #include "muxd/monitor/issue.h"
 
 #include <stdio.h>
@@ -107,10 +108,12 @@ static void monitor_end(struct monitor *m)
 
 	monitor_set_state(m, MONITOR_ENDED);
 	issue_net_ended(m);
+	exchange_ended(m);
 	audit_destroy(m->audit);
 	m->audit = NULL;
 	proc_finish(&m->net);
 	proc_finish(&m->witness);
+	proc_finish(&m->checker);
 	proc_finish(&m->recorder);
 	ready_remove(m);
 	admin_destroy(m->admin);
@@ -170,6 +173,7 @@ void monitor_stop(struct monitor *m, bool end_sandboxes, int rc)
 	monitor_set_state(m, MONITOR_STOPPING_NET);
 	proc_stop(&m->net, NET_GRACE_MS);
 	proc_stop(&m->witness, WITNESS_GRACE_MS);
+	proc_stop(&m->checker, WITNESS_GRACE_MS);
 }
 
 void monitor_child_ended(struct monitor *m, struct proc *p, bool was_ready, const struct err *how)

@@ -37,6 +37,7 @@ enum monitor_state {
 	MONITOR_ENDED
 };
 
+struct exchange;
 struct revoke_wait;
 struct rotation;
 struct admin;
@@ -71,12 +72,16 @@ struct monitor {
 	struct sandboxes *sandboxes;
 	json_t *sandbox_list; /* for net's start packet; NULL until asked */
 	bool sandbox_list_asked, sandbox_list_failed;
-	struct proc net, recorder, witness;
+	struct proc net, recorder, witness, checker;
+	char *issuers_text;    /* as the checker was given them; NULL: it runs not, or not by them */
+	json_t *issuer_states; /* by name, as the checker told of its keys last */
+	struct exchange *exchanges;
+	int64_t exchange_tag;
 	struct screens screens;
 	struct admin *admin;
 	struct revoke_wait *revoke_waits; /* issue.c */
-	char net_path[PATH_MAX], recorder_path[PATH_MAX], witness_path[PATH_MAX], muxlet_path[PATH_MAX],
-	    archiver_path[PATH_MAX], tls_key[PATH_MAX], tls_cert[PATH_MAX];
+	char net_path[PATH_MAX], recorder_path[PATH_MAX], witness_path[PATH_MAX], issuer_path[PATH_MAX],
+	    muxlet_path[PATH_MAX], archiver_path[PATH_MAX], tls_key[PATH_MAX], tls_cert[PATH_MAX];
 	int64_t started_ns; /* wall */
 	uv_signal_t sigterm, sigint, sigchld;
 	int hup_fd; /* SIGHUP, with its sender */
@@ -95,8 +100,11 @@ void monitor_ready(struct monitor *m); /* a child became ready: go on */
 void monitor_stop(struct monitor *m, bool end_sandboxes, int rc);
 const char *monitor_state_name(enum monitor_state s);
 
-/* netipc.c, recorderipc.c, witnessipc.c: the conversations */
-extern const struct proc_ops netipc_ops, recorderipc_ops, witnessipc_ops;
+/* netipc.c, recorderipc.c, witnessipc.c, issueripc.c: the conversations */
+extern const struct proc_ops netipc_ops, recorderipc_ops, witnessipc_ops, issueripc_ops;
+/* The configuration has issuers: starts their checker, or another one where they have changed. */
+void issueripc_begin(struct monitor *m);
+json_t *issueripc_describe(const struct monitor *m); /* for the status */
 /* There are witnesses to carry heads to: starts the carrier, or has it begin again with the configuration of now. */
 void witnessipc_begin(struct monitor *m);
 void netipc_recorder_again(struct monitor *m); /* a fresh stream to the recorder for a net that lives */

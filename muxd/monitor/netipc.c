@@ -5,6 +5,7 @@
 #define LOG_SUBSYS "monitor"
 #include "base/log.h"
 #include "base/sock.h"
+#include "muxd/monitor/exchange.h"
 #include "muxd/monitor/issue.h"
 #include "muxd/monitor/monitor.h"
 #include "muxd/monitor/request.h"
@@ -641,6 +642,8 @@ static void netipc_on_question(struct monitor *m, const char *op, const json_t *
 		start_screen(c);
 	else if (strcmp(op, "grant.issue") == 0)
 		rc = issue_for_staff(c, msg, &e);
+	else if (strcmp(op, "grant.exchange") == 0)
+		rc = exchange_begin(m, msg, netipc_on_issued, c, &e);
 	else if (strncmp(op, "edge.", 5) == 0)
 		rc = ask_edge(c, op + 5, msg, &e);
 	else if (strncmp(op, "grant.", 6) == 0)

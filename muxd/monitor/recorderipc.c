@@ -112,6 +112,7 @@ static void recorderipc_on_packet(void *arg, const json_t *msg)
 		else
 			proc_start(&m->net);
 		witnessipc_begin(m);
+		issueripc_begin(m);
 		monitor_ready(m);
 	} else if (strcmp(op, "starting") == 0) {
 		proc_progress(&m->recorder);

@@ -2,6 +2,7 @@
 #define LOG_SUBSYS "monitor"
 #include "base/log.h"
 #include "base/text.h"
+#include "muxd/monitor/exchange.h"
 #include "muxd/monitor/loader.h"
 #include "muxd/monitor/monitor.h"
 #include "policy/profile.h"
@@ -174,6 +175,8 @@ int config_reload(struct monitor *m, const char *door, uid_t uid, pid_t pid, str
 		reload_cluster(m);
 		tell_reload(m);
 		witnessipc_begin(m);
+		issueripc_begin(m);
+		exchange_shut_out(m);
 	}
 	if (m->policy_error[0])
 		audit_policy(m, by);

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/ring.h"
 #include "muxd/monitor/admin.h"
+#include "muxd/monitor/exchange.h"
 #include "muxd/monitor/monitor.h"
 
 #include <errno.h>
@@ -74,6 +75,7 @@ static void serve_on_child_signal(uv_signal_t *s, int signum)
 	proc_reap(&m->net);
 	proc_reap(&m->recorder);
 	proc_reap(&m->witness);
+	proc_reap(&m->checker);
 	screens_reap(&m->screens);
 }
 
@@ -128,6 +130,8 @@ static int start_loop(struct monitor *m, struct local *local, struct err *e)
 	if (rc == 0)
 		rc = proc_init(&m->witness, &m->loop, &witnessipc_ops, m);
 	if (rc == 0)
+		rc = proc_init(&m->checker, &m->loop, &issueripc_ops, m);
+	if (rc == 0)
 		rc = audit_create(&m->loop, &m->net, &m->audit);
 	if (rc == 0)
 		rc = sandboxes_create(&m->loop, local, &m->sandboxes);
@@ -162,6 +166,7 @@ static int find_programs(struct monitor *m, struct err *e)
 	m->net_path[n] = '\0';
 	rc = child_find("muxd-recorder", m->recorder_path, e);
 	rc = rc ? rc : child_find("muxd-witness", m->witness_path, e);
+	rc = rc ? rc : child_find("muxd-issuer", m->issuer_path, e);
 	rc = rc ? rc : screens_find(&m->screens, e);
 	m->screens.who = m->who.screen;
 	rc = rc ? rc : child_find("muxd-archive", m->archiver_path, e);
@@ -299,6 +304,8 @@ static void serve_finish(struct monitor *m)
 	conf_destroy(m->local_conf);
 	free(m->conf_text);
 	free(m->policy_text);
+	free(m->issuers_text);
+	json_decref(m->issuer_states);
 	json_decref(m->loaded);
 	json_decref(m->alarms);
 	json_decref(m->journal_alarm);
@@ -321,6 +328,7 @@ static int serve_run(struct monitor *m)
 		return rc;
 	}
 	m->started_ns = clock_wall_ns();
+	exchange_shut_out(m);
 	proc_start(&m->recorder);
 	uv_run(&m->loop, UV_RUN_DEFAULT);
 	uv_loop_close(&m->loop);

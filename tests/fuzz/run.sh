@@ -4,7 +4,7 @@ set -eu -o pipefail
 cd "$(dirname "$0")/../.."
 read -ra libs < <(pkg-config --libs libuv jansson yaml-0.1 libcrypto libssl zlib libdeflate libzstd sqlite3 libseccomp libcurl libwebsockets libssh vterm)
 mapfile -t sources < <(git ls-files 'base/*.c' 'policy/*.c' 'recorder/*.c' 'control/*.c' 'muxd/link/*.c' 'files/*.c' 'muxd/screen/*.c' 'muxd/hub/*.c' \
-	'muxd/doors/*.c' 'muxd/monitor/*.c' 'muxd/net/*.c' 'muxd/ctl/*.c' | grep -v '/main\.c$')
+	'muxd/doors/*.c' 'muxd/issuer/*.c' 'muxd/monitor/*.c' 'muxd/net/*.c' 'muxd/ctl/*.c' | grep -v '/main\.c$')
 sources+=(build/contexts/programs.c) # made by make
 mkdir -p build/fuzz/obj
 for c in "${sources[@]}"; do

@@ -38,7 +38,7 @@ echo "${COMPREPLY[*]}${files:+ files}"
 ASK
 in_bash() { PATH=$bin:$PATH bash --norc "$tmp/ask.bash" "$share/bash-completion/completions/muxctl" "$1"; }
 equal "bash: a command" "grant" "$(in_bash 'muxctl gra')"
-equal "bash: its second word" "create renew list revoke" "$(in_bash 'muxctl grant ')"
+equal "bash: its second word" "create renew exchange list revoke" "$(in_bash 'muxctl grant ')"
 equal "bash: an option" "--timeout" "$(in_bash 'muxctl sandbox resume demo --ti')"
 equal "bash: a value" "table json" "$(in_bash 'muxctl -o ')"
 equal "bash: a value behind =" "json" "$(in_bash 'muxctl grant list --output=js')"

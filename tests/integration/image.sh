@@ -12,7 +12,7 @@
 
 root=$tmp/root
 "$here/deploy/image/rootfs.sh" muxd "$BUILD" "$root" || fail "no tree"
-equal "no shell, no tool" "muxctl muxd muxd-archive muxd-recorder muxd-screen muxd-witness muxlet" "$(find "$root" -type f '(' -path '*/bin/*' -o -path '*/libexec/*' ')' -printf '%f\n' | sort | xargs)"
+equal "no shell, no tool" "muxctl muxd muxd-archive muxd-issuer muxd-recorder muxd-screen muxd-witness muxlet" "$(find "$root" -type f '(' -path '*/bin/*' -o -path '*/libexec/*' ')' -printf '%f\n' | sort | xargs)"
 equal "nothing is setuid" "" "$(find "$root" -perm /6000)"
 if [[ $BUILD == */san ]]; then
 	echo "  not run: muxlet alone, which is not static with sanitizers"

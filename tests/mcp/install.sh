@@ -1,11 +1,12 @@
 #!/bin/bash
-# install.sh [servers]: puts the packages of tests/mcp, or those of tests/mcp/servers, as the lock file has them, into a directory
+# install.sh [servers or ../issuer]: puts the packages of tests/mcp, or those of the folder that is so called from there, as the lock
+# file has them, into a directory
 # outside the checkout (~/.cache/muxd/npm, XDG_CACHE_HOME): once, and offline from then on. Prints the directory.
 set -eu
 here=$(cd "$(dirname "$0")/../.." && pwd)
 from=$here/tests/mcp${1:+/$1}
 digest=$(sha256sum <"$from/package-lock.json")
-to=${XDG_CACHE_HOME:-$HOME/.cache}/muxd/npm/mcp${1:+-$1}-${digest:0:16}
+to=${XDG_CACHE_HOME:-$HOME/.cache}/muxd/npm/mcp${1:+-${1##*/}}-${digest:0:16}
 mkdir -p "$to"
 (
 	flock 9

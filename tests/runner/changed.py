@@ -11,7 +11,7 @@ import os
 import re
 import subprocess
 
-STARTED = ("muxlet", "muxd-screen", "muxd-archive", "muxd-recorder", "muxd-witness", "muxctl")
+STARTED = ("muxlet", "muxd-screen", "muxd-archive", "muxd-recorder", "muxd-witness", "muxd-issuer", "muxctl")
 NAMED = re.compile(r"(?:tests|docs|deploy|tools|policy|webclient)/[\w./-]*[\w-]")
 PASSED = "build/passed"
 

@@ -451,9 +451,78 @@ static void the_environment_goes_first(void **state)
 	}
 }
 
+#define ISSUER(more) "issuers:\n  - {name: x, audience: a, agents: demo, scopes: rounds, " more "}\n"
+#define AT_X         "issuer: \"https://x\""
+
+static void issuers_are_described(void **state)
+{
+	static const struct {
+		const char *text, *fault;
+	} rows[] = {
+	    {ISSUER(AT_X), NULL},
+	    {ISSUER(AT_X ", ttl: 1h, kinds: \"agent,service\", require: [\"a=b\", \"c=d*\"], exchanges: 0"), NULL},
+	    {ISSUER("issuer: \"http://127.0.0.1:80\", loopback: true"), NULL},
+	    {ISSUER("ttl: 1h"), "issuer is missing"},
+	    {ISSUER("issuer: \"http://127.0.0.1:80\""), "goes with loopback"},
+	    {ISSUER("issuer: \"http://localhost\", loopback: true"), "127.0.0.1 and [::1] alone"},
+	    {ISSUER("issuer: \"http://127.0.0.1.example.org\", loopback: true"), "127.0.0.1 and [::1] alone"},
+	    {ISSUER("issuer: \"ftp://x\""), "no URL"},
+	    {ISSUER("issuer: \"https://u@x\""), "no URL"},
+	    {ISSUER(AT_X ", principal: \"{a}{b}\""), "without a / between"},
+	    {ISSUER(AT_X ", principal: \"x/{\""), "a brace"},
+	    {ISSUER(AT_X ", require: \"a\""), "no claim=value"},
+	    {ISSUER(AT_X ", require: \"a=*\""), "no value"},
+	    {ISSUER(AT_X ", kinds: root"), "none of staff"},
+	    {ISSUER(AT_X ", skew: 6m"), "five minutes"},
+	    {ISSUER(AT_X ", keep: 1m"), "keep no shorter"},
+	    {ISSUER(AT_X ", scope: rounds"), "did you mean scopes"},
+	    {"issuers:\n  - {name: x, audience: a, scopes: rounds, " AT_X "}\n", "agents is missing"},
+	    {ISSUER(AT_X) "  - {name: x, audience: b, agents: demo, scopes: rounds, " AT_X "}\n", "stands twice"},
+	    {ISSUER(AT_X) "  - {name: y, audience: a, agents: demo, scopes: rounds, " AT_X "}\n",
+	     "one URL and audience"}};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct conf *c = NULL;
+		struct err e = {0};
+		int rc = conf_parse(rows[i].text, strlen(rows[i].text), "t", &c, &e);
+
+		if (rc == 0)
+			rc = conf_environment(c, &e);
+		if (!rc != !rows[i].fault || (rc && !strstr(e.message, rows[i].fault)))
+			fail_msg("%s: %s", rows[i].text, rc ? e.message : "taken");
+		conf_destroy(c);
+	}
+}
+
+static void an_issuer_comes_from_the_environment(void **state)
+{
+	static const char one[] = ISSUER("ttl: 1h"), none[] = "pool: {size: 3}\n";
+	struct conf *c = NULL;
+	struct err e = {0};
+
+	(void)state;
+	setenv("AUTH_TOKEN_ISSUER", "https://env", 1);
+	setenv("JWKS_URL", "https://env/keys", 1);
+	assert_int_equal(conf_parse(one, strlen(one), "t", &c, &e), 0);
+	assert_int_equal(conf_environment(c, &e), 0);
+	assert_string_equal(c->issuers[0].issuer, "https://env");
+	assert_string_equal(c->issuers[0].jwks_url, "https://env/keys");
+	assert_string_equal(c->issuers[0].principal, "x/{sub}");
+	conf_destroy(c);
+	assert_int_equal(conf_parse(none, strlen(none), "t", &c, &e), 0);
+	assert_int_equal(conf_environment(c, &e), ERR_CONFIG);
+	assert_non_null(strstr(e.message, "AUTH_TOKEN_ISSUER"));
+	conf_destroy(c);
+	unsetenv("AUTH_TOKEN_ISSUER");
+	unsetenv("JWKS_URL");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(issuers_are_described),
+	    cmocka_unit_test(an_issuer_comes_from_the_environment),
 	    cmocka_unit_test(nothing_written_means_defaults),
 	    cmocka_unit_test(every_default_is_within_its_bounds),
 	    cmocka_unit_test(what_is_printed_can_be_read),

@@ -63,6 +63,30 @@ class TokenForeign(SandboxError):
     code = "token_foreign"
 
 
+class TokenAlgorithm(SandboxError):
+    code = "token_algorithm"
+
+
+class TokenKeyUnknown(SandboxError):
+    code = "token_key_unknown"
+
+
+class TokenClaims(SandboxError):
+    code = "token_claims"
+
+
+class TokenUsed(SandboxError):
+    code = "token_used"
+
+
+class IssuerUnknown(SandboxError):
+    code = "issuer_unknown"
+
+
+class IssuerUnavailable(SandboxError):
+    code = "issuer_unavailable"
+
+
 class RevocationsOld(SandboxError):
     code = "revocations_old"
 
@@ -406,6 +430,12 @@ BY_CODE: Dict[str, Type[SandboxError]] = {
     "token_not_yet_valid": TokenNotYetValid,
     "token_revoked": TokenRevoked,
     "token_foreign": TokenForeign,
+    "token_algorithm": TokenAlgorithm,
+    "token_key_unknown": TokenKeyUnknown,
+    "token_claims": TokenClaims,
+    "token_used": TokenUsed,
+    "issuer_unknown": IssuerUnknown,
+    "issuer_unavailable": IssuerUnavailable,
     "revocations_old": RevocationsOld,
     "forbidden": Forbidden,
     "grant_not_narrower": GrantNotNarrower,
@@ -530,6 +560,8 @@ __all__ = [
     "InternalError",
     "InvalidConfig",
     "InvalidRequest",
+    "IssuerUnavailable",
+    "IssuerUnknown",
     "K8sBusy",
     "K8sConflict",
     "K8sFieldDropped",
@@ -589,12 +621,16 @@ __all__ = [
     "SnapshotFailed",
     "TaskMismatch",
     "TaskRequired",
+    "TokenAlgorithm",
+    "TokenClaims",
     "TokenExpired",
     "TokenForeign",
+    "TokenKeyUnknown",
     "TokenMalformed",
     "TokenNotYetValid",
     "TokenRevoked",
     "TokenSignature",
+    "TokenUsed",
     "TooLarge",
     "TryAgain",
     "Unauthenticated",

@@ -62,6 +62,30 @@ export class TokenForeign extends SandboxError {
   static override readonly code: string = "token_foreign";
 }
 
+export class TokenAlgorithm extends SandboxError {
+  static override readonly code: string = "token_algorithm";
+}
+
+export class TokenKeyUnknown extends SandboxError {
+  static override readonly code: string = "token_key_unknown";
+}
+
+export class TokenClaims extends SandboxError {
+  static override readonly code: string = "token_claims";
+}
+
+export class TokenUsed extends SandboxError {
+  static override readonly code: string = "token_used";
+}
+
+export class IssuerUnknown extends SandboxError {
+  static override readonly code: string = "issuer_unknown";
+}
+
+export class IssuerUnavailable extends SandboxError {
+  static override readonly code: string = "issuer_unavailable";
+}
+
 export class RevocationsOld extends SandboxError {
   static override readonly code: string = "revocations_old";
 }
@@ -405,6 +429,12 @@ export const BY_CODE: ReadonlyMap<string, typeof SandboxError> = new Map<string,
   ["token_not_yet_valid", TokenNotYetValid],
   ["token_revoked", TokenRevoked],
   ["token_foreign", TokenForeign],
+  ["token_algorithm", TokenAlgorithm],
+  ["token_key_unknown", TokenKeyUnknown],
+  ["token_claims", TokenClaims],
+  ["token_used", TokenUsed],
+  ["issuer_unknown", IssuerUnknown],
+  ["issuer_unavailable", IssuerUnavailable],
   ["revocations_old", RevocationsOld],
   ["forbidden", Forbidden],
   ["grant_not_narrower", GrantNotNarrower],

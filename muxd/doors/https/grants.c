@@ -1,4 +1,5 @@
-/* /v1/grants: a grant for whom the cluster would let exec, or made from the caller's own; renewal, list, end. */
+/* /v1/grants: a grant for whom the cluster would let exec, for a token of an outside issuer, or made from the caller's
+ * own; renewal, list, end. */
 #include "base/clock.h"
 #include "base/schema.h"
 #include "muxd/doors/https/handlers.h"
@@ -6,6 +7,8 @@
 #include "muxd/hub/hub.h"
 
 #include <string.h>
+
+#define ISSUER_NAME_MAX 32
 
 static json_t *grants_describe(const struct request *rq)
 {
@@ -59,7 +62,7 @@ static int read_wish(const json_t *o, struct staff_wish *w, struct err *e)
 	return scopes ? grant_scopes_parse(scopes, &w->scopes, e) : 0;
 }
 
-static void create_for_staff(struct http_exchange *x)
+static void create_by_cluster(struct http_exchange *x)
 {
 	static const char *const keys[] = {"target", "reason", "task_id",  "scopes", "ttl",
 					   "read",   "write",  "file_max", NULL};
@@ -107,7 +110,7 @@ static void grants_on_made(void *arg, int rc, const struct err *e, json_t *resul
 
 struct child_fields {
 	struct child_wish w;
-	const char *scopes, *ttl;
+	const char *scopes, *ttl, *issuer;
 	const json_t *read, *write;
 	int64_t file_max;
 };
@@ -127,19 +130,26 @@ static const struct schema_field child_fields[] = {
 #define RENEWAL_FIELDS 2                                /* the first of them are of a renewal, too */
 #define CHILD_FIELDS   (SCHEMA_COUNT(child_fields) - 1) /* the last is of a lease for an edge alone */
 
+/* The fields of a body that a schema does not read. */
+static int take_child(const json_t *body, struct child_fields *out, uint64_t *out_ttl, struct err *e)
+{
+	int rc;
+
+	if (!out->w.reason)
+		return err_set(e, ERR_REASON_REQUIRED, "reason is missing");
+	if ((rc = read_ttl(body, out_ttl, e)) || (rc = grant_files_take(body, &out->w.files, e)))
+		return rc;
+	return out->scopes ? grant_scopes_parse(out->scopes, &out->w.scopes, e) : 0;
+}
+
 static int read_child(struct http_exchange *x, size_t fields, struct child_fields *out, uint64_t *out_ttl,
 		      json_t **body, struct err *e)
 {
 	struct schema s = {.out = out, .e = e, .null_is_absent = true};
 	int rc = rest_body_any(x, body, e);
 
-	if (rc || (rc = schema_object(&s, NULL, *body, child_fields, fields)))
-		return rc;
-	if (!out->w.reason)
-		return err_set(e, ERR_REASON_REQUIRED, "reason is missing");
-	if ((rc = read_ttl(*body, out_ttl, e)) || (rc = grant_files_take(*body, &out->w.files, e)))
-		return rc;
-	return out->scopes ? grant_scopes_parse(out->scopes, &out->w.scopes, e) : 0;
+	rc = rc ? rc : schema_object(&s, NULL, *body, child_fields, fields);
+	return rc ? rc : take_child(*body, out, out_ttl, e);
 }
 
 static void create_child(struct http_exchange *x, size_t fields)
@@ -159,12 +169,59 @@ static void create_child(struct http_exchange *x, size_t fields)
 	json_decref(body);
 }
 
+/* For a token of an outside issuer, which the body names: whose the bearer token is does not go by what it looks like.
+ */
+static const struct schema_field exchange_fields[] = {
+    {"issuer", SCHEMA_TEXT, true, 1, ISSUER_NAME_MAX, NULL, SCHEMA_TO(struct child_fields, issuer)},
+    {"reason", SCHEMA_TEXT, false, 0, 0, NULL, SCHEMA_TO(struct child_fields, w.reason)},
+    {"ttl", SCHEMA_TEXT, false, 1, 0, NULL, SCHEMA_TO(struct child_fields, ttl)},
+    {"target", SCHEMA_TEXT, false, 1, AGENT_NAME_MAX, NULL, SCHEMA_TO(struct child_fields, w.agent)},
+    {"task_id", SCHEMA_TEXT, false, 1, GRANT_NAME_MAX, NULL, SCHEMA_TO(struct child_fields, w.task)},
+    {"scopes", SCHEMA_TEXT, false, 1, 0, NULL, SCHEMA_TO(struct child_fields, scopes)},
+    {"read", SCHEMA_LIST, false, 0, 0, NULL, SCHEMA_TO(struct child_fields, read)},
+    {"write", SCHEMA_LIST, false, 0, 0, NULL, SCHEMA_TO(struct child_fields, write)},
+    {"file_max", SCHEMA_INTEGER, false, 1, INT64_MAX, NULL, SCHEMA_TO(struct child_fields, file_max)},
+};
+
+static void create_by_issuer(struct http_exchange *x, const json_t *body)
+{
+	struct child_fields f = {0};
+	struct err e = {0};
+	struct schema s = {.out = &f, .e = &e, .null_is_absent = true};
+	struct origin from = http_origin(x, "rest");
+	struct grant_exchange ask = {.token = x->token, .wish = &f.w};
+	int rc = schema_object(&s, NULL, body, exchange_fields, SCHEMA_COUNT(exchange_fields));
+
+	if (rc == 0)
+		rc = take_child(body, &f, &ask.ttl_ns, &e);
+	ask.issuer = f.issuer;
+	if (rc)
+		http_reply_error(x, rc, &e);
+	else
+		broker_exchange(x->hub, &ask, &from, grants_on_made, x);
+}
+
+static void create_by_token(struct http_exchange *x)
+{
+	json_t *body = NULL;
+	struct err e = {0};
+	int rc = rest_body_any(x, &body, &e);
+
+	if (rc)
+		http_reply_error(x, rc, &e);
+	else if (json_object_get(body, "issuer"))
+		create_by_issuer(x, body);
+	else
+		create_by_cluster(x);
+	json_decref(body);
+}
+
 void rest_grant_create(struct http_exchange *x)
 {
 	if (x->authenticated)
 		create_child(x, CHILD_FIELDS);
 	else
-		create_for_staff(x);
+		create_by_token(x);
 }
 
 void rest_edge_lease(struct http_exchange *x)

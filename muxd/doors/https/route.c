@@ -28,7 +28,7 @@ static const struct route routes[] = {
     {HTTP_GET, "/mcp/{agent}/{server}", rest_mcp_get, ROUTE_GRANT, BODY_NONE, "any", "", NULL},
     {HTTP_DELETE, "/mcp/{agent}/{server}", rest_mcp_delete, ROUTE_GRANT, BODY_NONE, "any", "", NULL},
     {HTTP_POST, "/v1/grants", rest_grant_create, ROUTE_CLUSTER, BODY_REQUIRED,
-     "grant; none with a token of the cluster", "", NULL},
+     "grant; none with a token of the cluster or of an outside issuer", "", NULL},
     {HTTP_GET, "/v1/grants", rest_grant_list, ROUTE_GRANT, BODY_NONE, "any; one's own, and those made from it",
      "before,limit", NULL},
     {HTTP_POST, "/v1/grants/renew", rest_grant_renew, ROUTE_GRANT, BODY_REQUIRED, "any; one's own", "", NULL},
@@ -456,7 +456,8 @@ static int take_token(struct http_exchange *x, const char *token, struct err *e)
 	static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~+/=";
 
 	if (!token)
-		return err_set(e, ERR_UNAUTHENTICATED, "send a token of the cluster: Authorization: Bearer TOKEN");
+		return err_set(e, ERR_UNAUTHENTICATED,
+			       "send a token of the cluster or of an issuer: Authorization: Bearer TOKEN");
 	if (!*token || strspn(token, allowed) != strlen(token))
 		return err_set(e, ERR_TOKEN_MALFORMED, "that is no bearer token");
 	x->token = strdup(token);

@@ -18,7 +18,8 @@ enum route_auth {
 	ROUTE_OPEN,    /* nothing */
 	ROUTE_GRANT,   /* a bearer grant */
 	ROUTE_BASIC,   /* the same, or as the password of Basic; no cookie */
-	ROUTE_CLUSTER, /* a bearer grant, or a token of the cluster, which the handler has reviewed */
+	ROUTE_CLUSTER, /* a bearer grant, or a token of the cluster or an outside issuer, which the handler has reviewed
+			*/
 	ROUTE_EDGE,    /* an edge's call, which the handler has looked at (broker_edge.h); nothing else opens it */
 	ROUTE_METRICS, /* a scraper's token, a grant with scope observe or admin; metrics.open_on_loopback: nothing
 			  there */

@@ -1,0 +1,257 @@
+#define LOG_SUBSYS "grant"
+#include "muxd/monitor/exchange.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "muxd/monitor/monitor.h"
+#include "muxd/monitor/request.h"
+#include "policy/outside.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define ANSWER_MS     30000 /* a checker that is silent for so long is started again */
+#define EXCHANGES_MAX 64
+#define BY_PREFIX     "issuer "
+
+struct exchange {
+	struct exchange *next;
+	struct monitor *m;
+	uv_timer_t timer;
+	int64_t tag;
+	json_t *msg; /* as net sent it */
+	issue_done *done;
+	void *arg;
+};
+
+static void exchange_on_closed(uv_handle_t *h)
+{
+	struct exchange *x = h->data;
+
+	json_decref(x->msg);
+	free(x);
+}
+
+static void exchange_unlink(struct exchange *x)
+{
+	struct exchange **at = &x->m->exchanges;
+
+	while (*at != x)
+		at = &(*at)->next;
+	*at = x->next;
+	uv_close((uv_handle_t *)&x->timer, exchange_on_closed); /* x lives until the loop goes on */
+}
+
+static void exchange_refuse(struct exchange *x, int rc, const struct err *e)
+{
+	exchange_unlink(x);
+	x->done(x->arg, rc, e, NULL, NULL);
+}
+
+static void exchange_on_silent(uv_timer_t *t)
+{
+	struct exchange *x = t->data;
+
+	log_error(NULL, "the checker of issuers' tokens does not answer and is started again");
+	proc_kill(&x->m->checker); /* whatever waits is answered when it has ended */
+}
+
+static const char *issuer_of(const struct exchange *x)
+{
+	return json_get_text(x->msg, "issuer");
+}
+
+/* ---- the question */
+
+static json_t *check_of(const struct exchange *x)
+{
+	return json_pack("{s:s,s:I,s:s,s:s,s:I}", "op", "check", "tag", (json_int_t)x->tag, "issuer", issuer_of(x),
+			 "token", json_get_text(x->msg, "token"), "now",
+			 (json_int_t)(floor_now(&x->m->floor) / (int64_t)NS_PER_SEC));
+}
+
+static size_t exchanges_count(const struct monitor *m)
+{
+	size_t n = 0;
+
+	for (const struct exchange *x = m->exchanges; x; x = x->next)
+		n++;
+	return n;
+}
+
+int exchange_begin(struct monitor *m, const json_t *msg, issue_done *done, void *arg, struct err *e)
+{
+	const char *name = NULL, *token = NULL;
+	struct exchange *x;
+	json_t *check;
+	int rc;
+
+	if ((rc = json_need_str(msg, "issuer", &name, e)) || (rc = json_need_str(msg, "token", &token, e)))
+		return rc;
+	if (m->edge.on)
+		return err_set(e, ERR_UNSUPPORTED, "an edge makes no grants: its centre mints leases");
+	if (!conf_issuer_find(m->conf, name))
+		return err_set(e, ERR_ISSUER_UNKNOWN, "the configuration has no issuer \"%.40s\"", name);
+	if (m->checker.state != PROC_READY)
+		return err_set(e, ERR_UNAVAILABLE, "the checker of issuers' tokens is being started");
+	if (exchanges_count(m) >= EXCHANGES_MAX)
+		return err_set(e, ERR_AGAIN, "%d tokens are being checked already", EXCHANGES_MAX);
+	x = calloc(1, sizeof(*x));
+	if (!x)
+		return err_set(e, ERR_NOMEM, "no memory for an exchange");
+	x->m = m;
+	x->tag = ++m->exchange_tag;
+	x->msg = json_incref((json_t *)(uintptr_t)msg);
+	x->done = done;
+	x->arg = arg;
+	x->timer.data = x;
+	uv_timer_init(&m->loop, &x->timer);
+	x->next = m->exchanges;
+	m->exchanges = x;
+	check = check_of(x);
+	rc = check ? proc_send(&m->checker, check, NULL, 0) : ERR_NOMEM;
+	json_decref(check);
+	if (rc) {
+		exchange_unlink(x);
+		return err_set(e, rc, "the checker of issuers' tokens cannot be asked");
+	}
+	uv_timer_start(&x->timer, exchange_on_silent, ANSWER_MS, 0);
+	return 0;
+}
+
+/* ---- the answer */
+
+/* An answer of the checker's, looked at as if a stranger had said it. */
+struct found {
+	const char *kid, *alg, *subject, *jti;
+	struct id seen;
+	int64_t expires;
+	const json_t *claims;
+};
+
+static int found_take(const json_t *msg, int64_t now_ns, struct found *out, struct err *e)
+{
+	const char *seen = NULL;
+	int rc;
+
+	if ((rc = json_need_str(msg, "kid", &out->kid, e)) || (rc = json_need_str(msg, "alg", &out->alg, e)) ||
+	    (rc = json_need_str(msg, "subject", &out->subject, e)) || (rc = json_need_str(msg, "jti", &out->jti, e)) ||
+	    (rc = json_need_str(msg, "seen", &seen, e)) ||
+	    (rc = json_need_int(msg, "expires", 1, INT64_MAX / (int64_t)NS_PER_SEC, &out->expires, e)))
+		return rc;
+	out->claims = json_object_get(msg, "claims");
+	if (id_parse(seen, &out->seen) || id_is_nil(&out->seen) || !json_is_object(out->claims))
+		return err_set(e, ERR_INTERNAL, "the checker's answer is none");
+	/* The question took its time. */
+	return out->expires * (int64_t)NS_PER_SEC > now_ns
+		   ? 0
+		   : err_set(e, ERR_TOKEN_EXPIRED, "the issuer's token has expired meanwhile");
+}
+
+/* The shortest of what is asked for, what the issuer's tokens may, and what grants may. */
+static uint64_t ttl_of(const struct conf *c, const struct conf_issuer *x, uint64_t wanted_ns)
+{
+	uint64_t ttl = wanted_ns ? wanted_ns : c->grant_ttl_ns;
+
+	ttl = ttl < x->ttl_ns ? ttl : x->ttl_ns;
+	return ttl < c->grant_ttl_max_ns ? ttl : c->grant_ttl_max_ns;
+}
+
+static json_t *detail_of(const struct conf_issuer *x, const struct found *f)
+{
+	char ends[32];
+
+	clock_format_utc(f->expires * (int64_t)NS_PER_SEC, ends, sizeof(ends));
+	return json_pack("{s:s,s:s,s:s,s:s,s:s,s:s,s:s}", "issuer", x->name, "iss", x->issuer, "subject", f->subject,
+			 "jti", f->jti, "kid", f->kid, "alg", f->alg, "token_expires_at", ends);
+}
+
+/* A reload may have come since the question: the configuration of now counts. */
+static int exchange_create(struct exchange *x, const json_t *msg, struct err *e)
+{
+	const struct conf_issuer *issuer = conf_issuer_find(x->m->conf, issuer_of(x));
+	struct wish w = {.how = WISH_NEW, .via = "issuer"};
+	struct outside_grant g;
+	struct found f;
+	int rc;
+
+	if (!issuer)
+		return err_set(e, ERR_ISSUER_UNKNOWN, "the configuration has no issuer \"%.40s\" any more",
+			       issuer_of(x));
+	if ((rc = found_take(msg, floor_now(&x->m->floor), &f, e)) ||
+	    (rc = request_child(json_object_get(x->msg, "grant"), &w, e)) ||
+	    (rc = outside_map(issuer, f.claims, w.agent, w.scopes, &g, e)))
+		return rc;
+	w.principal = g.principal;
+	w.agent = g.agent;
+	w.kind = g.kind;
+	w.scopes = g.scopes;
+	w.ttl_ns = ttl_of(x->m->conf, issuer, w.ttl_ns);
+	w.ends_ns = f.expires * (int64_t)NS_PER_SEC;
+	w.used = f.seen;
+	w.uses_max = (int64_t)issuer->exchanges;
+	w.detail = detail_of(issuer, &f);
+	text_format(w.by, sizeof(w.by), BY_PREFIX "%s", issuer->name);
+	exchange_unlink(x);
+	issue_create(x->m, &w, x->done, x->arg);
+	json_decref(w.detail);
+	return 0;
+}
+
+void exchange_answer(struct monitor *m, const json_t *msg)
+{
+	const json_t *error = json_object_get(msg, "error");
+	struct exchange *x = m->exchanges;
+	struct err e = {0};
+	int64_t tag = 0, rc = 0;
+	int code;
+
+	if (json_opt_int(msg, "tag", INT64_MIN, INT64_MAX, &tag, NULL) ||
+	    json_opt_int(msg, "rc", INT32_MIN, 0, &rc, NULL))
+		return;
+	while (x && x->tag != tag)
+		x = x->next;
+	if (!x)
+		return;
+	code = rc ? err_by_name(json_get_text(error, "code")) : 0;
+	if (rc)
+		code = err_set(&e, code ? code : ERR_INTERNAL, "%s", json_get_text(error, "message"));
+	else
+		code = exchange_create(x, msg, &e);
+	if (code)
+		exchange_refuse(x, code, &e);
+}
+
+void exchange_ended(struct monitor *m)
+{
+	struct err e = {0};
+
+	err_set(&e, ERR_UNAVAILABLE, "the checker of issuers' tokens has ended and is started again");
+	while (m->exchanges)
+		exchange_refuse(m->exchanges, ERR_UNAVAILABLE, &e);
+}
+
+/* ---- issuers that are named no more */
+
+static void exchange_on_shut_out(void *arg, int rc, const struct err *e, const struct grant *g)
+{
+	(void)arg, (void)g;
+	if (rc)
+		log_error(NULL, "a grant of an issuer that is named no more could not be revoked: %s", e->message);
+}
+
+static int shut_out_one(void *arg, const struct grant *g, const char *via, const char *by)
+{
+	struct monitor *m = arg;
+	size_t n = strlen(BY_PREFIX);
+
+	if (strcmp(via, "issuer") == 0 && strncmp(by, BY_PREFIX, n) == 0 && !conf_issuer_find(m->conf, by + n))
+		issue_revoke(m, &g->id, "the configuration", exchange_on_shut_out, NULL);
+	return 0;
+}
+
+void exchange_shut_out(struct monitor *m)
+{
+	(void)grants_each_alive(m->grants, shut_out_one, m);
+}

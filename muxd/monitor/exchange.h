@@ -1,0 +1,23 @@
+/*
+ * exchange.h - a token of an outside issuer becomes a grant (docs/issuers.md).
+ *
+ * asked of the checker -> mapped (policy/outside.h), counted, signed -> done; or refused. One for each question of
+ * net's; owned by the monitor's loop. Whatever net and the checker say, the grant is within what the configuration
+ * names for that issuer, and ends with the token.
+ */
+#ifndef MUXD_MONITOR_EXCHANGE_H
+#define MUXD_MONITOR_EXCHANGE_H
+
+#include "muxd/monitor/issue.h"
+
+/*
+ * msg: net's {issuer, token, grant: {agent, task, reason, scopes, ttl_ns, read, write, file_max}}. done is called once,
+ * unless this returns an error. ERR_ISSUER_UNKNOWN, ERR_UNAVAILABLE (the checker is starting), ERR_LIMIT.
+ */
+int exchange_begin(struct monitor *m, const json_t *msg, issue_done *done, void *arg, struct err *e);
+void exchange_answer(struct monitor *m, const json_t *msg); /* the checker's, of a tag */
+void exchange_ended(struct monitor *m);                     /* the checker has ended: nobody answers any more */
+/* Grants of issuers that the configuration does not name any more are revoked, with all that was made from them. */
+void exchange_shut_out(struct monitor *m);
+
+#endif

@@ -1,0 +1,204 @@
+#!/bin/bash
+# Tokens of outside issuers are exchanged for grants: of a real OpenID Connect provider that changes its keys meanwhile, is slow,
+# gone and back, and of one that gives what a real one never would. Nothing is wider or lasts longer than the configuration
+# says, a token counts as often as that says, over kills as well, and each refusal has its name and a line in the audit log.
+# tier: test
+# shellcheck source=tests/lib/env.sh
+. "$(dirname "$0")/../lib/env.sh"
+
+packages=$("$here/tests/mcp/install.sh" ../issuer) || fail "npm"
+own_pids=()
+end_all() {
+	exec 7>&-
+	for p in "${own_pids[@]}"; do kill "$p" 2>/dev/null; done
+	wait
+}
+chmod 0711 "$tmp"
+openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=localhost \
+	-addext subjectAltName=IP:127.0.0.1 -keyout "$tmp/i.key" -out "$tmp/i.crt" 2>/dev/null || fail "no certificate"
+ln -s "$packages/node_modules" "$tmp/node_modules"
+cp "$here/tests/issuer/provider.mjs" "$tmp/"
+mkfifo "$tmp/commands"
+node "$tmp/provider.mjs" "$tmp/port" "$tmp/i.crt" "$tmp/i.key" <"$tmp/commands" >"$tmp/said" 2>"$tmp/provider.log" &
+own_pids+=($!)
+exec 7>"$tmp/commands"
+/usr/bin/python3 tests/lib/issuer.py "$tmp/forge.port" &
+own_pids+=($!)
+wait_for 30 test -s "$tmp/port" || fail "no provider: $(cat "$tmp/provider.log")"
+wait_for 30 test -s "$tmp/forge.port" || fail "no second issuer"
+OIDC=https://127.0.0.1:$(cat "$tmp/port") FORGE=http://127.0.0.1:$(cat "$tmp/forge.port")
+tell() { # COMMAND: the provider has done it
+	local before
+	before=$(wc -l <"$tmp/said")
+	echo "$1" >&7
+	wait_for 10 eval "[ \$(wc -l <'$tmp/said') -gt $before ]" || fail "the provider does not do $1"
+}
+configure() { # what the list of issuers begins with
+	cat >"$tmp/muxd.yaml" <<Y
+grants: {renew_max: 1h}
+issuers:
+$1
+  - {name: forge, issuer: "$FORGE", jwks_url: "$FORGE/keys", loopback: true, audience: muxd, principal: "org/{sub}", agents: "ci-*",
+     scopes: "rounds,files", ttl: 10m, lifetime: 1h, exchanges: 0, kinds: "agent,service", scopes_claim: muxd_scopes}
+  - {name: short, issuer: "$FORGE", jwks_url: "$FORGE/keys", loopback: true, audience: brief, agents: [demo, "ci-*"],
+     scopes: rounds, refresh: 1s, keep: 1s, timeout: 5s, exchanges: 0}
+  - {name: lasting, issuer: "$FORGE", jwks_url: "$FORGE/keys", loopback: true, audience: long, agents: demo, scopes: rounds,
+     refresh: 1s, keep: 1h, timeout: 5s, exchanges: 0}
+Y
+	for mode in none huge redirect empty twice slow twins; do
+		echo "  - {name: $mode, issuer: \"$FORGE\", jwks_url: \"$FORGE/keys/$mode\", loopback: true, audience: $mode, agents: demo, scopes: rounds, timeout: $([ $mode = slow ] && echo 500ms || echo 5s)}"
+	done >>"$tmp/muxd.yaml"
+}
+OIDC_ENTRY="  - {name: oidc, issuer: \"$OIDC\", ca: $tmp/i.crt, audience: \"urn:muxd\", typ: at+jwt, require: client_id=ci-*, agents: \"ci-*\",
+     agents_claim: muxd_agents, scopes: \"rounds,files,grant\", ttl: 10m, exchanges: 2, timeout: 3s}"
+configure "$OIDC_ENTRY"
+start_daemon "$tmp/state" --config "$tmp/muxd.yaml" || fail "no daemon"
+trap 'stop_daemon; end_all; tidy' EXIT
+
+code() { jq -r '.error.code // "ok"'; }
+outside() { # CLIENT: a token of the provider
+	curl -sS --cacert "$tmp/i.crt" -u "${1:-ci-build}:sesame" -d grant_type=client_credentials -d resource=urn:muxd "$OIDC/token" |
+		jq -r .access_token
+}
+exchange() { # TOKEN BODY: each from an address of its own, since refusals make the door slow to an address
+	curl -sS --cacert "$MUXD_STATE/keys/tls.crt" --interface "127.1.$((RANDOM % 250)).$((RANDOM % 250 + 1))" -H "Authorization: Bearer $1" \
+		-H 'Content-Type: application/json' -d "$2" "https://$(ready https)/v1/grants" | tee "$tmp/answer"
+}
+forged() { curl -sS -d "$1" "$FORGE/token"; }
+try() { exchange "$(forged "$1")" "${2:-{\"issuer\":\"forge\",\"reason\":\"r\",\"scopes\":\"rounds\"\}}" | code; }
+state_of() { muxctl status -o json | jq -r --arg n "$1" '.issuers[] | select(.name == $n) | .state'; }
+is_held() { [ "$(state_of oidc)" = held ]; }
+event() { muxctl audit -n 1000 -o json | jq -es "any(.[].record; $1)" >/dev/null; }
+
+checker() { pgrep -P "$DAEMON" muxd-issuer; }
+wait_for 10 checker || fail "no checker"
+[ "$(ready mode)" = user ] || equal "the checker has a user of its own" 64805 "$(stat -c %u "/proc/$(checker)")"
+equal "and starts no program" "1 2" "$(sed -n 's/^\(NoNewPrivs\|Seccomp\):[[:space:]]*//p' "/proc/$(checker)/status" | xargs)"
+
+# --- a real one
+wait_for 20 is_held || fail "no keys: $(muxctl status -o json)"
+TOKEN=$(outside)
+ONE='{"issuer":"oidc","target":"ci-one","task_id":"build-7","reason":"build 7","ttl":"2m"}'
+equal "a token of the provider gives a grant" "oidc/ci-build agent ci-one rounds,files,grant build-7" \
+	"$(exchange "$TOKEN" "$ONE" | jq -r '"\(.principal) \(.kind) \(.target) \(.scopes) \(.task_id)"')"
+GRANT=$(jq -r .token "$tmp/answer")
+equal "which runs a round, and makes narrower ones" "finished ci-one" \
+	"$(api "$GRANT" POST /v1/agents/ci-one/rounds '{"argv":["true"]}' | jq -r .state) $(api "$GRANT" POST /v1/grants '{"reason":"w","scopes":"rounds"}' | jq -r .target)"
+equal "and is not renewed, by nobody" "forbidden 77" \
+	"$(api "$GRANT" POST /v1/grants/renew '{"reason":"more"}' | code) $(muxctl grant renew "$(jq -r .id "$tmp/answer")" --reason more >/dev/null 2>&1; echo $?)"
+event '.event == "grant.create" and .via == "issuer" and .detail.issuer == "oidc" and .detail.subject == "ci-build" and .detail.kid == "key-1-RS256" and (.detail.jti | length) > 4' &&
+	ok "whose token it was is in the audit log" || fail "$(muxctl audit -n 20 -o json)"
+equal "its claims and the configuration bound it" "invalid_request forbidden forbidden token_claims" \
+	"$(exchange "$TOKEN" '{"issuer":"oidc","reason":"r"}' | code) $(exchange "$TOKEN" '{"issuer":"oidc","reason":"r","target":"ci-three"}' | code) $(exchange "$TOKEN" '{"issuer":"oidc","reason":"r","target":"ci-one","scopes":"admin"}' | code) $(exchange "$(outside web)" "$ONE" | code)"
+equal "what is asked for wrongly has its name" "reason_required invalid_request issuer_unknown token_algorithm" \
+	"$(exchange "$TOKEN" '{"issuer":"oidc","target":"ci-one"}' | code) $(exchange "$TOKEN" '{"issuer":"oidc","principal":"ada","reason":"r"}' | code) $(exchange "$TOKEN" '{"issuer":"nobody","reason":"r"}' | code) $(exchange "$TOKEN" '{"issuer":"forge","reason":"r"}' | code)"
+
+# --- as often as is said, by the command as well, also behind a kill
+printf '%s\n' "$TOKEN" >"$tmp/token" && chmod 600 "$tmp/token"
+equal "muxctl exchanges" "oidc/ci-build" "$(muxctl --token-file "$tmp/token" grant exchange oidc --agent ci-two --reason "by hand" -o json | jq -r .principal)"
+equal "the third time is one too many" token_used "$(exchange "$TOKEN" "$ONE" | code)"
+kill -9 "$DAEMON" && wait "$DAEMON" 2>/dev/null
+start_daemon "$tmp/state" --config "$tmp/muxd.yaml" || fail "no second daemon"
+wait_for 20 is_held || fail "no keys: $(muxctl status -o json)"
+equal "behind a kill as well" token_used "$(exchange "$TOKEN" "$ONE" | code)"
+
+# --- its keys change, it is slow, gone and back
+OLD=$(outside)
+tell "rotate ES256"
+equal "a new key is found when it is met, and the old one is gone" "ok token_key_unknown" \
+	"$(exchange "$(outside)" "$ONE" | code) $(exchange "$OLD" "$ONE" | code)"
+tell "rotate EdDSA"
+NEW=$(outside)
+tell slow
+equal "one that is slow keeps nobody: its new key is not to be had" token_key_unknown "$(exchange "$NEW" "$ONE" | code)"
+tell back
+equal "until it answers" ok "$(exchange "$NEW" "$ONE" | code)"
+tell gone
+equal "one that is gone leaves its keys" ok "$(exchange "$NEW" "$ONE" | code)"
+tell back
+event '.event == "issuer.keys" and .detail.issuer == "oidc" and .detail.keys == ["key-3-EdDSA"]' && ok "each set of keys is in the audit log" || fail "no issuer.keys"
+
+# --- one that gives what a real one would not: each token is signed as it says, and refused by name
+FOR_FORGE='"muxd_scopes":"rounds files openid"'
+equal "RS256, ES256, EdDSA" "ok ok ok" "$(for k in rsa ec ed; do try "{\"key\":\"$k\",\"claims\":{$FOR_FORGE}}"; done | xargs)"
+equal "a subject makes no name below another's" "org/org+2Frepo service" \
+	"$(exchange "$(forged "{\"claims\":{$FOR_FORGE}}")" '{"issuer":"forge","reason":"r"}' | jq -r .principal) service"
+cat >"$tmp/table" <<'T'
+token_algorithm {"alg":"none"}
+token_algorithm {"alg":"HS256"}
+token_algorithm {"alg":"PS256"}
+token_algorithm {"key":"p384"}
+token_algorithm {"header":{"crit":["b64"],"b64":false}}
+token_algorithm {"header":{"jku":"http://127.0.0.1:1/"}}
+token_algorithm {"header":{"jwk":{"kty":"RSA"}}}
+token_algorithm {"header":{"x5u":"http://127.0.0.1:1/"}}
+token_algorithm {"header":{"typ":"logout+jwt"}}
+token_algorithm {"key":"ec","header":{"kid":"rsa"}}
+token_key_unknown {"key":"small"}
+token_key_unknown {"header":{"kid":null}}
+token_key_unknown {"header":{"kid":"p384"}}
+token_signature {"key":"hidden","header":{"kid":"rsa"}}
+token_malformed {"raw_header":"{\"alg\":\"RS256\",\"alg\":\"none\",\"kid\":\"rsa\"}"}
+token_malformed {"raw_header":"[]"}
+token_malformed {"raw_claims":"{\"sub\":\"a\",\"sub\":\"b\"}"}
+token_malformed {"tail":"="}
+token_malformed {"tail":".x"}
+token_malformed {"claims":{"exp":null,"muxd_scopes":"rounds"}}
+token_malformed {"claims":{"iat":null,"muxd_scopes":"rounds"}}
+token_malformed {"claims":{"exp":1e12,"muxd_scopes":"rounds"}}
+token_malformed {"claims":{"sub":"","muxd_scopes":"rounds"}}
+token_malformed {"claims":{"jti":7,"muxd_scopes":"rounds"}}
+token_claims {"claims":{"exp":"+9000","muxd_scopes":"rounds"}}
+token_claims {"claims":{"muxd_scopes":"openid"}}
+token_claims {"claims":{"exp":"+20","iat":"+25","muxd_scopes":"rounds"}}
+token_expired {"claims":{"exp":"-1","iat":"-9","nbf":"-9","muxd_scopes":"rounds"}}
+token_not_yet_valid {"claims":{"nbf":"+120","muxd_scopes":"rounds"}}
+token_not_yet_valid {"claims":{"iat":"+120","muxd_scopes":"rounds"}}
+token_foreign {"claims":{"iss":"http://127.0.0.1","muxd_scopes":"rounds"}}
+token_foreign {"claims":{"aud":"mux","muxd_scopes":"rounds"}}
+token_foreign {"claims":{"aud":["muxd","other"],"muxd_scopes":"rounds"}}
+token_foreign {"claims":{"aud":null,"muxd_scopes":"rounds"}}
+T
+cut -d ' ' -f 2- "$tmp/table" | /usr/bin/python3 tests/integration/issuers.py "$FORGE" "https://$(ready https)" "$MUXD_STATE/keys/tls.crt" \
+	'{"issuer":"forge","reason":"r","scopes":"rounds"}' >"$tmp/codes" || fail "the table"
+cut -d ' ' -f 1 "$tmp/table" | diff - "$tmp/codes" && ok "each of $(wc -l <"$tmp/codes") tokens is refused by its name" || fail "$(paste "$tmp/codes" "$tmp/table")"
+equal "a grant ends with its token" true \
+	"$(exchange "$(forged "{\"claims\":{\"exp\":\"+90\",$FOR_FORGE}}")" '{"issuer":"forge","reason":"r","ttl":"1h"}' | jq "(.expires_at | sub(\"\\\\.[0-9]+Z\"; \"Z\") | fromdateiso8601) - now <= 90")"
+event '.event == "auth.fail" and .outcome == "token_algorithm"' && ok "refusals are in the audit log" || fail "$(muxctl audit -n 5 -o json)"
+
+# --- an issuer that misbehaves: old keys do until their limit, and where there are none no token counts
+brief() { try "{\"claims\":{\"aud\":\"$1\"}}" "{\"issuer\":\"$2\",\"target\":\"demo\",\"reason\":\"r\"}"; }
+is_down() { [ "$(brief brief short)" = issuer_unavailable ]; }
+error_of() { muxctl status -o json | jq -r --arg n "$1" '.issuers[] | select(.name == $n) | .error'; }
+equal "two audiences of one issuer" "ok ok" "$(brief brief short) $(brief long lasting)"
+curl -sS "$FORGE/mode?gone" >/dev/null
+wait_for 10 is_down && ok "keys that are too old count for nothing" || fail "$(cat "$tmp/answer")"
+equal "those that may last do" ok "$(brief long lasting)"
+equal "which the status says" "lost held" "$(state_of short) $(state_of lasting)"
+while read -r mode want; do
+	wait_for 10 eval "error_of $mode | grep -q '$want'" || fail "$mode: $(error_of "$mode")"
+	equal "$mode: $want" issuer_unavailable "$(brief "$mode" "$mode")"
+done <<'T'
+none answers 404
+huge larger than
+redirect redirects are not followed
+empty none of the 1 keys
+twice no set of keys
+slow no whole answer in time
+T
+equal "of two keys with one name neither counts" token_key_unknown "$(brief twins twins)"
+curl -sS "$FORGE/mode?ok" >/dev/null
+kill -9 "$(checker)"
+is_back() { [ "$(brief brief short)" = ok ]; }
+wait_for 10 is_back && ok "a checker that was killed comes back, and so do the keys" || fail "$(cat "$tmp/answer")"
+ASKED=$(curl -sS "$FORGE/asked")
+for _ in $(seq 12); do echo '{"header":{"kid":"unheard"}}'; done | /usr/bin/python3 tests/integration/issuers.py "$FORGE" "https://$(ready https)" \
+	"$MUXD_STATE/keys/tls.crt" '{"issuer":"forge","reason":"r"}' >"$tmp/many"
+equal "keys that nobody has cause few questions" "12 true" "$(grep -c token_key_unknown "$tmp/many") $([ $(($(curl -sS "$FORGE/asked") - ASKED)) -le 10 ] && echo true)"
+
+# --- an issuer that is named no more
+CHILD=$(api "$GRANT" POST /v1/grants '{"reason":"w","scopes":"rounds"}' | jq -r .token)
+configure ""
+muxctl config reload >/dev/null || fail "no reload"
+equal "its grants have ended, with what came of them" "token_revoked token_revoked issuer_unknown" \
+	"$(api "$GRANT" GET /v1/grants | code) $(api "$CHILD" GET /v1/grants | code) $(exchange "$NEW" "$ONE" | code)"

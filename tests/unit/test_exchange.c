@@ -1,0 +1,309 @@
+// tier: check
+/*
+ * Tokens of outside issuers in the monitor, when those that it hears are not what they were: a net that was taken over
+ * asks for more than there is, a checker that was taken over says of a token whatever it likes. Neither gets a grant
+ * that the configuration does not name, nor one that lasts longer than the token, nor more of them than a token gives.
+ */
+#include "base/clock.h"
+#include "base/sock.h"
+#include "muxd/monitor/exchange.h"
+#include "muxd/monitor/monitor.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define SECOND INT64_C(1000000000)
+#define NOW    INT64_C(1800000000)
+#define OWN    "01890a5d-ac96-774b-bcce-b302099a8057"
+#define SEEN   "11890a5d-ac96-774b-bcce-b302099a805"
+
+static const char conf_text[] =
+    "grants: {ttl: 5m, ttl_max: 1h}\n"
+    "issuers:\n"
+    "  - {name: gitlab, issuer: \"https://gitlab\", audience: muxd, principal: \"gitlab/{sub}\", agents: \"ci-*\",\n"
+    "     scopes: \"rounds,files\", require: \"group=platform\", ttl: 10m, exchanges: 2}\n";
+static const char none_text[] = "grants: {ttl: 5m}\n";
+
+struct fixture {
+	struct monitor m;
+	char dir[64];
+	int checker, net;   /* the test's ends */
+	struct grant grant; /* of the last answer */
+	int rc, answers;
+};
+
+static void ignore_packet(void *arg, const json_t *msg)
+{
+	(void)arg, (void)msg;
+}
+
+static void ignore_closed(void *arg, const struct err *why)
+{
+	(void)arg, (void)why;
+}
+
+static const struct channel_ops channel = {.packet = ignore_packet, .closed = ignore_closed, .queue_max = 100};
+static const struct proc_ops ops = {.name = "test"};
+
+static int connect_proc(struct fixture *f, struct proc *p)
+{
+	struct err e = {0};
+	int fds[2];
+
+	assert_int_equal(proc_init(p, &f->m.loop, &ops, f), 0);
+	assert_int_equal(sock_pair(SOCK_SEQPACKET, fds), 0);
+	assert_int_equal(channel_create(&f->m.loop, fds[0], &channel, p, &p->channel, &e), 0);
+	p->state = PROC_READY;
+	return fds[1];
+}
+
+static int setup(void **state)
+{
+	struct fixture *f = calloc(1, sizeof *f);
+	struct monitor *m = &f->m;
+	struct grants_load loaded;
+	char path[128];
+
+	clock_test_set(1000 * (uint64_t)SECOND, NOW * SECOND);
+	strcpy(f->dir, "/dev/shm/muxd-exchange.XXXXXX");
+	assert_non_null(mkdtemp(f->dir));
+	assert_int_equal(conf_parse(conf_text, strlen(conf_text), "test", &m->conf, NULL), 0);
+	strcpy(m->layout.instance, OWN);
+	time_floor_init(&m->floor, 0, clock_wall_ns(), clock_boot_ns());
+	snprintf(path, sizeof path, "%s/grants.log", f->dir);
+	assert_int_equal(grants_open(path, NOW * SECOND, &m->grants, &loaded, NULL), 0);
+	m->keys.set.keys = calloc(1, sizeof *m->keys.set.keys);
+	m->keys.set.n = 1;
+	assert_int_equal(grant_key_create(m->keys.seed, m->keys.set.keys), 0);
+	memcpy(m->keys.kid, m->keys.set.keys[0].kid, sizeof m->keys.kid);
+	assert_int_equal(uv_loop_init(&m->loop), 0);
+	f->net = connect_proc(f, &m->net);
+	f->checker = connect_proc(f, &m->checker);
+	assert_int_equal(proc_init(&m->recorder, &m->loop, &ops, f), 0);
+	assert_int_equal(audit_create(&m->loop, &m->net, &m->audit), 0);
+	audit_net_ready(m->audit);
+	*state = f;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct fixture *f = *state;
+	char command[128];
+
+	exchange_ended(&f->m);
+	audit_destroy(f->m.audit);
+	grants_close(f->m.grants);
+	proc_finish(&f->m.net);
+	proc_finish(&f->m.checker);
+	proc_finish(&f->m.recorder);
+	uv_run(&f->m.loop, UV_RUN_DEFAULT);
+	(void)uv_loop_close(&f->m.loop);
+	close(f->net);
+	close(f->checker);
+	free(f->m.keys.set.keys);
+	conf_destroy(f->m.conf);
+	snprintf(command, sizeof command, "rm -rf %s", f->dir);
+	assert_int_equal(system(command), 0);
+	clock_test_reset();
+	free(f);
+	return 0;
+}
+
+static json_t *hear(int fd)
+{
+	size_t n = 0;
+	json_t *o = NULL;
+
+	(void)sock_set_nonblock(fd, 1);
+	return sock_recv_packet(fd, &o, NULL, &n, NULL) ? NULL : o;
+}
+
+static void on_done(void *arg, int rc, const struct err *e, const struct grant *g, const char *token)
+{
+	struct fixture *f = arg;
+
+	(void)e;
+	assert_int_equal(rc == 0, token != NULL);
+	f->rc = rc;
+	f->answers++;
+	if (rc == 0)
+		f->grant = *g;
+}
+
+/* Net journals what it is told, and says so: then the grant is given. */
+static void journal_all(struct fixture *f)
+{
+	json_t *o;
+
+	while ((o = hear(f->net))) {
+		const json_t *tag = json_object_get(o, "tag");
+
+		if (json_is_integer(tag))
+			audit_answer(f->m.audit, json_integer_value(tag), 0);
+		json_decref(o);
+	}
+}
+
+/* grant: what net asks for; answer: members of what the checker says. Returns the code of the end. */
+static int exchange(struct fixture *f, const char *grant, const char *answer)
+{
+	json_t *msg =
+	    json_pack("{s:s,s:s,s:o}", "issuer", "gitlab", "token", "t.t.t", "grant", json_loads(grant, 0, NULL));
+	json_t *said = json_loads(answer, 0, NULL), *asked;
+	struct err e = {0};
+	int before = f->answers, rc = exchange_begin(&f->m, msg, on_done, f, &e);
+
+	json_decref(msg);
+	assert_non_null(said);
+	asked = rc ? NULL : hear(f->checker);
+	if (rc == 0) {
+		assert_non_null(asked);
+		json_object_set(said, "tag", json_object_get(asked, "tag"));
+		exchange_answer(&f->m, said);
+		journal_all(f);
+		assert_int_equal(f->answers, before + 1);
+		rc = f->rc;
+	}
+	json_decref(asked);
+	json_decref(said);
+	return rc;
+}
+
+#define CLAIMS "\"claims\":{\"sub\":\"a/b\",\"group\":\"platform\"}"
+#define FOUND(n, expires)                                                                                              \
+	"{\"rc\":0,\"kid\":\"k\",\"alg\":\"RS256\",\"subject\":\"s\",\"jti\":\"j\",\"seen\":\"" SEEN n                 \
+	"\",\"expires\":" expires "," CLAIMS "}"
+#define GOOD(n) FOUND(n, "1800003000")
+
+static void net_gets_nothing_wider(void **state)
+{
+	struct fixture *f = *state;
+
+	/* More than a token is worth: refused, or as the configuration says. */
+	assert_int_equal(exchange(f, "{\"reason\":\"r\",\"scopes\":\"admin\"}", GOOD("1")), ERR_FORBIDDEN);
+	assert_int_equal(exchange(f, "{\"reason\":\"r\",\"agent\":\"*\"}", GOOD("1")), ERR_FORBIDDEN);
+	assert_int_equal(exchange(f, "{\"reason\":\"r\",\"agent\":\"prod/web\"}", GOOD("1")), ERR_FORBIDDEN);
+	assert_int_equal(exchange(f, "{\"reason\":\" \"}", GOOD("1")), ERR_REASON_REQUIRED);
+	assert_int_equal(
+	    exchange(f, "{\"reason\":\"r\",\"principal\":\"root\",\"kind\":\"staff\",\"ttl_ns\":3600000000000}",
+		     GOOD("1")),
+	    0);
+	assert_string_equal(f->grant.principal, "gitlab/a+2Fb");
+	assert_string_equal(f->grant.agent, "ci-*");
+	assert_int_equal(f->grant.kind, GRANT_AGENT);
+	assert_int_equal(f->grant.scopes, SCOPE_ROUNDS | SCOPE_FILES);
+	assert_int_equal(f->grant.expires_ns, (NOW + 600) * SECOND);
+	assert_true(id_is_nil(&f->grant.kin.first) && f->grant.kin.depth == 0);
+}
+
+static void a_grant_ends_with_its_token(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_int_equal(exchange(f, "{\"reason\":\"r\"}", FOUND("1", "1800000007")), 0);
+	assert_int_equal(f->grant.expires_ns, (NOW + 7) * SECOND);
+	assert_int_equal(exchange(f, "{\"reason\":\"r\"}", FOUND("2", "1800000000")), ERR_TOKEN_EXPIRED);
+}
+
+static void a_token_counts_as_often_as_is_said(void **state)
+{
+	struct fixture *f = *state;
+	struct grants_load loaded;
+	char path[128];
+
+	assert_int_equal(exchange(f, "{\"reason\":\"r\"}", GOOD("1")), 0);
+	assert_int_equal(exchange(f, "{\"reason\":\"r\"}", GOOD("1")), 0);
+	assert_int_equal(exchange(f, "{\"reason\":\"r\"}", GOOD("1")), ERR_TOKEN_USED);
+	assert_int_equal(exchange(f, "{\"reason\":\"r\"}", GOOD("2")), 0);
+	/* Another monitor reads the same log; the grants themselves may be over by then. */
+	grants_close(f->m.grants);
+	snprintf(path, sizeof path, "%s/grants.log", f->dir);
+	assert_int_equal(grants_open(path, (NOW + 1000) * SECOND, &f->m.grants, &loaded, NULL), 0);
+	assert_int_equal(loaded.alive, 0);
+	assert_int_equal(exchange(f, "{\"reason\":\"r\"}", GOOD("1")), ERR_TOKEN_USED);
+	assert_int_equal(exchange(f, "{\"reason\":\"r\"}", GOOD("2")), 0);
+	assert_int_equal(exchange(f, "{\"reason\":\"r\"}", GOOD("2")), ERR_TOKEN_USED);
+}
+
+static void a_checker_that_lies_is_bounded(void **state)
+{
+	static const char *const answers[] = {
+	    "{}",
+	    "{\"rc\":0}",
+	    "{\"rc\":0,\"kid\":7}",
+	    "{\"rc\":0,\"kid\":\"k\",\"alg\":\"a\",\"subject\":\"s\",\"jti\":\"j\",\"seen\":\"x\",\"expires\":"
+	    "1800003000,\"claims\":{}}",
+	    "{\"rc\":0,\"kid\":\"k\",\"alg\":\"a\",\"subject\":\"s\",\"jti\":\"j\",\"seen\":\"" SEEN
+	    "1\",\"expires\":-1,\"claims\":{}}",
+	    "{\"rc\":0,\"kid\":\"k\",\"alg\":\"a\",\"subject\":\"s\",\"jti\":\"j\",\"seen\":\"" SEEN
+	    "1\",\"expires\":1800003000,\"claims\":{}}",
+	    "{\"rc\":0,\"kid\":\"k\",\"alg\":\"a\",\"subject\":\"s\",\"jti\":\"j\",\"seen\":\"" SEEN
+	    "1\",\"expires\":1800003000,\"claims\":{\"group\":\"platform\",\"sub\":\"\"}}",
+	    "{\"rc\":0,\"kid\":\"k\",\"alg\":\"a\",\"subject\":\"s\",\"jti\":\"j\",\"seen\":\"" SEEN
+	    "1\",\"expires\":1800003000,\"claims\":{\"group\":\"others\",\"sub\":\"a\"}}",
+	    "{\"rc\":-1,\"error\":{\"code\":\"no such\",\"message\":\"m\"}}"};
+	struct fixture *f = *state;
+	json_t *nobody = json_pack("{s:i,s:i}", "tag", 77, "rc", 0);
+
+	for (size_t i = 0; i < sizeof answers / sizeof answers[0]; i++)
+		assert_true(exchange(f, "{\"reason\":\"r\"}", answers[i]) < 0);
+	exchange_answer(&f->m, nobody); /* which nobody asked */
+	json_decref(nobody);
+	assert_int_equal(grants_count(f->m.grants), 0);
+	assert_int_equal(exchange(f, "{\"reason\":\"r\"}", FOUND("1", "9000000000")), 0);
+	assert_int_equal(f->grant.expires_ns, (NOW + 300) * SECOND); /* grants.ttl */
+}
+
+static void a_checker_that_ends_leaves_nobody_waiting(void **state)
+{
+	struct fixture *f = *state;
+	json_t *msg = json_pack("{s:s,s:s,s:{s:s}}", "issuer", "gitlab", "token", "t", "grant", "reason", "r");
+	struct err e = {0};
+
+	assert_int_equal(exchange_begin(&f->m, msg, on_done, f, &e), 0);
+	exchange_ended(&f->m);
+	assert_int_equal(f->rc, ERR_UNAVAILABLE);
+	f->m.checker.state = PROC_BACKOFF;
+	assert_int_equal(exchange_begin(&f->m, msg, on_done, f, &e), ERR_UNAVAILABLE);
+	f->m.checker.state = PROC_READY;
+	json_object_set_new(msg, "issuer", json_string("other"));
+	assert_int_equal(exchange_begin(&f->m, msg, on_done, f, &e), ERR_ISSUER_UNKNOWN);
+	json_decref(msg);
+}
+
+static void an_issuer_that_is_named_no_more_has_no_grants(void **state)
+{
+	struct fixture *f = *state;
+	struct grant g;
+
+	assert_int_equal(exchange(f, "{\"reason\":\"r\"}", GOOD("1")), 0);
+	exchange_shut_out(&f->m);
+	assert_int_equal(grants_get(f->m.grants, &f->grant.id, &g, NULL, NULL), 0);
+	conf_destroy(f->m.conf);
+	assert_int_equal(conf_parse(none_text, strlen(none_text), "test", &f->m.conf, NULL), 0);
+	exchange_shut_out(&f->m);
+	assert_int_equal(grants_get(f->m.grants, &f->grant.id, &g, NULL, NULL), ERR_TOKEN_REVOKED);
+	assert_int_equal(exchange(f, "{\"reason\":\"r\"}", GOOD("2")), ERR_ISSUER_UNKNOWN);
+	issue_net_ended(&f->m);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test_setup_teardown(net_gets_nothing_wider, setup, teardown),
+	    cmocka_unit_test_setup_teardown(a_grant_ends_with_its_token, setup, teardown),
+	    cmocka_unit_test_setup_teardown(a_token_counts_as_often_as_is_said, setup, teardown),
+	    cmocka_unit_test_setup_teardown(a_checker_that_lies_is_bounded, setup, teardown),
+	    cmocka_unit_test_setup_teardown(a_checker_that_ends_leaves_nobody_waiting, setup, teardown),
+	    cmocka_unit_test_setup_teardown(an_issuer_that_is_named_no_more_has_no_grants, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
