@@ -11,6 +11,7 @@
 #include "muxd/hub/hub.h"
 
 struct artifacts;
+struct filespace_store;
 struct store;
 struct life;
 struct work;
@@ -53,6 +54,7 @@ struct hub_params {
 	struct life *life;           /* outlives the hub, which becomes its host; provider is its own; NULL: none */
 	struct work *work;           /* begun by hub_begin_work(), outlives the hub; NULL: none */
 	struct artifacts *artifacts; /* likewise */
+	struct filespace_store *files; /* outlives the hub; NULL: there is none */
 	struct store *store;         /* of locks; outlives the hub; NULL: there are none */
 	struct hub_issuer issuer;
 	struct hub_reviewer reviewer;

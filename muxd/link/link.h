@@ -157,6 +157,7 @@ bool link_has_sync(const struct link *l);    /* muxlet --sync */
 bool link_has_freeze(const struct link *l);  /* muxlet --freeze */
 bool link_has_clear(const struct link *l);   /* ends everything inside, and keeps a reserve of processes */
 bool link_has_idle(const struct link *l);    /* watches for silence itself: idle_ms of OPEN */
+bool link_has_filespace(const struct link *l); /* muxlet --fs of a filespace */
 bool link_has_probe(const struct link *l);   /* muxlet --probe */
 bool link_has_ports(const struct link *l);   /* and connects to ports in the sandbox (muxd/muxlet/dial.h) */
 

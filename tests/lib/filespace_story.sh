@@ -1,0 +1,37 @@
+# filespace_story.sh - a file store for stories: started, killed, asked, and what stands in it; sourced, never run.
+# shellcheck shell=bash
+# store_start [options]: sets STORE (pid) and, the first time, its port; waits until it listens
+store_start() {
+	STORE_PORT=${STORE_PORT:-$(/usr/bin/python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')}
+	: >"$tmp/store.log"
+	/usr/bin/python3 "$here/tools/muxd-filestore" --dir "$tmp/store" --listen "127.0.0.1:$STORE_PORT" "$@" >>"$tmp/store.log" 2>&1 &
+	STORE=$!
+	for _ in $(seq 100); do
+		grep -q ', on ' "$tmp/store.log" && return 0
+		sleep 0.05
+	done
+	fail "the store does not start: $(cat "$tmp/store.log")"
+}
+store_kill() {
+	kill -9 "$STORE" 2>/dev/null
+	wait "$STORE" 2>/dev/null
+}
+# store AGENT CALL [JSON]: asked as muxd asks it
+store() { curl -sS "http://127.0.0.1:$STORE_PORT/spaces/$1/$2" ${3:+-H 'Content-Type: application/json' --data-binary "$3"}; }
+# store_has AGENT PATH: its content; empty where it has none
+store_has() { store "$1" get "{\"paths\":[\"$2\"]}" | jq -r '.files[0].content // ""' | base64 -d; }
+store_at() { store "$1" files | jq ".files[] | select(.path == \"$2\") | .updated_at // empty"; }
+# store_put AGENT PATH TEXT: by somebody else
+store_put() {
+	local sha at
+	sha=$(printf %s "$3" | sha256sum | cut -d' ' -f1)
+	at=$(store_at "$1" "$2")
+	store "$1" put "{\"files\":[{\"path\":\"$2\",\"sha256\":\"$sha\",\"content\":\"$(printf %s "$3" | base64 -w0)\",\"if\":${at:-null}}]}" >/dev/null
+}
+store_delete() { store "$1" put "{\"delete\":[{\"path\":\"$2\",\"if\":$(store_at "$1" "$2")}]}" >/dev/null; }
+# run AGENT SHELL-LINE: its output
+run() { api "$TOKEN" POST "/v1/agents/$1/rounds" "{\"command\":$(jq -Rn --arg c "$2" '$c')}" | jq -r '.stdout.data // .error.code'; }
+# sync AGENT pull|push: the answer
+sync_files() { api "$TOKEN" POST "/v1/agents/$1/filespace/sync" "{\"direction\":\"$2\"}"; }
+# synced AGENT JQ: of the last event of a sync
+synced() { muxctl audit --all --type filespace.sync --agent "$1" -o json 2>/dev/null | jq -c "select(.event == \"filespace.sync\")" | tail -1 | jq -r "$2"; }
