@@ -13,7 +13,8 @@ const struct ctl_command *const ctl_commands[] = {
     services_commands, session_commands, sandbox_commands,    work_commands,
     edge_commands,     cluster_commands, demo_commands,       replay_commands,
     export_commands,   verify_commands,  audit_commands,      keep_commands,
-    policy_commands,   daemon_commands,  completion_commands, NULL,
+    policy_commands,   daemon_commands,  completion_commands, filespace_commands,
+    NULL,
 };
 
 static int print_usage(char *text)

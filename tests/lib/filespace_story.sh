@@ -34,4 +34,4 @@ run() { api "$TOKEN" POST "/v1/agents/$1/rounds" "{\"command\":$(jq -Rn --arg c 
 # sync AGENT pull|push: the answer
 sync_files() { api "$TOKEN" POST "/v1/agents/$1/filespace/sync" "{\"direction\":\"$2\"}"; }
 # synced AGENT JQ: of the last event of a sync
-synced() { muxctl audit --all --type filespace.sync --agent "$1" -o json 2>/dev/null | jq -c "select(.event == \"filespace.sync\")" | tail -1 | jq -r "$2"; }
+synced() { muxctl audit --event filespace.sync --agent "$1" -n 1000 -o json | tail -1 | jq -r ".record | $2"; }
