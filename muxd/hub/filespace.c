@@ -19,7 +19,7 @@
 #include <string.h>
 
 #define EVENT      "filespace.sync"
-#define AGAIN_NS   (1 * NS_PER_SEC)
+#define AGAIN_NS   (NS_PER_SEC / 2)
 #define CAUSES_MAX 20
 
 enum filespace_phase { FILESPACE_IDLE, FILESPACE_RUNNING, FILESPACE_WAITING, FILESPACE_FAILED };
@@ -175,9 +175,7 @@ static bool works(const struct agent *a)
 
 static void filespace_on_stopped(void *arg, int rc, const struct err *e, json_t *result)
 {
-	(void)arg, (void)result;
-	if (rc && rc != ERR_CANCELLED)
-		log_warn(NULL, "a sandbox whose files cannot be synced runs on: %s", e ? e->message : err_name(rc));
+	(void)arg, (void)rc, (void)e, (void)result; /* its row tells, and so does lifecycle's log */
 }
 
 /*

@@ -14,7 +14,7 @@ chmod 0711 "$tmp"
 store_start
 trap 'stop_daemon; store_kill; tidy' EXIT
 cat >"$tmp/muxd.yaml" <<-E
-	filespace: {url: "http://127.0.0.1:$STORE_PORT", timeout: 500ms, ignore: "*.tmp cache/"}
+	filespace: {url: "http://127.0.0.1:$STORE_PORT", timeout: 300ms, ignore: "*.tmp cache/"}
 	lifecycle: {at_rest: drop}
 E
 store_put demo hello.txt "from the store"
@@ -95,7 +95,7 @@ wait_for 5 in_store hung.txt hung || fail "the push does not go on"
 
 # Many small files, in few requests, and counted on both sides.
 run demo "rm -f big.bin; mkdir -p many; i=0; while [ \$i -lt $MANY ]; do echo \$i >many/\$i; i=\$((i+1)); done" >/dev/null
-count_is() { [ "$(store demo "files?limit=5000" | jq '[.files[] | select(.path | test("^many/")) | select(.deleted | not)] | length')" = "$1" ]; }
+count_is() { [ "$(store demo "files?limit=5000" | jq '[.files[] | select(.path | tostring | test("^many/")) | select(.deleted | not)] | length')" = "$1" ]; }
 wait_for 20 count_is "$MANY" && ok "$MANY small files are in the store, no more and no less" || fail "the store has not $MANY files"
 echo "  pushed: $(muxctl audit --event filespace.sync -n 1000 -o json | jq -c ".record.detail | select(.copied >= $MANY) | {copied, bytes, duration_ms}" | tail -1)"
 

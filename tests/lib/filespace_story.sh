@@ -19,16 +19,14 @@ store_kill() {
 # store AGENT CALL [JSON]: asked as muxd asks it
 store() { curl -sS "http://127.0.0.1:$STORE_PORT/spaces/$1/$2" ${3:+-H 'Content-Type: application/json' --data-binary "$3"}; }
 # store_has AGENT PATH: its content; empty where it has none
-store_has() { store "$1" get "{\"paths\":[\"$2\"]}" | jq -r '.files[0].content // ""' | base64 -d; }
-store_at() { store "$1" files | jq ".files[] | select(.path == \"$2\") | .updated_at // empty"; }
+store_has() { store "$1" get "$(jq -nc --arg p "$2" '{paths: [$p]}')" | jq -r '.files[0].content // ""' | base64 -d; }
+store_at() { store "$1" files | jq --arg p "$2" '[.files[] | select(.path == $p) | .updated_at][0]'; }
 # store_put AGENT PATH TEXT: by somebody else
 store_put() {
-	local sha at
-	sha=$(printf %s "$3" | sha256sum | cut -d' ' -f1)
-	at=$(store_at "$1" "$2")
-	store "$1" put "{\"files\":[{\"path\":\"$2\",\"sha256\":\"$sha\",\"content\":\"$(printf %s "$3" | base64 -w0)\",\"if\":${at:-null}}]}" >/dev/null
+	store "$1" put "$(jq -nc --arg p "$2" --arg s "$(printf %s "$3" | sha256sum | cut -d' ' -f1)" --arg c "$(printf %s "$3" | base64 -w0)" \
+		--argjson at "$(store_at "$1" "$2")" '{files: [{path: $p, sha256: $s, content: $c, if: $at}]}')" >/dev/null
 }
-store_delete() { store "$1" put "{\"delete\":[{\"path\":\"$2\",\"if\":$(store_at "$1" "$2")}]}" >/dev/null; }
+store_delete() { store "$1" put "$(jq -nc --arg p "$2" --argjson at "$(store_at "$1" "$2")" '{delete: [{path: $p, if: $at}]}')" >/dev/null; }
 # run AGENT SHELL-LINE: its output
 run() { api "$TOKEN" POST "/v1/agents/$1/rounds" "{\"command\":$(jq -Rn --arg c "$2" '$c')}" | jq -r '.stdout.data // .error.code'; }
 # sync AGENT pull|push: the answer
