@@ -28,7 +28,7 @@
 #define OWN           ".muxd"             /* nothing below it is synced, nor names that begin so and are muxlet's */
 #define LIST_BYTES    (64u * 1024 * 1024) /* of records, either way */
 #define BATCH_BYTES   (4u * 1024 * 1024)
-#define BATCH_FILES   500
+#define BATCH_FILES   2000
 #define PAGE_FILES    2000
 #define PAGE_BYTES    (16u * 1024 * 1024)
 #define PAGES_MAX     10000

@@ -1,29 +1,19 @@
 #!/bin/bash
 # shellcheck disable=SC2016
 # Files of an agent in step with the owner's store: create, changes on both sides, a conflict, deletions, names that are no
-# good, sleep and wake; a store that is gone, hangs, is full or lies; kills in the middle; 5,000 small files, counted.
-# tier: test, slice MANY=500 KILLS=1, whole MANY=5000 KILLS=10
+# good, sleep and wake.
+# tier: test
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
 # shellcheck source=tests/lib/filespace_story.sh
 . "$(dirname "$0")/../lib/filespace_story.sh"
 
-MANY=${MANY:-500}
-KILLS=${KILLS:-1}
-chmod 0711 "$tmp"
-store_start
-trap 'stop_daemon; store_kill; tidy' EXIT
-cat >"$tmp/muxd.yaml" <<-E
-	filespace: {url: "http://127.0.0.1:$STORE_PORT", timeout: 300ms, ignore: "*.tmp cache/"}
-	lifecycle: {at_rest: drop}
-E
-store_put demo hello.txt "from the store"
-store_put demo dir/deep.txt deep
-start_daemon "$tmp/state" --config "$tmp/muxd.yaml" || fail "the daemon does not start"
-TOKEN=$(new_token demo agent rounds,files,lifecycle)
-in_store() { [ "$(store_has demo "$1")" = "$2" ]; }
+before() {
+	store_put demo hello.txt "from the store"
+	store_put demo dir/deep.txt deep
+}
 not_in_store() { store demo files | jq -e ".files[] | select(.path == \"$1\") | .deleted" >/dev/null; }
-state_is() { [ "$(muxctl sandbox show demo -o json | jq -r .state)" = "$1" ]; }
+filespace_begin before
 
 # The first round finds what the store has; what it makes is there a moment later.
 equal "a new sandbox has the store's files before anything runs in it" "from the storedeep" "$(run demo 'cat hello.txt dir/deep.txt')"
@@ -66,53 +56,4 @@ in_store late.txt late && ok "a stop pushes what a job in the background wrote" 
 equal "ahead of its snapshot" "filespace.sync snapshot.create" "$(muxctl audit -n 1000 -o json | jq -r '.record | select(.agent == "demo") | .event' | grep -E 'filespace.sync|snapshot.create' | tail -2 | xargs)"
 store_put demo while.txt "it slept"
 equal "awake again it has what came meanwhile" "it sleptlate" "$(run demo 'cat while.txt late.txt')"
-
-# Gone, hung, full, lying: the answer is never another, the sandbox stops with its snapshot and says why, nothing is lost.
-store_kill
-equal "a round is answered as ever while the store is gone" done "$(run demo 'echo kept >kept.txt; echo done')"
-wait_for 15 state_is error && ok "tried twice the sandbox is stopped, its state is error" || fail "the state is $(muxctl sandbox show demo -o json | jq -r .state)"
-muxctl sandbox show demo -o json | jq -r .detail | grep -q 'filespace was not pushed' && ok "its detail says why" || fail "its detail does not say why"
-equal "and a start in that time is refused by name" filespace_failed "$(run demo true)"
-wait_for 15 state_is error || fail "it is not stopped again"
-store_start
-equal "with the store it is back, with its files" kept "$(run demo 'cat kept.txt')"
-wait_for 5 in_store kept.txt kept && ok "and they are in the store" || fail "kept.txt is not in the store"
-kill -STOP "$STORE"
-run demo 'echo hung >hung.txt' >/dev/null
-wait_for 20 state_is error && ok "a store that hangs is one that fails" || fail "the state is $(muxctl sandbox show demo -o json | jq -r .state)"
-kill -CONT "$STORE"
-wait_for 10 store_put demo again.txt again
-equal "nothing is lost by it" "hung again" "$(run demo 'cat hung.txt again.txt' | xargs)"
-store_kill
-store_start --space-max 100000
-run demo 'head -c 300000 /dev/zero >big.bin' >/dev/null
-wait_for 20 state_is error && ok "a store that is full is one that fails" || fail "the state is $(muxctl sandbox show demo -o json | jq -r .state)"
-muxctl sandbox show demo -o json | jq -r .detail | grep -q 'space-max' && ok "with its own words" || fail "its words are lost: $(muxctl sandbox show demo -o json | jq -r .detail)"
-store_kill
-store_start
-equal "with room it goes on" 300000 "$(run demo 'wc -c <big.bin' | xargs)"
-wait_for 5 in_store hung.txt hung || fail "the push does not go on"
-
-# Many small files, in few requests, and counted on both sides.
-run demo "rm -f big.bin; mkdir -p many; i=0; while [ \$i -lt $MANY ]; do echo \$i >many/\$i; i=\$((i+1)); done" >/dev/null
-count_is() { [ "$(store demo "files?limit=5000" | jq '[.files[] | select(.path | tostring | test("^many/")) | select(.deleted | not)] | length')" = "$1" ]; }
-wait_for 20 count_is "$MANY" && ok "$MANY small files are in the store, no more and no less" || fail "the store has not $MANY files"
-echo "  pushed: $(muxctl audit --event filespace.sync -n 1000 -o json | jq -c ".record.detail | select(.copied >= $MANY) | {copied, bytes, duration_ms}" | tail -1)"
-
-# Kills in the middle of a push: of the daemon, of the store. Whenever, each file is as one side had it.
-for k in $(seq "$KILLS"); do
-	run demo "i=0; while [ \$i -lt $MANY ]; do echo $k-\$i >many/\$i; i=\$((i+1)); done" >/dev/null
-	sync_files demo push >/dev/null 2>&1 &
-	sleep "0.0$((k % 10))"
-	if [ $((k % 2)) = 1 ]; then
-		kill -9 "$DAEMON"
-		wait "$DAEMON" 2>/dev/null
-		start_daemon "$tmp/state" --config "$tmp/muxd.yaml" || fail "the daemon does not come again"
-	else
-		store_kill
-		store_start
-	fi
-	sync_files demo push >/dev/null
-	equal "kill $k: the store has all of it" 0 "$(store demo get "{\"paths\":[$(for i in $(seq 0 $((MANY - 1))); do printf '"many/%s",' "$i"; done | sed 's/,$//')]}" | jq -r '.files[] | .content' | while read -r c; do echo "$c" | base64 -d; done | grep -vc "^$k-")"
-done
-equal "the record is whole" 0 "$(muxctl verify --all >/dev/null 2>&1; echo $?)"
+record_is_whole

@@ -33,3 +33,21 @@ run() { api "$TOKEN" POST "/v1/agents/$1/rounds" "{\"command\":$(jq -Rn --arg c 
 sync_files() { api "$TOKEN" POST "/v1/agents/$1/filespace/sync" "{\"direction\":\"$2\"}"; }
 # synced AGENT JQ: of the last event of a sync
 synced() { muxctl audit --event filespace.sync --agent "$1" -n 1000 -o json | tail -1 | jq -r ".record | $2"; }
+# filespace_begin: a store, and a daemon that knows it; then TOKEN is for the agent demo
+filespace_begin() {
+	chmod 0711 "$tmp"
+	store_start
+	trap 'stop_daemon; store_kill; tidy' EXIT
+	cat >"$tmp/muxd.yaml" <<-E
+		filespace: {url: "http://127.0.0.1:$STORE_PORT", timeout: ${STORE_TIMEOUT:-300ms}, ignore: "*.tmp cache/"}
+		lifecycle: {at_rest: drop}
+	E
+	"${1:-:}"
+	start_daemon "$tmp/state" --config "$tmp/muxd.yaml" || fail "the daemon does not start"
+	TOKEN=$(new_token demo agent rounds,files,lifecycle)
+}
+in_store() { [ "$(store_has demo "$1")" = "$2" ]; }
+state_is() { [ "$(muxctl sandbox show demo -o json | jq -r .state)" = "$1" ]; }
+# count_is N: so many files below many/, asked of the store's database
+count_is() { [ "$(sqlite3 "file:$tmp/store/files.db?mode=ro" "SELECT count(*) FROM file WHERE CAST(path AS TEXT) LIKE 'many/%' AND NOT deleted")" = "$1" ]; }
+record_is_whole() { muxctl verify --all >/dev/null 2>&1 && ok "the record is whole" || fail "verify finds something"; }
