@@ -129,7 +129,7 @@ static int life_stop_on_pushed(struct life_agent *a, int rc, const struct err *e
 	if (rc == ERR_UNSUPPORTED && a->run->runs && !a->life->steps[STEP_PUSH].run) {
 		(void)life_step_run(a, STEP_PUSH, NULL); /* which says that nothing is configured */
 	} else if (rc) {
-		err_set(&a->run->failed, rc, "the filespace was not pushed: %.300s",
+		err_set(&a->run->failed, rc, "the filespace is not in step: %.300s",
 			e && e->message[0] ? e->message : err_name(rc));
 		life_count_failure(a->life, a->run->failed.code);
 	}

@@ -406,6 +406,16 @@ bool filespace_rests(const struct agent *a)
 				   a->filespace->state == FILESPACE_FAILED);
 }
 
+int filespace_unpulled(struct hub *h, const char *agent, struct err *e)
+{
+	const struct agent *a = agent_find(h, agent);
+	const json_t *last = a && a->filespace ? a->filespace->last[FILESPACE_PULL] : NULL;
+
+	if (!last || strcmp(json_get_text(last, "outcome"), "ok") == 0)
+		return 0;
+	return err_set(e, ERR_FILESPACE, "its last pull failed: %.300s", json_get_text(last, "message"));
+}
+
 json_t *filespace_show(struct hub *h, const char *agent)
 {
 	struct agent *a = agent_find(h, agent);

@@ -28,6 +28,8 @@ void filespace_want(struct hub *h, const char *agent, enum filespace_direction d
 		    void *arg);
 /* Its files are synced: a store is configured, and it is no pod of others, no fork, not of the pool. */
 bool filespace_applies(struct hub *h, const char *agent);
+/* The last pull failed, and none has ended well since: why, as its code and words; 0: not so. */
+int filespace_unpulled(struct hub *h, const char *agent, struct err *e);
 /* {configured, state, ...}: how the last ones went. NULL: no memory. */
 json_t *filespace_show(struct hub *h, const char *agent);
 

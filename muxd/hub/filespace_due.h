@@ -14,8 +14,9 @@ struct session;
 
 void filespace_session_ended(const struct session *s);
 /* A request to an MCP server inside has been answered. */
+/* a NULL: it is gone. */
 void filespace_caused(struct agent *a, const char *kind, const char *session, const char *principal, const char *task);
-/* What has gathered, for the caller; NULL: nothing. */
+/* The causes that have gathered, for the caller; NULL: nothing. */
 json_t *filespace_causes_take(struct agent *a);
 
 #endif

@@ -446,7 +446,7 @@ static struct syncrec_stat stat_of(const struct filespace_file *f)
 	return f ? (struct syncrec_stat){f->size, f->inode, f->mtime_ns, f->ctime_ns} : (struct syncrec_stat){0};
 }
 
-/* What both sides agree on from now on; st: of the file here, where its digest may be believed again. */
+/* Both sides agree on it from now on; st: of the file here, where its digest may be believed again. */
 static int agree(struct filespace_sync *s, const char *path, const struct filespace_side *side,
 		 const struct syncrec_stat *st)
 {

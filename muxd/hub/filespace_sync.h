@@ -22,7 +22,7 @@ struct filespace_sync;
 enum filespace_direction { FILESPACE_PULL, FILESPACE_PUSH };
 const char *filespace_direction_name(enum filespace_direction d);
 
-/* What came of it, also of one that failed. */
+/* A sync as it is told, also one that failed. */
 struct filespace_told {
 	unsigned files;      /* of the workspace, that are synced */
 	unsigned copied;     /* down by a pull, up by a push */

@@ -80,6 +80,8 @@ static void settle(void *ctx, const char *name, life_host_done *done, void *arg)
 /* ---- its files go to the owner's store */
 
 struct pushing {
+	struct hub *hub;
+	char agent[AGENT_NAME_MAX + 1];
 	life_host_done *done;
 	void *arg;
 };
@@ -87,9 +89,12 @@ struct pushing {
 static void lifecycle_on_pushed(void *arg, int rc, const struct err *e, const json_t *detail)
 {
 	struct pushing p = *(struct pushing *)arg;
+	struct err why = {0};
 
 	(void)detail;
 	free(arg);
+	if (!rc)
+		rc = filespace_unpulled(p.hub, p.agent, &why), e = &why;
 	p.done(p.arg, rc, e);
 }
 
@@ -102,7 +107,8 @@ static void push(void *ctx, const char *name, const char *cause, life_host_done 
 		done(arg, err_set(&e, ERR_NOMEM, "no memory for a push"), &e);
 		return;
 	}
-	*p = (struct pushing){done, arg};
+	*p = (struct pushing){.hub = ctx, .done = done, .arg = arg};
+	text_put(p->agent, sizeof(p->agent), name);
 	filespace_want(ctx, name, FILESPACE_PUSH, json_pack("{s:s,s:s}", "kind", "stop", "cause", cause),
 		       lifecycle_on_pushed, p);
 }

@@ -28,7 +28,7 @@ int workspace_ask_begin(struct agent *a, const struct workspace_question *q, wor
 			struct err *e);
 void workspace_ask_cancel(struct agent *a); /* done is not called */
 
-/* What the link tells. True: the channel was its own. */
+/* Words of the link. True: the channel was its own. */
 bool workspace_ask_said(struct agent *a, uint32_t channel, int stream, uint64_t offset, const uint8_t *p, size_t n);
 bool workspace_ask_consumed(struct agent *a, uint32_t channel);
 bool workspace_ask_exited(struct agent *a, uint32_t channel, const struct link_exit *x);

@@ -2,19 +2,21 @@
 # shellcheck disable=SC2016
 # A file store that is gone, hangs, is full, lies about digests and times: the answer of a call is never another, the sandbox
 # stops with its snapshot and its state says why, and nothing is lost on either side.
-# tier: test
+# tier: test, slice LIES=digest, whole LIES="digest endless garbage"
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
 # shellcheck source=tests/lib/filespace_story.sh
 . "$(dirname "$0")/../lib/filespace_story.sh"
 
+LIES=${LIES:-digest}
 filespace_begin
 
 # Gone, hung, full, lying: the answer is never another, the sandbox stops with its snapshot and says why, nothing is lost.
+run demo true >/dev/null # awake
 store_kill
 equal "a round is answered as ever while the store is gone" done "$(run demo 'echo kept >kept.txt; echo done')"
 wait_for 15 state_is error && ok "tried twice the sandbox is stopped, its state is error" || fail "the state is $(muxctl sandbox show demo -o json | jq -r .state)"
-muxctl sandbox show demo -o json | jq -r .detail | grep -q 'filespace was not pushed' && ok "its detail says why" || fail "its detail does not say why"
+muxctl sandbox show demo -o json | jq -r .detail | grep -q 'filespace is not in step' && ok "its detail says why" || fail "its detail does not say why"
 equal "and a start in that time is refused by name" filespace_failed "$(run demo true)"
 wait_for 15 state_is error || fail "it is not stopped again"
 store_start
@@ -35,4 +37,28 @@ store_kill
 store_start
 equal "with room it goes on" 300000 "$(run demo 'wc -c <big.bin' | xargs)"
 wait_for 5 in_store hung.txt hung || fail "the push does not go on"
+
+# Lies. What is refused is told, what is believed decides nothing alone; the workspace stays as it was.
+store_kill
+STORE_PROGRAM=tests/lib/lying_store.py
+: >"$tmp/lie"
+store_start
+run demo 'cat kept.txt' >/dev/null
+store_put demo lied.txt "the truth"
+tried() { sync_files demo pull | jq -r '.error.code // "ok \(.copied) \(.left_out)"'; }
+echo names >"$tmp/lie"
+equal "names that lead out are left out, the others come" "ok 1 3" "$(tried)"
+store_put demo lied.txt "another truth"
+echo times >"$tmp/lie"
+equal "times that lie decide nothing where one side has changed" "ok 1 0" "$(tried)"
+equal "and nothing else is replaced" "another truthkept" "$(run demo 'cat lied.txt kept.txt')"
+: >"$tmp/lie"
+store_put demo lied.txt "the last truth"
+for how in $LIES; do
+	echo "$how" >"$tmp/lie"
+	equal "an answer that lies ($how) is none" filespace_failed "$(tried)"
+	wait_for 15 state_is error || fail "its state is not error"
+	: >"$tmp/lie"
+done
+equal "and with the truth nothing is lost" "the last truthkept" "$(run demo 'cat lied.txt kept.txt')"
 record_is_whole

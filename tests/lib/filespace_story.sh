@@ -4,7 +4,7 @@
 store_start() {
 	STORE_PORT=${STORE_PORT:-$(/usr/bin/python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')}
 	: >"$tmp/store.log"
-	/usr/bin/python3 "$here/tools/muxd-filestore" --dir "$tmp/store" --listen "127.0.0.1:$STORE_PORT" "$@" >>"$tmp/store.log" 2>&1 &
+	LIE=$tmp/lie /usr/bin/python3 "$here/${STORE_PROGRAM:-tools/muxd-filestore}" --dir "$tmp/store" --listen "127.0.0.1:$STORE_PORT" "$@" >>"$tmp/store.log" 2>&1 &
 	STORE=$!
 	for _ in $(seq 100); do
 		grep -q ', on ' "$tmp/store.log" && return 0

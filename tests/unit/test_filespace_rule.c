@@ -40,7 +40,7 @@ struct world {
 	int64_t here_at, there_at, agreed_at;
 	bool tombstone, agreed_gone;
 	int64_t here_lies; /* added to what the workspace says of its time */
-	/* What the model keeps, and the rule never sees: who has written since the last agreement, and when. */
+	/* The model keeps it, and the rule never sees it: who has written since the last agreement, and when. */
 	bool here_wrote, there_wrote;
 	unsigned next;
 };
