@@ -243,7 +243,8 @@ static const struct conf_key keys[] = {
     {"filespace.timeout", CONF_DURATION, AT(filespace_timeout_ns), "30s", NS_PER_SEC / 10, HOUR, NULL, NULL,
      "How long one request to the store may take. A sync is tried twice."},
     {"filespace.max_files", CONF_NUMBER, AT(filespace_max_files), "20000", 1, 100000, NULL, NULL,
-     "Files of one workspace, and of its space in the store with deletions; a sync of more is refused before it begins."},
+     "Files of one workspace, and of its space in the store with deletions; a sync of more is refused before it "
+     "begins."},
     {"filespace.max_file_size", CONF_SIZE, AT(filespace_max_file_size), "16MiB", KIB, 64 * MIB, NULL, NULL,
      "A larger file stays where it is, and the sync says so."},
     {"artifacts.keep", CONF_DURATION, AT(artifact_keep_ns), "7d", 0, 3650 * DAY, NULL, NULL,

@@ -198,8 +198,9 @@ static char *store_text_of(const struct filespace_store_params *p)
 	json_t *cluster = json_pack("{s:s,s:s*}", "server", p->url, "certificate-authority", p->ca);
 	json_t *user = json_pack("{s:s*}", "tokenFile", p->token);
 	json_t *context = json_pack("{s:s,s:s}", "cluster", "store", "user", "store");
-	json_t *o = json_pack("{s:s,s:o,s:o,s:o}", "current-context", "store", "clusters", one_named("cluster", cluster),
-			      "users", one_named("user", user), "contexts", one_named("context", context));
+	json_t *o =
+	    json_pack("{s:s,s:o,s:o,s:o}", "current-context", "store", "clusters", one_named("cluster", cluster),
+		      "users", one_named("user", user), "contexts", one_named("context", context));
 	char *text = o ? json_text(o) : NULL;
 
 	json_decref(o);

@@ -30,8 +30,8 @@ void filespace_store_destroy(struct filespace_store *s);
 /* rc 0: 2xx, with its object, borrowed. Else ERR_FILESPACE, with the store's own words where it has any. */
 typedef void filespace_ask_done(void *arg, int rc, const struct err *e, const json_t *body);
 struct filespace_question {
-	const char *space; /* the agent's name */
-	const char *call;  /* "files?limit=1000", "get", "put" */
+	const char *space;  /* the agent's name */
+	const char *call;   /* "files?limit=1000", "get", "put" */
 	const json_t *body; /* NULL: GET */
 	uint64_t timeout_ns;
 	size_t answer_max;

@@ -2,8 +2,8 @@
  * rows.h - what the two sides of a filespace last agreed on, in control.db: a row for each path, and one for the agent.
  *
  * A row is written once the copy that it tells of is whole. Until then a crash finds both sides alike, and nothing is
- * copied again. The marker ties the rows to one workspace: its text stands there in a file, and where that is not the one
- * of the row, an older snapshot say, the rows are another workspace's and do not count.
+ * copied again. The marker ties the rows to one workspace: its text stands there in a file, and where that is not the
+ * one of the row, an older snapshot say, the rows are another workspace's and do not count.
  */
 #ifndef CONTROL_FILESPACE_ROWS_H
 #define CONTROL_FILESPACE_ROWS_H

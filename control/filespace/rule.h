@@ -1,10 +1,10 @@
 /*
  * rule.h - who wins: the one rule of a filespace's sync (docs/filespace.md, "Who wins"). Pure; one path at a time.
  *
- * The two sides are the workspace and the owner's store. What they last agreed on tells who has changed a file since. If
- * one side did, its change counts, whatever any clock says. If both did, the last writer wins by the store's clock: a
- * workspace's time is that of its kernel (ctime), brought to the store's clock by the caller, and is held here between
- * the last agreement and now. A deletion spreads only where it is known to be the newer of the two.
+ * The two sides are the workspace and the owner's store. What they last agreed on tells who has changed a file since.
+ * If one side did, its change counts, whatever any clock says. If both did, the last writer wins by the store's clock:
+ * a workspace's time is that of its kernel (ctime), brought to the store's clock by the caller, and is held here
+ * between the last agreement and now. A deletion spreads only where it is known to be the newer of the two.
  */
 #ifndef CONTROL_FILESPACE_RULE_H
 #define CONTROL_FILESPACE_RULE_H

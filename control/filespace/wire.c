@@ -118,8 +118,8 @@ static int page_entry(const json_t *v, const struct filespace_bounds *b, struct 
 	struct filespace_file f = {0};
 	const char *why = NULL;
 	char *path = NULL;
-	int rc = json_is_object(v) ? entry_in(v, &f, e)
-				   : err_set(e, ERR_FILESPACE, ENTRY_WRONG "an entry is no object");
+	int rc =
+	    json_is_object(v) ? entry_in(v, &f, e) : err_set(e, ERR_FILESPACE, ENTRY_WRONG "an entry is no object");
 
 	if (!rc)
 		rc = path_in(json_object_get(v, "path"), &path, &why, e);

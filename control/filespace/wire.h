@@ -23,8 +23,7 @@ struct filespace_page {
 	int64_t now_ms;              /* the store's clock */
 };
 /* GET files. ERR_FILESPACE, ERR_TOO_LARGE, ERR_NOMEM. */
-int filespace_wire_page(const json_t *body, const struct filespace_bounds *b, struct filespace_page *io,
-			struct err *e);
+int filespace_wire_page(const json_t *body, const struct filespace_bounds *b, struct filespace_page *io, struct err *e);
 /* POST get: its body; paths is stolen. */
 json_t *filespace_wire_paths(json_t *paths);
 

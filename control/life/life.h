@@ -62,8 +62,8 @@ struct life_host {
 	/* Ahead of its end: what runs for as long as the sandbox is awake (services) ends in order. rc says nothing. */
 	void (*settle)(void *ctx, const char *agent, life_host_done *done, void *arg);
 	/*
-	 * Behind settle, ahead of quiesce: the files go to the owner's store. ERR_UNSUPPORTED: there is none, or none of
-	 * this agent's.
+	 * Behind settle, ahead of quiesce: the files go to the owner's store. ERR_UNSUPPORTED: there is none, or none
+	 * of this agent's.
 	 */
 	void (*push)(void *ctx, const char *agent, const char *cause, life_host_done *done, void *arg);
 	/*

@@ -50,14 +50,14 @@ struct agent {
 	uint64_t silent_since; /* boot ns: its incarnation was given a stream, and no link came of that yet; 0 */
 	char unable[160];      /* why its muxlet cannot serve; "": it does, or nobody knows yet */
 	uint32_t oom_seen;
-	bool stopping;           /* life ends it: what is to begin in it waits for that, or for its being taken back */
-	bool pulling;            /* its files are pulled: nothing begins in it before that */
-	struct filespace *filespace; /* filespace.c; NULL: nobody asked yet */
+	bool stopping; /* life ends it: what is to begin in it waits for that, or for its being taken back */
+	bool pulling;  /* its files are pulled: nothing begins in it before that */
+	struct filespace *filespace;  /* filespace.c; NULL: nobody asked yet */
 	struct workspace_ask *asking; /* workspace_ask.c; NULL: nothing is asked */
-	json_t *sync_causes;     /* filespace_due.c; NULL: nothing was changed */
-	bool cut;                /* broke the protocol: this incarnation is not spoken to again */
-	struct agent_ask *ask;   /* the provider works on it */
-	struct agent_want *want; /* lifecycle was told that somebody waits for it */
+	json_t *sync_causes;          /* filespace_due.c; NULL: nothing was changed */
+	bool cut;                     /* broke the protocol: this incarnation is not spoken to again */
+	struct agent_ask *ask;        /* the provider works on it */
+	struct agent_want *want;      /* lifecycle was told that somebody waits for it */
 	struct life_current current;
 	json_t *settings;     /* settings.c; NULL: none */
 	uint64_t settings_at; /* store_changes() when they were read; 0: nobody did */
@@ -76,8 +76,8 @@ struct agent_watch {
 };
 
 /*
- * Who goes ahead of everything that begins in a sandbox (filespace.c). up: the link is; true: what waits goes on waiting,
- * until agent_ahead_over(). gone: the agent goes.
+ * Who goes ahead of everything that begins in a sandbox (filespace.c). up: the link is; true: what waits goes on
+ * waiting, until agent_ahead_over(). gone: the agent goes.
  */
 struct agent_ahead {
 	bool (*up)(struct agent *a);

@@ -89,9 +89,10 @@ static void call_on_writable(void *arg, int rc, const struct err *e)
 
 	if (!rc && !filespace_applies(j->hub, j->agent))
 		rc = err_set(&here, ERR_UNSUPPORTED,
-			     j->hub->p.files ? "%.100s has no filespace: it is not there, a pod of others, a fork, or of "
-					       "the pool"
-					     : "there is no file store (filespace.url), and %.100s has no filespace",
+			     j->hub->p.files
+				 ? "%.100s has no filespace: it is not there, a pod of others, a fork, or of "
+				   "the pool"
+				 : "there is no file store (filespace.url), and %.100s has no filespace",
 			     j->agent),
 		e = &here;
 	if (!rc && !a)
@@ -142,7 +143,8 @@ void broker_filespace_sync(struct hub *h, const struct request *rq, const char *
 		call_on_writable(j, rc, &e);
 }
 
-void broker_filespace_show(struct hub *h, const struct request *rq, const char *agent, broker_json_done *done, void *arg)
+void broker_filespace_show(struct hub *h, const struct request *rq, const char *agent, broker_json_done *done,
+			   void *arg)
 {
 	const struct policy_question q = {.op = POLICY_FILESPACE_READ, .agent = agent};
 	struct filespace_call *j = call_new(h, rq, agent, done, arg);

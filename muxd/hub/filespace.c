@@ -115,8 +115,8 @@ static json_t *detail_of(const struct filespace *f, const struct filespace_told 
 {
 	json_t *o = json_pack("{s:s,s:i,s:I,s:O?,s:i,s:i,s:i,s:i,s:i,s:i,s:I}", "direction",
 			      filespace_direction_name(f->direction), "tries", (int)f->tries, "duration_ms",
-			      (json_int_t)((clock_boot_ns() - f->began_ns) / NS_PER_MS), "causes", f->now.causes, "files",
-			      (int)t->files, "copied", (int)t->copied, "deleted", (int)t->deleted, "conflicts",
+			      (json_int_t)((clock_boot_ns() - f->began_ns) / NS_PER_MS), "causes", f->now.causes,
+			      "files", (int)t->files, "copied", (int)t->copied, "deleted", (int)t->deleted, "conflicts",
 			      (int)t->conflicts, "left_out", (int)t->left_out, "changed_meanwhile", (int)t->meanwhile,
 			      "bytes", (json_int_t)t->bytes);
 
@@ -218,7 +218,8 @@ static void filespace_on_synced(void *arg, int rc, const struct err *e, const st
 	keep_last(a, rc ? err_name(rc) : "ok", detail);
 	filespace_set_state(a, rc ? FILESPACE_FAILED : FILESPACE_IDLE);
 	if (rc)
-		log_error(&(struct log_ids){.agent = a->name}, "its files are not in step with the store: %s", why.message);
+		log_error(&(struct log_ids){.agent = a->name}, "its files are not in step with the store: %s",
+			  why.message);
 	wish_init(&f->now);
 	if (STAILQ_EMPTY(&over.waiters))
 		STAILQ_INIT(&over.waiters);
@@ -402,8 +403,8 @@ void filespace_tick(struct agent *a, uint64_t now)
 
 bool filespace_rests(const struct agent *a)
 {
-	return !a->sync_causes && (!a->filespace || a->filespace->state == FILESPACE_IDLE ||
-				   a->filespace->state == FILESPACE_FAILED);
+	return !a->sync_causes &&
+	       (!a->filespace || a->filespace->state == FILESPACE_IDLE || a->filespace->state == FILESPACE_FAILED);
 }
 
 int filespace_unpulled(struct hub *h, const char *agent, struct err *e)

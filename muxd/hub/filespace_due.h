@@ -1,8 +1,8 @@
 /*
  * filespace_due.h - who has changed files since the last push: the causes that the next one is told with.
  *
- * A round, a command, a terminal, an MCP request or a call that wrote files has ended, and its answer is on its way; the
- * push begins at the next tick (filespace.h). However many end meanwhile, it is one.
+ * A round, a command, a terminal, an MCP request or a call that wrote files has ended, and its answer is on its way;
+ * the push begins at the next tick (filespace.h). However many end meanwhile, it is one.
  */
 #ifndef MUXD_HUB_FILESPACE_DUE_H
 #define MUXD_HUB_FILESPACE_DUE_H

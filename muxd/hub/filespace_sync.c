@@ -24,17 +24,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MARKER        ".muxd/filespace"
-#define OWN           ".muxd"             /* nothing below it is synced, nor names that begin so and are muxlet's */
-#define LIST_BYTES    (64u * 1024 * 1024) /* of records, either way */
-#define BATCH_BYTES   (4u * 1024 * 1024)
-#define BATCH_FILES   2000
-#define PAGE_FILES    2000
-#define PAGE_BYTES    (16u * 1024 * 1024)
-#define PAGES_MAX     10000
-#define NAMED_MAX     50 /* of each kind, in one event */
-#define WORKSPACE_NS  (120 * NS_PER_SEC)
-#define RULES_MAX     64
+#define MARKER       ".muxd/filespace"
+#define OWN          ".muxd"             /* nothing below it is synced, nor names that begin so and are muxlet's */
+#define LIST_BYTES   (64u * 1024 * 1024) /* of records, either way */
+#define BATCH_BYTES  (4u * 1024 * 1024)
+#define BATCH_FILES  2000
+#define PAGE_FILES   2000
+#define PAGE_BYTES   (16u * 1024 * 1024)
+#define PAGES_MAX    10000
+#define NAMED_MAX    50 /* of each kind, in one event */
+#define WORKSPACE_NS (120 * NS_PER_SEC)
+#define RULES_MAX    64
 
 enum sync_state { SYNC_LISTING, SYNC_ASKING, SYNC_MARKING, SYNC_FETCHING, SYNC_PUTTING, SYNC_NOTING, SYNC_OVER };
 static const char *const state_names[] = {"listing", "asking", "marking", "fetching", "putting", "noting", "over"};
@@ -63,7 +63,7 @@ struct filespace_sync {
 	struct sync_task *tasks;
 	size_t ntasks, at, batch; /* the batch is tasks[at..batch) */
 	struct filespace_change change;
-	bool marked;              /* control.db is to know the new marker, or the sandbox */
+	bool marked; /* control.db is to know the new marker, or the sandbox */
 	char marker_here[FILESPACE_KEY_LEN + 1];
 	struct syncrec_stat marker_seen;
 	uint64_t workspace_bytes;
@@ -185,7 +185,7 @@ static int put_record(struct buf *b, const struct syncrec *r, const void *conten
 
 	syncrec_head(r, head);
 	return buf_append(b, head, sizeof(head)) || buf_append(b, r->path, r->path_len) ||
-			       (r->content && buf_append(b, content, (size_t)r->content))
+		       (r->content && buf_append(b, content, (size_t)r->content))
 		   ? ERR_NOMEM
 		   : 0;
 }
@@ -249,8 +249,8 @@ static bool is_own(const char *path)
 
 static const char *skip_why(int why)
 {
-	return why == ELOOP  ? "a link: it is not followed"
-	       : why == EFBIG ? "larger than filespace.max_file_size"
+	return why == ELOOP    ? "a link: it is not followed"
+	       : why == EFBIG  ? "larger than filespace.max_file_size"
 	       : why == ENODEV ? "no file"
 			       : strerror(why);
 }
@@ -258,10 +258,8 @@ static const char *skip_why(int why)
 static int list_record(struct filespace_sync *s, struct syncrec_reader *reader, enum syncrec_event event)
 {
 	const struct syncrec *r = &reader->r;
-	struct filespace_file f = {.size = r->st.size,
-				   .inode = r->st.inode,
-				   .mtime_ns = r->st.mtime_ns,
-				   .ctime_ns = r->st.ctime_ns};
+	struct filespace_file f = {
+	    .size = r->st.size, .inode = r->st.inode, .mtime_ns = r->st.mtime_ns, .ctime_ns = r->st.ctime_ns};
 
 	if (event != SYNCREC_RECORD || (r->kind != SYNCREC_FILE && r->kind != SYNCREC_SKIPPED))
 		return ERR_PROTOCOL;
@@ -533,9 +531,8 @@ static int compare_path(struct filespace_sync *s, const char *path, const struct
 /* Each path of the three lists once. */
 static int compare_all(struct filespace_sync *s)
 {
-	const struct filespace_list *there = s->there.n || s->direction == FILESPACE_PULL || s->change.forget
-						 ? &s->there
-						 : &s->agreed;
+	const struct filespace_list *there =
+	    s->there.n || s->direction == FILESPACE_PULL || s->change.forget ? &s->there : &s->agreed;
 	int rc = 0;
 
 	s->tasks = calloc(s->here.n + there->n + s->agreed.n + 1, sizeof(*s->tasks));
@@ -1016,10 +1013,9 @@ static void gathered(struct gathering *g, const struct syncrec *r)
 		g->s->told.meanwhile++;
 		return;
 	}
-	json_array_append_new(g->u.files,
-			      filespace_wire_put(t->path, key,
-						 buf_len(&g->content) ? (const void *)buf_ptr(&g->content) : "",
-						 buf_len(&g->content), t->if_ms));
+	json_array_append_new(
+	    g->u.files, filespace_wire_put(t->path, key, buf_len(&g->content) ? (const void *)buf_ptr(&g->content) : "",
+					   buf_len(&g->content), t->if_ms));
 }
 
 static int read_contents(struct gathering *g, const struct buf *out, struct err *e)
@@ -1147,7 +1143,7 @@ static int make_rules(struct filespace_sync *s)
 }
 
 struct filespace_sync *filespace_sync_create(struct agent *a, enum filespace_direction d, filespace_sync_done *done,
-					    void *arg)
+					     void *arg)
 {
 	struct filespace_sync *s = calloc(1, sizeof(*s));
 	struct err e = {0};

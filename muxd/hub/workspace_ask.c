@@ -58,7 +58,8 @@ static void workspace_send(struct agent *a)
 	struct workspace_ask *k = a->asking;
 	ssize_t n;
 
-	while (buf_len(&k->in) && (n = link_input(a->link, k->channel, k->sent, buf_ptr(&k->in), buf_len(&k->in))) > 0) {
+	while (buf_len(&k->in) &&
+	       (n = link_input(a->link, k->channel, k->sent, buf_ptr(&k->in), buf_len(&k->in))) > 0) {
 		buf_consume(&k->in, (size_t)n);
 		k->sent += (uint64_t)n;
 	}
@@ -109,10 +110,11 @@ int workspace_ask_begin(struct agent *a, const struct workspace_question *q, wor
 	k->done = done;
 	k->arg = arg;
 	if (a->asking || a->state != AGENT_UP || !link_has_filespace(a->link))
-		rc = err_set(e, ERR_UNSUPPORTED,
-			     "nothing in the sandbox of %.100s can be asked for its files (plain, or a muxlet from before "
-			     "an upgrade)",
-			     a->name);
+		rc = err_set(
+		    e, ERR_UNSUPPORTED,
+		    "nothing in the sandbox of %.100s can be asked for its files (plain, or a muxlet from before "
+		    "an upgrade)",
+		    a->name);
 	if (!rc && add_trailer(&k->in))
 		rc = err_set(e, ERR_NOMEM, "no memory for a sync");
 	if (!rc)

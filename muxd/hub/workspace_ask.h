@@ -1,6 +1,6 @@
 /*
- * workspace_ask.h - one operation of muxlet's on a workspace that is no session: asked by the hub for itself, told to the
- * audit log by who asks. Bytes in, bytes out, both whole in memory and bounded.
+ * workspace_ask.h - one operation of muxlet's on a workspace that is no session: asked by the hub for itself, told to
+ * the audit log by who asks. Bytes in, bytes out, both whole in memory and bounded.
  *
  * One at a time for each agent, on a channel of its own. States: SENDING (input goes as the window lets it) -> WAITING
  * (all of it has gone) -> answered once; a lost link answers it. Owner: who began it, through the agent.

@@ -1,8 +1,9 @@
 /*
- * filespace_keys.h - token and certificate authority of the file store (filespace.token_file, filespace.ca_file), for net.
+ * filespace_keys.h - token and certificate authority of the file store (filespace.token_file, filespace.ca_file), for
+ * net.
  *
- * Both are often root's alone: the monitor copies them into DIR/keys/filespace (net's, 0600), at the start, at SIGHUP and
- * each minute, and net reads them again by itself (control/filespace/fstore.h). What is not configured is removed.
+ * Both are often root's alone: the monitor copies them into DIR/keys/filespace (net's, 0600), at the start, at SIGHUP
+ * and each minute, and net reads them again by itself (control/filespace/fstore.h). What is not configured is removed.
  */
 #ifndef MUXD_MONITOR_FILESPACE_KEYS_H
 #define MUXD_MONITOR_FILESPACE_KEYS_H

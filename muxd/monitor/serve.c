@@ -1,7 +1,7 @@
 /* `muxd serve`: how a daemon is set up, the tables of whom it talks to, signals, and what is done each minute. */
 #define LOG_SUBSYS "monitor"
-#include "muxd/monitor/filespace_keys.h"
 #include "muxd/monitor/serve.h"
+#include "muxd/monitor/filespace_keys.h"
 
 #include "base/clock.h"
 #include "base/descriptors.h"

@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #define CHUNK     (64 * 1024)
-#define BATCH     128                 /* files that get their names together; each holds two descriptors */
+#define BATCH     128 /* files that get their names together; each holds two descriptors */
 #define NS        INT64_C(1000000000)
 #define CLOCK_LAG INT64_C(20000000) /* the kernel's stamps are behind by a tick, 10 ms at most */
 
@@ -167,9 +167,8 @@ static int digest_of(int fd, uint8_t out[SHA256_LEN])
 
 static int list_file(struct syncing *s, int dir_fd, const char *base, struct syncrec *r)
 {
-	const struct known *k = s->nknown ? bsearch(&(struct known){.path = r->path}, s->known, s->nknown,
-						    sizeof(*k), by_name)
-					  : NULL;
+	const struct known *k =
+	    s->nknown ? bsearch(&(struct known){.path = r->path}, s->known, s->nknown, sizeof(*k), by_name) : NULL;
 	struct timespec now;
 	struct stat st;
 	int fd, err;

@@ -1,7 +1,7 @@
 // tier: check
 /*
- * What a file store answers, and what a sandbox says of its files: both are strangers'. A path that is taken is one that
- * stays below, a content that is taken is what its digest says, and records come out as they went in.
+ * What a file store answers, and what a sandbox says of its files: both are strangers'. A path that is taken is one
+ * that stays below, a content that is taken is what its digest says, and records come out as they went in.
  */
 #include "base/err.h"
 #include "control/filespace/wire.h"

@@ -2,19 +2,19 @@
 # shellcheck disable=SC2016
 # A file store that is gone, hangs, is full, lies about digests and times: the answer of a call is never another, the sandbox
 # stops with its snapshot and its state says why, and nothing is lost on either side.
-# tier: test, slice LIES=digest, whole LIES="digest endless garbage"
+# tier: test, slice LIES=1, whole LIES=3
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
 # shellcheck source=tests/lib/filespace_story.sh
 . "$(dirname "$0")/../lib/filespace_story.sh"
 
-LIES=${LIES:-digest}
-filespace_begin
+LIES=${LIES:-1}
+filespace_begin :
 
 # Gone, hung, full, lying: the answer is never another, the sandbox stops with its snapshot and says why, nothing is lost.
 run demo true >/dev/null # awake
 store_kill
-equal "a round is answered as ever while the store is gone" done "$(run demo 'echo kept >kept.txt; echo done')"
+equal "a round is answered as ever while the store is gone" 'done' "$(run demo 'echo kept >kept.txt; echo done')"
 wait_for 15 state_is error && ok "tried twice the sandbox is stopped, its state is error" || fail "the state is $(muxctl sandbox show demo -o json | jq -r .state)"
 muxctl sandbox show demo -o json | jq -r .detail | grep -q 'filespace is not in step' && ok "its detail says why" || fail "its detail does not say why"
 equal "and a start in that time is refused by name" filespace_failed "$(run demo true)"
@@ -54,7 +54,7 @@ equal "times that lie decide nothing where one side has changed" "ok 1 0" "$(tri
 equal "and nothing else is replaced" "another truthkept" "$(run demo 'cat lied.txt kept.txt')"
 : >"$tmp/lie"
 store_put demo lied.txt "the last truth"
-for how in $LIES; do
+for how in $(printf "digest\nendless\ngarbage\n" | head -n "$LIES"); do
 	echo "$how" >"$tmp/lie"
 	equal "an answer that lies ($how) is none" filespace_failed "$(tried)"
 	wait_for 15 state_is error || fail "its state is not error"

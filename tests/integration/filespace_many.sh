@@ -11,7 +11,7 @@
 MANY=${MANY:-500}
 KILLS=${KILLS:-1}
 STORE_TIMEOUT=10s
-filespace_begin
+filespace_begin :
 
 # Many small files, in few requests, and counted on both sides.
 run demo "mkdir -p many; i=0; while [ \$i -lt $MANY ]; do echo \$i >many/\$i; i=\$((i+1)); done" >/dev/null

@@ -1,5 +1,5 @@
 # filespace_story.sh - a file store for stories: started, killed, asked, and what stands in it; sourced, never run.
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2154,SC2120
 # store_start [options]: sets STORE (pid) and, the first time, its port; waits until it listens
 store_start() {
 	STORE_PORT=${STORE_PORT:-$(/usr/bin/python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')}

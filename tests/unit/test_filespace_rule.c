@@ -1,7 +1,7 @@
 // tier: check
 /*
- * Who wins in a filespace: 10,000 random histories of two sides, with syncs that die in the middle, against a model that
- * knows every write and when it truly was, and no rule. Then each case by name.
+ * Who wins in a filespace: 10,000 random histories of two sides, with syncs that die in the middle, against a model
+ * that knows every write and when it truly was, and no rule. Then each case by name.
  */
 #include "control/filespace/rule.h"
 
