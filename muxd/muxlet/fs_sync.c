@@ -170,7 +170,7 @@ static int list_file(struct syncing *s, int dir_fd, const char *base, struct syn
 	const struct known *k =
 	    s->nknown ? bsearch(&(struct known){.path = r->path}, s->known, s->nknown, sizeof(*k), by_name) : NULL;
 	struct timespec now;
-	struct stat st;
+	struct stat st = {0};
 	int fd, err;
 
 	if (k && same_stat(&k->st, &r->st)) {
@@ -301,7 +301,7 @@ static int get_file(struct syncing *s, const char *path)
 {
 	static struct syncrec r;
 	struct fs_place p = {.dir_fd = -1};
-	struct stat st;
+	struct stat st = {0};
 	int fd = -1, err = fs_root_place(&s->w->root, path, &p);
 
 	r = (struct syncrec){.kind = SYNCREC_CONTENT, .path_len = (uint16_t)strlen(path)};
@@ -343,7 +343,7 @@ int fs_sync_get(struct fs_work *w)
 static int as_seen(const struct syncrec *r, const struct fs_place *p)
 {
 	struct syncrec now = {0};
-	struct stat st;
+	struct stat st = {0};
 
 	if (fstatat(p->dir_fd, p->base, &st, AT_SYMLINK_NOFOLLOW))
 		return errno != ENOENT ? errno : r->st.inode ? ECANCELED : 0;
