@@ -171,6 +171,10 @@ struct conf {
 	/* files.* */
 	uint64_t file_timeout_ns, file_timeout_max_ns;
 	bool file_changes;
+	char *filespace_url; /* "": there is no file store (docs/filespace.md) */
+	char *filespace_token_file, *filespace_ca_file, *filespace_ignore;
+	uint64_t filespace_timeout_ns, filespace_max_file_size;
+	uint32_t filespace_max_files;
 	/* artifacts.* */
 	uint64_t artifact_keep_ns; /* 0: for ever */
 	uint64_t artifact_size, artifact_size_max, artifact_task_size;

@@ -42,6 +42,17 @@ static int check_absolute(const char *value, struct err *e)
 	return 0;
 }
 
+/* A token would be read on the way to another machine. */
+static int check_store_url(const char *value, struct err *e)
+{
+	static const char *const near[] = {"https://", "http://127.", "http://localhost", "http://[::1]"};
+
+	for (size_t i = 0; i < sizeof(near) / sizeof(near[0]); i++)
+		if (!*value || strncmp(value, near[i], strlen(near[i])) == 0)
+			return 0;
+	return err_set(e, ERR_CONFIG, "is not https://HOST/PATH, or http:// of this machine");
+}
+
 static int check_power_of_two(const char *value, struct err *e)
 {
 	uint64_t n = 0;
@@ -219,6 +230,23 @@ static const struct conf_key keys[] = {
      "The longest timeout a file transfer may ask for."},
     {"files.changes", CONF_BOOL, AT(file_changes), "true", 0, 0, NULL, NULL,
      "Behind the end of rounds and terminals the workspace is looked at, and the audit log told what changed."},
+    {"filespace.url", CONF_STRING, AT(filespace_url), "", 0, 0, NULL, check_store_url,
+     "The owner's file store, https://HOST/PATH (docs/filespace.md); http:// for one on this machine. Empty: there is "
+     "none, and workspaces are not synced. A change counts from the next start on."},
+    {"filespace.token_file", CONF_STRING, AT(filespace_token_file), "", 0, 0, NULL, check_absolute,
+     "A file with the bearer token that the store is shown, over TLS alone. Read again each minute."},
+    {"filespace.ca_file", CONF_STRING, AT(filespace_ca_file), "", 0, 0, NULL, check_absolute,
+     "Certificates (PEM) that the store's may hang on; empty: the system's."},
+    {"filespace.ignore", CONF_STRING, AT(filespace_ignore), "", 0, 0, NULL, NULL,
+     "Rules as in .gitignore, separated by spaces, of what is not synced: node_modules/ *.o. Of a workspace; .muxd is "
+     "never synced."},
+    {"filespace.timeout", CONF_DURATION, AT(filespace_timeout_ns), "30s", NS_PER_SEC / 10, HOUR, NULL, NULL,
+     "How long one request to the store may take. A sync is tried twice."},
+    {"filespace.max_files", CONF_NUMBER, AT(filespace_max_files), "20000", 1, 100000, NULL, NULL,
+     "Files of one workspace, and of its space in the store with deletions; a sync of more is refused before it "
+     "begins."},
+    {"filespace.max_file_size", CONF_SIZE, AT(filespace_max_file_size), "16MiB", KIB, 64 * MIB, NULL, NULL,
+     "A larger file stays where it is, and the sync says so."},
     {"artifacts.keep", CONF_DURATION, AT(artifact_keep_ns), "7d", 0, 3650 * DAY, NULL, NULL,
      "How long an artifact is kept, from its put on; what stands here then is what counts for it. 0: until it is "
      "deleted."},

@@ -155,6 +155,8 @@
 	X(K8S_BUSY, "k8s_busy", 503, 75, "The cluster is overloaded; try again later.")                                \
 	X(SNAPSHOT, "snapshot_failed", 502, 74,                                                                        \
 	  "The message says why; the workspace and the last good snapshot are as they were.")                          \
+	X(FILESPACE, "filespace_failed", 502, 69,                                                                      \
+	  "The message says what the store did: look at it and at filespace.url, then muxctl filespace sync AGENT.")   \
 	X(DATA_KEPT, "data_kept", 409, 75,                                                                             \
 	  "The message names what still holds data: remove it there, or let the daemon do so (the optional role "      \
 	  "muxd-storage); a wipe goes on by itself.")                                                                  \

@@ -56,6 +56,8 @@ enum policy_option {
 	X(SERVICE_READ, "service.read", 0, "The services of an agent shown, with their logs.")                         \
 	X(SERVICE_SET, "service.set", 0, "The services of an agent set.")                                              \
 	X(SERVICE_RESTART, "service.restart", 0, "A service of an agent begun anew.")                                  \
+	X(FILESPACE_READ, "filespace.read", 0, "How the syncs of an agent's files went.")                              \
+	X(FILESPACE_SYNC, "filespace.sync", 0, "An agent's files brought in step with the owner's store.")             \
 	X(GRANT_MAKE, "grant.make", 0, "A narrower grant made from one's own.")                                        \
 	X(GRANT_RENEW, "grant.renew", 0, "One's own grant renewed.")                                                   \
 	X(GRANT_REVOKE, "grant.revoke", 0, "A grant revoked, one's own or one made from it.")                          \

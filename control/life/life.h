@@ -62,6 +62,11 @@ struct life_host {
 	/* Ahead of its end: what runs for as long as the sandbox is awake (services) ends in order. rc says nothing. */
 	void (*settle)(void *ctx, const char *agent, life_host_done *done, void *arg);
 	/*
+	 * Behind settle, ahead of quiesce: the files go to the owner's store. ERR_UNSUPPORTED: there is none, or none
+	 * of this agent's.
+	 */
+	void (*push)(void *ctx, const char *agent, const char *cause, life_host_done *done, void *arg);
+	/*
 	 * What programs inside have written reaches the disk. LIFE_FROZEN: and they stand still from then on, until
 	 * thaw, or for hold_ns at most. ERR_TIMEOUT, ERR_UNSUPPORTED: the snapshot is crash-consistent then.
 	 */
@@ -198,6 +203,8 @@ int life_snapshots(struct life *l, const char *agent, json_t **out,
  * _restore_seconds, _stop_seconds, muxd_filespace_sync_seconds (histograms), muxd_agents{state} (gauge),
  * muxd_lifecycle_transitions_total{to}, muxd_lifecycle_failures_total{reason: err_name()} (counters).
  */
+/* A sync of files, in either direction, has ended that began then. */
+void life_sync_took(struct life *l, uint64_t began_boot_ns);
 json_t *life_metrics(struct life *l);
 
 #endif

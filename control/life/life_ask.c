@@ -198,6 +198,20 @@ int life_ask_settle(struct life_agent *a, struct err *e)
 	return RUN_ASKED;
 }
 
+int life_ask_push(struct life_agent *a, struct err *e)
+{
+	struct life_host *h = &a->life->host;
+	struct life_call *c;
+
+	if (!h->push)
+		return ERR_UNSUPPORTED;
+	c = life_call(a, e);
+	if (!c)
+		return e->code;
+	h->push(h->ctx, a->name, a->row.cause, life_ask_on_host, c);
+	return RUN_ASKED;
+}
+
 int life_ask_quiesce(struct life_agent *a, uint64_t hold_ns, struct err *e)
 {
 	struct life_host *h = &a->life->host;

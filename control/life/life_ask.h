@@ -45,6 +45,8 @@ bool life_must_stay(const struct life_agent *a, int rc);
 int life_ask_leave(struct life_agent *a, const char *verb, struct err *e);
 
 /* Its services end in order; 0: there is nobody to ask. What it answers counts for nothing: the end goes on. */
+/* ERR_UNSUPPORTED: nobody pushes. */
+int life_ask_push(struct life_agent *a, struct err *e);
 int life_ask_settle(struct life_agent *a, struct err *e);
 /*
  * The programs stand still, and the disk is synced; ERR_UNSUPPORTED: there is nobody to ask. The step's answered()

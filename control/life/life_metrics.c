@@ -49,6 +49,11 @@ static int64_t states(struct life *l, json_t *list)
 	return n[LIFE_RUNNING];
 }
 
+void life_sync_took(struct life *l, uint64_t began_boot_ns)
+{
+	life_time(l, TIME_SYNC, began_boot_ns);
+}
+
 json_t *life_metrics(struct life *l)
 {
 	static const struct {

@@ -24,8 +24,8 @@ enum stop_step {
 	STOP_BEGIN,
 	STOP_LOOK,
 	STOP_SETTLE,
-	STOP_QUIESCE,
 	STOP_PUSH,
+	STOP_QUIESCE,
 	STOP_TAKE,
 	STOP_NOTE,
 	STOP_AGAIN,
@@ -114,7 +114,26 @@ static int life_stop_on_settled(struct life_agent *a, int rc, const struct err *
 	if (rc)
 		log_info(&(struct log_ids){.agent = a->name}, "its services end with it: %s",
 			 e && e->message[0] ? e->message : err_name(rc));
-	return a->run->kind == &life_end_kind ? STOP_LEAVE : STOP_QUIESCE;
+	return a->run->kind == &life_end_kind ? STOP_LEAVE : STOP_PUSH;
+}
+
+/* ---- the filespace goes out */
+
+static int ask_push(struct life_agent *a, struct err *e)
+{
+	return a->run->runs && !a->life->steps[STEP_PUSH].run ? life_ask_push(a, e) : life_step_run(a, STEP_PUSH, e);
+}
+
+static int life_stop_on_pushed(struct life_agent *a, int rc, const struct err *e)
+{
+	if (rc == ERR_UNSUPPORTED && a->run->runs && !a->life->steps[STEP_PUSH].run) {
+		(void)life_step_run(a, STEP_PUSH, NULL); /* which says that nothing is configured */
+	} else if (rc) {
+		err_set(&a->run->failed, rc, "the filespace is not in step: %.300s",
+			e && e->message[0] ? e->message : err_name(rc));
+		life_count_failure(a->life, a->run->failed.code);
+	}
+	return STOP_QUIESCE;
 }
 
 /* ---- its programs stand still */
@@ -136,23 +155,6 @@ static int life_stop_on_quiesced(struct life_agent *a, int rc, const struct err 
 		log_info(&(struct log_ids){.agent = a->name}, "not quiesced, the snapshot is as after a power cut: %s",
 			 e && e->message[0] ? e->message : err_name(rc));
 	life_quiesced(a, rc);
-	return STOP_PUSH;
-}
-
-/* ---- the filespace goes out */
-
-static int ask_push(struct life_agent *a, struct err *e)
-{
-	return life_step_run(a, STEP_PUSH, e);
-}
-
-static int life_stop_on_pushed(struct life_agent *a, int rc, const struct err *e)
-{
-	if (rc) {
-		err_set(&a->run->failed, e->code ? e->code : ERR_INTERNAL, "the filespace was not pushed: %.300s",
-			e->message);
-		life_count_failure(a->life, a->run->failed.code);
-	}
 	return stop_copies(a->run) ? STOP_TAKE : STOP_NOTE;
 }
 
@@ -464,6 +466,8 @@ static void stop_heard(struct life_agent *a, const struct life_waiter *w)
 		stop_cancel(a, "work waited for it, and its snapshot was not made within 10 s");
 	else if (r->step == STOP_SETTLE && clock_boot_ns() - r->step_began >= LATE_NS)
 		stop_cancel(a, "work waited for it, and its services did not end within 10 s");
+	else if (r->step == STOP_PUSH && clock_boot_ns() - r->step_began >= LATE_NS)
+		stop_cancel(a, "work waited for it, and its files were not pushed within 10 s");
 }
 
 /* A stop asks what runs to stand still, for which a link may have to come first. */
@@ -519,8 +523,8 @@ static const struct run_step steps[] = {
     [STOP_BEGIN] = {"idle_stopping", ask_begin, life_stop_on_begun, .writes = WRITES_ROW},
     [STOP_LOOK] = {"look", ask_look, life_stop_on_looked, .undo = STOP_BACK},
     [STOP_SETTLE] = {"settle", ask_settle, life_stop_on_settled, .undo = STOP_BACK},
+    [STOP_PUSH] = {"push", ask_push, life_stop_on_pushed, .undo = STOP_BACK},
     [STOP_QUIESCE] = {"quiesce", ask_quiesce, life_stop_on_quiesced, .undo = STOP_BACK},
-    [STOP_PUSH] = {"push", ask_push, life_stop_on_pushed},
     [STOP_TAKE] = {"take", ask_take, life_stop_on_taken, .undo = STOP_BACK},
     [STOP_NOTE] = {"note", ask_note, life_stop_on_noted, .undo = STOP_BACK, .writes = WRITES_ROW},
     [STOP_AGAIN] = {"again", ask_again, .then = STOP_QUIESCE, .undo = STOP_BACK, .writes = WRITES_ROW},

@@ -23,6 +23,7 @@ static const char *const steps[] = {
     store_schema_servers_2,   /* 14: ... approvals by their digest, the first one too */
     store_schema_services_1,  /* services inside; settings of agents */
     store_schema_services_2,  /* services that are done */
+    store_schema_filespace_1, /* files that workspaces and the owner's store agreed on */
 };
 #define VERSION ((int)(sizeof(steps) / sizeof(steps[0])))
 

@@ -19,6 +19,7 @@ extern const struct ctl_command artifact_commands[];
 extern const struct ctl_command context_commands[];
 extern const struct ctl_command mcp_commands[];
 extern const struct ctl_command servers_commands[], services_commands[];
+extern const struct ctl_command filespace_commands[];
 extern const struct ctl_command session_commands[];
 extern const struct ctl_command sandbox_commands[];
 extern const struct ctl_command work_commands[];

@@ -50,10 +50,14 @@ struct agent {
 	uint64_t silent_since; /* boot ns: its incarnation was given a stream, and no link came of that yet; 0 */
 	char unable[160];      /* why its muxlet cannot serve; "": it does, or nobody knows yet */
 	uint32_t oom_seen;
-	bool stopping;           /* life ends it: what is to begin in it waits for that, or for its being taken back */
-	bool cut;                /* broke the protocol: this incarnation is not spoken to again */
-	struct agent_ask *ask;   /* the provider works on it */
-	struct agent_want *want; /* lifecycle was told that somebody waits for it */
+	bool stopping; /* life ends it: what is to begin in it waits for that, or for its being taken back */
+	bool pulling;  /* its files are pulled: nothing begins in it before that */
+	struct filespace *filespace;  /* filespace.c; NULL: nobody asked yet */
+	struct workspace_ask *asking; /* workspace_ask.c; NULL: nothing is asked */
+	json_t *sync_causes;          /* filespace_due.c; NULL: nothing was changed */
+	bool cut;                     /* broke the protocol: this incarnation is not spoken to again */
+	struct agent_ask *ask;        /* the provider works on it */
+	struct agent_want *want;      /* lifecycle was told that somebody waits for it */
 	struct life_current current;
 	json_t *settings;     /* settings.c; NULL: none */
 	uint64_t settings_at; /* store_changes() when they were read; 0: nobody did */
@@ -69,6 +73,15 @@ struct agent_watch {
 	void (*stays)(struct agent *a);
 	bool (*said)(struct agent *a, uint32_t channel, const uint8_t *p, size_t n);
 	bool (*exited)(struct agent *a, uint32_t channel, const struct link_exit *x);
+};
+
+/*
+ * Who goes ahead of everything that begins in a sandbox (filespace.c). up: the link is; true: what waits goes on
+ * waiting, until agent_ahead_over(). gone: the agent goes.
+ */
+struct agent_ahead {
+	bool (*up)(struct agent *a);
+	void (*gone)(struct agent *a);
 };
 
 #define AGENT_RETRY_MIN_MS 50
@@ -97,6 +110,8 @@ void agent_reconnect(struct agent *a);
 void agent_leave(struct agent *a, enum exit_cause cause, const char *why);
 void agent_set_cold(struct agent *a, const char *why);
 void agent_stopping(struct agent *a, bool on);
+/* What went ahead (agent_ahead) is through: others begin; rc: it failed, who waits hears it, and nothing begins. */
+void agent_ahead_over(struct agent *a, int rc, const struct err *e);
 void agent_gone(void *hub, const char *name, const struct id *sandbox, const char *why); /* a sandbox_gone */
 void agent_tick(struct agent *a, uint64_t now);
 bool agent_rests(const struct agent *a); /* it has nothing that agent_tick() waits for */

@@ -21,6 +21,7 @@
 #include "muxd/hub/session_state.h"
 #include "muxd/hub/survey.h"
 #include "muxd/hub/wake.h"
+#include "muxd/hub/workspace_ask.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -124,15 +125,37 @@ static const struct link_channel_info *find_info(const struct link_channel_info 
 	return NULL;
 }
 
-static void link_is_up(struct agent *a)
+/* Programs may begin. */
+static void agent_open(struct agent *a)
 {
-	end_from_outside(a, clear_link_up(a));
-	quiesce_link_up(a);
+	a->pulling = false;
 	survey_link_up(a); /* ahead of the first program, which does not wait for it */
 	if (a->hub->watch)
 		a->hub->watch->up(a);
 	if (!a->stopping)
 		answer_waiters(a, 0, NULL);
+}
+
+static void link_is_up(struct agent *a)
+{
+	end_from_outside(a, clear_link_up(a));
+	quiesce_link_up(a);
+	if (a->hub->ahead_of_all && !a->stopping) {
+		a->pulling = true; /* from here on: it may be over before it has said that it goes ahead */
+		if (a->hub->ahead_of_all->up(a))
+			return;
+	}
+	agent_open(a);
+}
+
+void agent_ahead_over(struct agent *a, int rc, const struct err *e)
+{
+	if (!a->pulling || a->state != AGENT_UP)
+		return;
+	if (!rc)
+		agent_open(a);
+	else
+		answer_waiters(a, rc, e);
 }
 
 /* What the sandbox still runs meets what the record says is open; neither is guessed. */
@@ -289,6 +312,8 @@ static void agent_link_on_down(void *arg, int rc, const char *why)
 		a->retry_ms = (unsigned)backoff_after(a->retry_ms, AGENT_RETRY_MIN_MS, RETRY_MAX_MS);
 	a->hub->stats.links_down++;
 	quiesce_link_down(a);
+	a->pulling = false;
+	workspace_ask_link_down(a);
 	survey_link_down(a);
 	clear_link_down(a);
 	if (a->hub->watch)
@@ -352,7 +377,8 @@ static void agent_link_on_data(void *arg, uint32_t channel, int stream, uint64_t
 
 	if (s)
 		session_on_data(s, stream, offset, p, n);
-	else if (!(a->quiesce && quiesce_said(a, channel, p, n)) && !survey_said(a, channel, p, n) && a->hub->watch)
+	else if (!workspace_ask_said(a, channel, stream, offset, p, n) &&
+		 !(a->quiesce && quiesce_said(a, channel, p, n)) && !survey_said(a, channel, p, n) && a->hub->watch)
 		(void)a->hub->watch->said(a, channel, p, n);
 	hub_flush(a->hub);
 }
@@ -363,6 +389,8 @@ static void agent_link_on_consumed(void *arg, uint32_t channel, uint64_t offset)
 
 	if (s)
 		session_on_consumed(s, offset);
+	else
+		(void)workspace_ask_consumed(arg, channel);
 	hub_flush(((struct agent *)arg)->hub);
 }
 
@@ -382,7 +410,7 @@ static void agent_link_on_exited(void *arg, uint32_t channel, const struct link_
 
 	if (survey_exited(a, channel, x))
 		quiesce_link_up(a); /* it may have waited for that */
-	else if (!(a->quiesce && quiesce_exited(a, channel, x)) &&
+	else if (!workspace_ask_exited(a, channel, x) && !(a->quiesce && quiesce_exited(a, channel, x)) &&
 		 !(a->hub->watch && a->hub->watch->exited(a, channel, x))) {
 		if (s)
 			session_on_exit(s, x);
@@ -548,6 +576,8 @@ static void agent_link_ask(struct agent *a, bool make)
 void agent_leave(struct agent *a, enum exit_cause cause, const char *why)
 {
 	quiesce_link_down(a);
+	a->pulling = false;
+	workspace_ask_link_down(a);
 	clear_gone(a);
 	if (a->hub->watch)
 		a->hub->watch->down(a);
@@ -628,9 +658,11 @@ void agent_stopping(struct agent *a, bool on)
 	a->stopping = on;
 	if (on)
 		return;
-	if (a->state == AGENT_UP && a->hub->watch)
+	if (a->pulling && a->state == AGENT_UP)
+		link_is_up(a); /* what went ahead may have failed: it begins anew */
+	else if (a->state == AGENT_UP && a->hub->watch)
 		a->hub->watch->stays(a);
-	if (a->state == AGENT_UP)
+	if (a->state == AGENT_UP && !a->pulling)
 		answer_waiters(a, 0, NULL);
 	else if (!STAILQ_EMPTY(&a->waiters) && a->state != AGENT_WAKING)
 		agent_link_ask(a, true);
@@ -643,7 +675,7 @@ void agent_need(struct agent *a, agent_ready_fn *fn, void *arg)
 	bool heals = a->unable[0] && agent_may_end(a) && !a->stopping && !a->ask &&
 		     (a->state == AGENT_UP || a->state == AGENT_LOST);
 
-	if (a->state == AGENT_UP && !a->stopping && !heals) {
+	if (a->state == AGENT_UP && !a->stopping && !a->pulling && !heals) {
 		fn(arg, 0, NULL);
 		return;
 	}
@@ -659,7 +691,9 @@ void agent_need(struct agent *a, agent_ready_fn *fn, void *arg)
 		heal(a);
 	else if (a->stopping)
 		want_it(a);
-	else if (a->state != AGENT_WAKING)
+	else if (a->pulling && a->state == AGENT_UP && !a->hub->ahead_of_all->up(a))
+		agent_open(a);
+	else if (a->state != AGENT_WAKING && a->state != AGENT_UP)
 		agent_link_ask(a, true);
 }
 
@@ -736,6 +770,8 @@ void agent_cancel(struct agent *a)
 void agent_destroy(struct agent *a)
 {
 	agent_cancel(a);
+	if (a->hub->ahead_of_all)
+		a->hub->ahead_of_all->gone(a);
 	quiesce_link_down(a);
 	survey_destroy(a);
 	clear_cancel(a);

@@ -62,6 +62,7 @@ struct hub {
 	struct insides *insides; /* MCP servers in sandboxes (inside.h) */
 	struct services *services;
 	const struct agent_watch *watch; /* NULL: nobody */
+	const struct agent_ahead *ahead_of_all;
 	struct attachment_list attachments, pending, paced;
 	TAILQ_HEAD(, screen) screens;
 	unsigned nscreens;

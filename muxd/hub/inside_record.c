@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "muxd/hub/agent.h"
 #include "muxd/hub/audit.h"
+#include "muxd/hub/filespace_due.h"
 #include "muxd/hub/hub_state.h"
 #include "muxd/hub/inside_state.h"
 
@@ -185,6 +186,8 @@ void inside_record_end(struct hub *h, const struct inside_facts *f, struct insid
 			json_object_set_new(d, "message", json_string(end->message));
 	}
 	(void)audit_event(h, "mcp.answer", f->rq, f->agent->name, outcome_of(end), d);
+	if (f->program) /* a server inside had it */
+		filespace_caused(agent_find(h, f->agent->name), "mcp", r->text, f->rq->grant.principal, f->task);
 	r->text[0] = '\0';
 }
 

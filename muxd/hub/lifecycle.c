@@ -7,6 +7,7 @@
 #include "control/life/life.h"
 #include "muxd/hub/agent.h"
 #include "muxd/hub/audit.h"
+#include "muxd/hub/filespace.h"
 #include "muxd/hub/hub_state.h"
 #include "muxd/hub/inside.h"
 #include "muxd/hub/launch.h"
@@ -74,6 +75,42 @@ static void warn(void *ctx, const char *name, const char *text)
 static void settle(void *ctx, const char *name, life_host_done *done, void *arg)
 {
 	services_settle(ctx, name, done, arg);
+}
+
+/* ---- its files go to the owner's store */
+
+struct pushing {
+	struct hub *hub;
+	char agent[AGENT_NAME_MAX + 1];
+	life_host_done *done;
+	void *arg;
+};
+
+static void lifecycle_on_pushed(void *arg, int rc, const struct err *e, const json_t *detail)
+{
+	struct pushing p = *(struct pushing *)arg;
+	struct err why = {0};
+
+	(void)detail;
+	free(arg);
+	if (!rc)
+		rc = filespace_unpulled(p.hub, p.agent, &why), e = &why;
+	p.done(p.arg, rc, e);
+}
+
+static void push(void *ctx, const char *name, const char *cause, life_host_done *done, void *arg)
+{
+	struct pushing *p = malloc(sizeof(*p));
+	struct err e = {0};
+
+	if (!p) {
+		done(arg, err_set(&e, ERR_NOMEM, "no memory for a push"), &e);
+		return;
+	}
+	*p = (struct pushing){.hub = ctx, .done = done, .arg = arg};
+	text_put(p->agent, sizeof(p->agent), name);
+	filespace_want(ctx, name, FILESPACE_PUSH, json_pack("{s:s,s:s}", "kind", "stop", "cause", cause),
+		       lifecycle_on_pushed, p);
 }
 
 /* ---- what programs wrote reaches the disk */
@@ -264,6 +301,7 @@ void lifecycle_begin(struct hub *h)
 				 .activity = activity,
 				 .warn = warn,
 				 .settle = settle,
+				 .push = push,
 				 .quiesce = quiesce,
 				 .frozen = frozen,
 				 .thaw = thaw,

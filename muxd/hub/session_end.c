@@ -9,6 +9,7 @@
 #include "muxd/hub/agent.h"
 #include "muxd/hub/attachment_state.h"
 #include "muxd/hub/audit.h"
+#include "muxd/hub/filespace_due.h"
 #include "muxd/hub/hub_state.h"
 #include "muxd/hub/port.h"
 #include "muxd/hub/regain.h"
@@ -367,6 +368,7 @@ static void end_settle(struct session *s)
 		exec_ids_forget_session(h->exec_ids, &s->id);
 	session_audit_end(s);
 	survey_session_ended(s);
+	filespace_session_ended(s);
 	session_touch(s);
 	session_ack(s, true);
 	if (s->agent->link && link_state(s->agent->link) == LINK_UP) /* else LIST shows it again, and then */

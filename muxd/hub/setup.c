@@ -11,6 +11,7 @@
 #include "muxd/hub/audit.h"
 #include "muxd/hub/broker_lock.h"
 #include "muxd/hub/executions.h"
+#include "muxd/hub/filespace.h"
 #include "muxd/hub/gate.h"
 #include "muxd/hub/hub_state.h"
 #include "muxd/hub/inside.h"
@@ -121,7 +122,7 @@ static bool setup_rests(const struct hub *h)
 	if (s->state != SESSION_ENDED || s->end != END_TOLD)
 		return false;
 	HASH_ITER(hh, h->agents, a, next)
-	if (!agent_rests(a))
+	if (!agent_rests(a) || !filespace_rests(a))
 		return false;
 	return true;
 }
@@ -145,7 +146,10 @@ static void setup_on_second(uv_timer_t *t)
 	}
 	sessions_trim(h); /* here alone: whoever is told of an end may begin the next session */
 	HASH_ITER(hh, h->agents, a, an)
-	agent_tick(a, now);
+	{
+		agent_tick(a, now);
+		filespace_tick(a, now);
+	}
 	exec_ids_expire(h->exec_ids, now);
 	round_artifacts_tick(h);
 	broker_locks_tick(h);
@@ -220,7 +224,7 @@ int hub_create(const struct hub_params *p, struct hub **out, struct err *e)
 		rc = id_times_create(&h->renewed);
 	if (!rc && (!(h->exec_ids = exec_ids_create(round_runs, h)) || !(h->shells = shells_create()) ||
 		    !(h->contexts = contexts_create()) || !(h->executions = executions_create(h->loop)) ||
-		    insides_create(h) || services_create(h)))
+		    insides_create(h) || services_create(h) || filespaces_create(h)))
 		rc = ERR_NOMEM;
 	if (!rc)
 		rc = journal_create(h->loop, &(struct journal_fds){p->ring_fd, p->cursor_fd, p->bell_fd, p->moved_fd},
@@ -289,6 +293,7 @@ void hub_destroy(struct hub *h)
 	gate_close(h);
 	insides_leave(h);
 	services_leave(h);
+	filespaces_leave(h);
 	if (h->p.provider)
 		h->p.provider->gone = NULL;
 	HASH_ITER(hh, h->agents, a, next)

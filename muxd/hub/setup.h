@@ -11,6 +11,7 @@
 #include "muxd/hub/hub.h"
 
 struct artifacts;
+struct filespace_store;
 struct store;
 struct life;
 struct work;
@@ -50,10 +51,11 @@ struct hub_params {
 	int bell_fd, moved_fd;  /* likewise (base/ring.h); 0: the recorder looks and is looked at by the clock */
 	struct conf *conf;      /* becomes the hub's */
 	struct sandbox_provider *provider; /* outlives the hub */
-	struct life *life;           /* outlives the hub, which becomes its host; provider is its own; NULL: none */
-	struct work *work;           /* begun by hub_begin_work(), outlives the hub; NULL: none */
-	struct artifacts *artifacts; /* likewise */
-	struct store *store;         /* of locks; outlives the hub; NULL: there are none */
+	struct life *life;             /* outlives the hub, which becomes its host; provider is its own; NULL: none */
+	struct work *work;             /* begun by hub_begin_work(), outlives the hub; NULL: none */
+	struct artifacts *artifacts;   /* likewise */
+	struct filespace_store *files; /* outlives the hub; NULL: there is none */
+	struct store *store;           /* of locks; outlives the hub; NULL: there are none */
 	struct hub_issuer issuer;
 	struct hub_reviewer reviewer;
 	struct hub_screens screens;

@@ -74,7 +74,8 @@ enum frame_feature {
 	FEATURE_SURVEY = 256,  /* muxlet knows --survey; and --fs watches, and takes trees */
 	FEATURE_CHANGES = 512, /* muxlet --fs makes patches of changes, and stays below paths that are listed */
 	FEATURE_STARTS = 1024, /* LISTED tells muxlet's life, and how many OPENs came in it */
-	FEATURE_PROBE = 2048   /* muxlet knows --probe; OPEN_TREE */
+	FEATURE_PROBE = 2048,  /* muxlet knows --probe; OPEN_TREE */
+	FEATURE_FILESPACE = 8192 /* muxlet --fs lists, gets and puts files of a filespace */
 };
 enum frame_list_flag { LIST_PTY = 1, LIST_EXITED = 2 };
 enum frame_echo_flag { ECHO_ON = 1, ECHO_CANONICAL = 2 };

@@ -79,6 +79,11 @@ bool link_has_idle(const struct link *l)
 	return l->state == LINK_UP && l->features & FEATURE_IDLE;
 }
 
+bool link_has_filespace(const struct link *l)
+{
+	return l->state == LINK_UP && l->features & FEATURE_FILESPACE;
+}
+
 bool link_has_probe(const struct link *l)
 {
 	return l->state == LINK_UP && l->features & FEATURE_PROBE;
@@ -506,7 +511,7 @@ static int link_hello_start(struct link *l)
 	l->hub_hello.minor = FRAME_MINOR;
 	l->hub_hello.features = FEATURE_FILES | FEATURE_PORTS | FEATURE_SYNC | FEATURE_FREEZE | FEATURE_CLEAR |
 				FEATURE_QUEUE | FEATURE_FS | FEATURE_IDLE | FEATURE_SURVEY | FEATURE_CHANGES |
-				FEATURE_STARTS | FEATURE_PROBE;
+				FEATURE_STARTS | FEATURE_PROBE | FEATURE_FILESPACE;
 	l->hub_hello.epoch = l->p.epoch;
 	f.u.hello = l->hub_hello;
 	return link_put(l, &f);

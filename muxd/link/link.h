@@ -150,15 +150,16 @@ int link_attach(struct link *l, int fd, uint64_t epoch);
 enum link_state link_state(const struct link *l);
 /* UP, and its muxlet moves files (muxd/muxlet/file.h). One from before an upgrade may not. */
 bool link_has_files(const struct link *l);
-bool link_has_fs(const struct link *l);      /* does operations on files (muxd/muxlet/fs.h) */
-bool link_has_survey(const struct link *l);  /* muxlet --survey */
-bool link_has_changes(const struct link *l); /* muxlet --fs with patches of changes, and lists of paths */
-bool link_has_sync(const struct link *l);    /* muxlet --sync */
-bool link_has_freeze(const struct link *l);  /* muxlet --freeze */
-bool link_has_clear(const struct link *l);   /* ends everything inside, and keeps a reserve of processes */
-bool link_has_idle(const struct link *l);    /* watches for silence itself: idle_ms of OPEN */
-bool link_has_probe(const struct link *l);   /* muxlet --probe */
-bool link_has_ports(const struct link *l);   /* and connects to ports in the sandbox (muxd/muxlet/dial.h) */
+bool link_has_fs(const struct link *l);        /* does operations on files (muxd/muxlet/fs.h) */
+bool link_has_survey(const struct link *l);    /* muxlet --survey */
+bool link_has_changes(const struct link *l);   /* muxlet --fs with patches of changes, and lists of paths */
+bool link_has_sync(const struct link *l);      /* muxlet --sync */
+bool link_has_freeze(const struct link *l);    /* muxlet --freeze */
+bool link_has_clear(const struct link *l);     /* ends everything inside, and keeps a reserve of processes */
+bool link_has_idle(const struct link *l);      /* watches for silence itself: idle_ms of OPEN */
+bool link_has_filespace(const struct link *l); /* muxlet --fs of a filespace */
+bool link_has_probe(const struct link *l);     /* muxlet --probe */
+bool link_has_ports(const struct link *l);     /* and connects to ports in the sandbox (muxd/muxlet/dial.h) */
 
 int link_open(struct link *l, const struct link_open *o, struct err *e); /* ERR_BAD_STATE unless UP; ERR_TOO_LARGE */
 /* Of the OPEN that was sent last; the next one has one more. All 0 unless UP. */

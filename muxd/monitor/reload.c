@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "muxd/monitor/exchange.h"
+#include "muxd/monitor/filespace_keys.h"
 #include "muxd/monitor/loader.h"
 #include "muxd/monitor/monitor.h"
 #include "policy/profile.h"
@@ -120,6 +121,7 @@ static void reload_cluster(struct monitor *m)
 	struct err e = {0};
 	bool changed = false;
 
+	filespace_keys_refresh(m->conf, &m->layout, &m->who);
 	if (cluster_reload(&m->cluster, m->conf, &m->layout, &m->who, &changed, &e))
 		log_error(NULL, "the cluster's credentials stay as they were: %s", e.message);
 	else if (changed)

@@ -1,6 +1,7 @@
 /* `muxd serve`: how a daemon is set up, the tables of whom it talks to, signals, and what is done each minute. */
 #define LOG_SUBSYS "monitor"
 #include "muxd/monitor/serve.h"
+#include "muxd/monitor/filespace_keys.h"
 
 #include "base/clock.h"
 #include "base/descriptors.h"
@@ -90,6 +91,7 @@ static void serve_on_minute(uv_timer_t *t)
 	if (m->ready_owed)
 		monitor_ready(m);
 	cluster_refresh(&m->cluster, &m->layout, &m->who);
+	filespace_keys_refresh(m->conf, &m->layout, &m->who);
 	if (grants_expire(m->grants, floor_now(&m->floor), &e))
 		log_error(NULL, "expired grants are not dropped: %s", e.message);
 	if (++m->minutes % 60 || m->edge.on)
@@ -283,7 +285,8 @@ static int setup(struct monitor *m, struct err *e)
 	    (rc = identity_find(m->conf, geteuid(), getenv("SUDO_UID"), getenv("SUDO_GID"), &m->who, e)) ||
 	    (rc = find_programs(m, e)) || (rc = layout_open(m->options.state_dir, &m->who, &m->layout, e)) ||
 	    (rc = layout_wait_leftovers(&m->layout, LEFTOVERS_NS, e)) || (rc = open_stores(m, e)) ||
-	    (rc = cluster_open(&m->cluster, m->conf, &m->layout, &m->who, e)) || (rc = open_doors(m, e)) ||
+	    (rc = cluster_open(&m->cluster, m->conf, &m->layout, &m->who, e)) ||
+	    (rc = filespace_keys_open(m->conf, &m->layout, &m->who, e)) || (rc = open_doors(m, e)) ||
 	    (rc = layout_make_journal(&m->layout, &m->who, m->conf, e)) || (rc = bell_create(&m->bell_fd, e)) ||
 	    (rc = bell_create(&m->moved_fd, e)) || (rc = make_local(m, &local, e)))
 		return rc;

@@ -34,6 +34,9 @@ static const struct op {
     {"tree_get", fs_pack, STREAMS | FS_READS | FS_TREE, 0},
     {"tree_put", fs_unpack, FS_WRITES | FS_TREE, 0},
     {"changes", fs_changes, STREAMS | FS_READS | FS_TREE, 0},
+    {"sync_list", fs_sync_list, STREAMS | FS_READS | FS_TREE, 0},
+    {"sync_get", fs_sync_get, STREAMS | FS_READS | FS_TREE, 0},
+    {"sync_put", fs_sync_put, STREAMS | FS_WRITES | FS_TREE, 0},
 };
 
 static int run_row(struct fs_work *w, const struct op *op)

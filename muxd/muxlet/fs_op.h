@@ -34,6 +34,9 @@ int fs_watch(struct fs_work *w);
 int fs_pack(struct fs_work *w);
 int fs_unpack(struct fs_work *w);
 int fs_changes(struct fs_work *w);
+int fs_sync_list(struct fs_work *w);
+int fs_sync_get(struct fs_work *w);
+int fs_sync_put(struct fs_work *w);
 
 /* Away with a directory that was made for a tree, and what is in it, however deep; dir_fd has it as temp. fd: it is
  * open; -1: it cannot be. What stays is told by that name, as left_behind. */

@@ -42,7 +42,7 @@ static int handshake_on_hello(struct stream *s, const struct frame *f)
 				       .minor = FRAME_MINOR,
 				       .features = FEATURE_FILES | FEATURE_PORTS | FEATURE_SYNC | FEATURE_FREEZE |
 						   FEATURE_CLEAR | FEATURE_FS | FEATURE_IDLE | FEATURE_SURVEY |
-						   FEATURE_CHANGES | FEATURE_STARTS | FEATURE_PROBE,
+						   FEATURE_CHANGES | FEATURE_STARTS | FEATURE_PROBE | FEATURE_FILESPACE,
 				       .epoch = s->m->epoch};
 	if (fill_random(s->ours.nonce, sizeof(s->ours.nonce))) {
 		stream_goodbye(s, CODE_SYSTEM, "no randomness");

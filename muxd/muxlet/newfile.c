@@ -290,6 +290,11 @@ int newfile_publish(struct newfile *t, mode_t mode, bool replace)
 	return err ? err : newfile_name(t, replace);
 }
 
+int newfile_link(struct newfile *t, bool replace)
+{
+	return give_name(t, replace);
+}
+
 int newfile_name(struct newfile *t, bool replace)
 {
 	int err = give_name(t, replace);

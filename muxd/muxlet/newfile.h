@@ -52,6 +52,8 @@ int newfile_publish(struct newfile *t, mode_t mode, bool replace);
 /* Its first half, and its second: content and mode are on the disk; it gets its name at once. */
 int newfile_settle(struct newfile *t, mode_t mode);
 int newfile_name(struct newfile *t, bool replace);
+/* The same without a sync of the directory, for many at once. */
+int newfile_link(struct newfile *t, bool replace);
 void newfile_drop(struct newfile *t); /* harmless after publish */
 
 #endif

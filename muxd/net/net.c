@@ -15,6 +15,7 @@
 #include "base/sock.h"
 #include "base/text.h"
 #include "control/artifacts/artifacts.h"
+#include "control/filespace/fstore.h"
 #include "control/life/life.h"
 #include "control/store/store.h"
 #include "control/work/work.h"
@@ -86,6 +87,7 @@ struct net {
 	struct work *work;
 	struct log_context about;
 	struct artifacts *artifacts;
+	struct filespace_store *files; /* NULL: none is configured */
 	struct recorder_client *recorder;
 	uv_timer_t lost; /* since its stream was lost */
 	struct hub *hub;
@@ -535,6 +537,25 @@ static int make_life(struct net *n, const json_t *start, const struct conf *c, s
 	return rc;
 }
 
+/* Its token and CA lie where the monitor puts them (muxd/monitor/filespace_keys.h). */
+static int make_files(struct net *n, const json_t *start, const struct conf *c, struct err *e)
+{
+	char token[PATH_MAX], ca[PATH_MAX];
+	const char *dir = "";
+	int rc = *c->filespace_url ? json_need_str(start, "state_dir", &dir, e) : 0;
+
+	if (rc || !*c->filespace_url)
+		return rc;
+	if (snprintf(token, sizeof(token), "%s/keys/filespace/token", dir) >= (int)sizeof(token) ||
+	    snprintf(ca, sizeof(ca), "%s/keys/filespace/ca.crt", dir) >= (int)sizeof(ca))
+		return err_set(e, ERR_CONFIG, "the path of the state directory is too long");
+	return filespace_store_create(&n->loop,
+				      &(struct filespace_store_params){.url = c->filespace_url,
+								       .token = *c->filespace_token_file ? token : NULL,
+								       .ca = *c->filespace_ca_file ? ca : NULL},
+				      &n->files, e);
+}
+
 static int make_hub(struct net *n, const json_t *start, struct err *e)
 {
 	struct hub_params p = {.loop = &n->loop,
@@ -552,7 +573,8 @@ static int make_hub(struct net *n, const json_t *start, struct err *e)
 	    (rc = read_conf(n->fds[FD_CONF], &p.conf, e)))
 		return rc;
 	if ((rc = apply_log(p.conf, e)) || (rc = make_cluster(n, p.conf, e)) || (rc = make_provider(n, p.conf, e)) ||
-	    (rc = make_life(n, start, p.conf, e)) || (rc = control_path(start, "failed-logins", path, e)) ||
+	    (rc = make_life(n, start, p.conf, e)) || (rc = make_files(n, start, p.conf, e)) ||
+	    (rc = control_path(start, "failed-logins", path, e)) ||
 	    (rc = control_path(start, "removals", removals, e))) {
 		conf_destroy(p.conf);
 		return rc;
@@ -567,6 +589,7 @@ static int make_hub(struct net *n, const json_t *start, struct err *e)
 	p.work = n->work;
 	p.artifacts = n->artifacts;
 	p.store = n->store;
+	p.files = n->files;
 	p.issuer = (struct hub_issuer){.issue = net_ask_grant, .ask = net_ask_holder, .ctx = n->ipc};
 	p.reviewer = reviewer_for_hub(n->reviewer);
 	p.screens = (struct hub_screens){.start = net_ask_screen, .ctx = n->ipc};
@@ -641,6 +664,7 @@ static void tear_down(struct net *n)
 	log_about(NULL);
 	work_destroy(n->work);
 	artifacts_destroy(n->artifacts);
+	filespace_store_destroy(n->files);
 	cluster_client_destroy(n->cluster);
 	for (int i = 0; i < FD_COUNT; i++)
 		if (n->fds[i] >= 0)

@@ -83,6 +83,9 @@ REST = {
     "GET /v1/agents/{agent}/services/{service}": op(about="agent", needs="rounds " + LIFE),
     "GET /v1/agents/{agent}/services/{service}/log": op(about="agent", needs="observe " + LIFE),
     "POST /v1/agents/{agent}/services/{service}/restart": op(about="agent", needs=LIFE, body={}, event="services.restart"),
+    # Without a store: unsupported. What is done with one: filespace.sh.
+    "GET /v1/agents/{agent}/filespace": op(about="agent", needs="rounds files " + LIFE),
+    "POST /v1/agents/{agent}/filespace/sync": op(about="agent", needs="files " + LIFE, body={"direction": "push"}, event="filespace.sync"),
     # Of servers that are not there: not_found. What is done with one: servers.sh.
     "GET /v1/agents/{agent}/mcp/servers": op(about="agent", needs="rounds " + LIFE),
     "PUT /v1/agents/{agent}/mcp/servers": op(about="agent", needs=LIFE, body={"servers": []}),
@@ -243,6 +246,7 @@ POLICY = {
     "mcp.set": ["PUT /v1/agents/{agent}/mcp/servers", "POST /v1/agents/{agent}/mcp/servers/{server}/approve"],
     "service.read": ["GET /v1/agents/{agent}/services", "GET /v1/agents/{agent}/services/{service}", "GET /v1/agents/{agent}/services/{service}/log"],
     "service.set": ["PUT /v1/agents/{agent}/services"], "service.restart": ["POST /v1/agents/{agent}/services/{service}/restart"],
+    "filespace.read": ["GET /v1/agents/{agent}/filespace"], "filespace.sync": ["POST /v1/agents/{agent}/filespace/sync"],
     "session.list": ["GET /v1/sessions", "GET /v1/sessions/{id}"], "session.end": ["POST /v1/sessions/{id}/terminate"],
     "session.watch": ["GET /v1/rounds/{id}/screen"],
     "session.drive": [*("POST /v1/rounds/{id}/" + name for name in ("stdin", "signal", "keys", "resize")), "ws GET /v1/sessions/{id}/attach", "attach"],

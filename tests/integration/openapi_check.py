@@ -341,6 +341,9 @@ def services(api, agent):
     api.refused("POST", one + "/restart", 404, "not_found", agent=agent, service="none")
     api.call("GET", "/v1/agents/{agent}/logs", {200}, agent=agent)
     api.call("PUT", all_, {200}, agent=agent, body={"services": []})
+    api.call("GET", "/v1/agents/{agent}/filespace", {200}, agent=agent)
+    api.refused("POST", "/v1/agents/{agent}/filespace/sync", 501, "unsupported", agent=agent, body={"direction": "push"})
+    api.refused("POST", "/v1/agents/{agent}/filespace/sync", 400, "invalid_request", agent=agent, body={"direction": "up"})
 
 
 def servers(api, agent, task):

@@ -323,6 +323,10 @@ class DataKept(SandboxError):
     code = "data_kept"
 
 
+class FilespaceFailed(SandboxError):
+    code = "filespace_failed"
+
+
 class SnapshotDiffers(SandboxError):
     code = "snapshot_differs"
 
@@ -496,6 +500,7 @@ BY_CODE: Dict[str, Type[SandboxError]] = {
     "port_not_allowed": PortNotAllowed,
     "snapshot_failed": SnapshotFailed,
     "data_kept": DataKept,
+    "filespace_failed": FilespaceFailed,
     "snapshot_differs": SnapshotDiffers,
     "link_lost": LinkLost,
     "protocol_error": ProtocolError,
@@ -552,6 +557,7 @@ __all__ = [
     "FileExists",
     "FileNotFound",
     "FilePermissionDenied",
+    "FilespaceFailed",
     "Forbidden",
     "GrantEnded",
     "GrantNotNarrower",

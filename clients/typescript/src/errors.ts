@@ -322,6 +322,10 @@ export class DataKept extends SandboxError {
   static override readonly code: string = "data_kept";
 }
 
+export class FilespaceFailed extends SandboxError {
+  static override readonly code: string = "filespace_failed";
+}
+
 export class SnapshotDiffers extends SandboxError {
   static override readonly code: string = "snapshot_differs";
 }
@@ -494,6 +498,7 @@ export const BY_CODE: ReadonlyMap<string, typeof SandboxError> = new Map<string,
   ["port_not_allowed", PortNotAllowed],
   ["snapshot_failed", SnapshotFailed],
   ["data_kept", DataKept],
+  ["filespace_failed", FilespaceFailed],
   ["snapshot_differs", SnapshotDiffers],
   ["link_lost", LinkLost],
   ["protocol_error", ProtocolError],

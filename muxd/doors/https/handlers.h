@@ -51,6 +51,9 @@ void rest_shell_end(struct http_exchange *x);
 /* contexts.c */
 void rest_context(struct http_exchange *x);
 void rest_execution(struct http_exchange *x);
+/* filespace.c */
+void rest_filespace_sync(struct http_exchange *x);
+void rest_filespace_show(struct http_exchange *x);
 /* services.c */
 void rest_services_set(struct http_exchange *x);
 void rest_services_show(struct http_exchange *x);

@@ -1,0 +1,59 @@
+#!/bin/bash
+# shellcheck disable=SC2016
+# Files of an agent in step with the owner's store: create, changes on both sides, a conflict, deletions, names that are no
+# good, sleep and wake.
+# tier: test
+# shellcheck source=tests/lib/env.sh
+. "$(dirname "$0")/../lib/env.sh"
+# shellcheck source=tests/lib/filespace_story.sh
+. "$(dirname "$0")/../lib/filespace_story.sh"
+
+before() {
+	store_put demo hello.txt "from the store"
+	store_put demo dir/deep.txt deep
+}
+not_in_store() { store demo files | jq -e ".files[] | select(.path == \"$1\") | .deleted" >/dev/null; }
+filespace_begin before
+
+# The first round finds what the store has; what it makes is there a moment later.
+equal "a new sandbox has the store's files before anything runs in it" "from the storedeep" "$(run demo 'cat hello.txt dir/deep.txt')"
+run demo 'echo made >made.txt; chmod +x made.txt; mkdir cache; echo no >cache/x; echo no >a.tmp; ln -s /etc/passwd link; mkfifo pipe' >/dev/null
+wait_for 5 in_store made.txt made && ok "what a round wrote is in the store" || fail "made.txt is not in the store"
+equal "an executable file is one there" true "$(store demo files | jq '.files[] | select(.path == "made.txt") | .executable')"
+equal "what is ignored, a link and a pipe are not there" 0 "$(store demo files | jq '[.files[] | select(.path | test("tmp|cache|link|pipe|muxd"))] | length')"
+equal "the audit log says who caused it" "round tester story" "$(synced demo '.detail.causes[0] | "\(.kind) \(.principal) \(.task)"')"
+equal "and what was copied" "copied_up made.txt" "$(synced demo '.detail.changes[0] | "\(.how) \(.path)"')"
+equal "and what was left out" "link pipe" "$(synced demo '[.detail.left[].path] | sort | join(" ")')"
+
+# Both sides change; each change travels, a deletion too, and of a conflict the later writer wins.
+store_put demo hello.txt "changed there"
+store_put demo both.txt "theirs, first"
+run demo 'echo "ours, later" >both.txt; rm dir/deep.txt' >/dev/null
+wait_for 5 in_store both.txt "ours, later" && ok "of two writers the later one wins" || fail "the conflict is lost"
+wait_for 5 not_in_store dir/deep.txt && ok "a deletion travels up" || fail "dir/deep.txt is still there"
+store_put demo made.txt "theirs, later"
+store_delete demo both.txt
+equal "a pull by call takes what changed there" "pull 2 1" "$(sync_files demo pull | jq -r '"\(.direction) \(.copied) \(.deleted)"')"
+equal "and the workspace has it" "changed theretheirs, later0" "$(run demo 'cat hello.txt made.txt; ls both.txt 2>/dev/null | wc -l' | tr -d '\n')"
+run demo 'echo mine >made.txt' >/dev/null
+wait_for 5 in_store made.txt mine || fail "made.txt is not pushed"
+
+# Names that a file system or a person would stumble over.
+store_put demo 'a"b c' quoted
+store demo put "{\"files\":[{\"path\":{\"base64\":\"$(printf 'not-\xff' | base64)\"},\"sha256\":\"$(printf x | sha256sum | cut -c1-64)\",\"content\":\"eA==\",\"if\":null}]}" >/dev/null
+store_put demo "new
+line" lines
+store_put demo made.txt/below clash
+equal "every name that can be is taken, a clash is told" "3 1" "$(sync_files demo pull | jq -r '"\(.copied) \([.left[] | select(.path == "made.txt/below")] | length)"')"
+equal "bytes that are no text are the same bytes" "quoted x lines" "$(run demo 'echo $(cat "a\"b c") $(cat not-*) $(cat new*)')"
+store_delete demo made.txt/below
+
+# Sleep and wake: pushed ahead of the snapshot, pulled ahead of everything that begins.
+api "$TOKEN" POST /v1/agents/demo/rounds '{"command":"(sleep 0.2; echo late >late.txt) & sleep 0.1","wait_ms":5000}' >/dev/null
+sleep 1
+muxctl sandbox stop demo --reason "it sleeps" >/dev/null || fail "it does not stop"
+in_store late.txt late && ok "a stop pushes what a job in the background wrote" || fail "late.txt is not in the store"
+equal "ahead of its snapshot" "filespace.sync snapshot.create" "$(muxctl audit -n 1000 -o json | jq -r '.record | select(.agent == "demo") | .event' | grep -E 'filespace.sync|snapshot.create' | tail -2 | xargs)"
+store_put demo while.txt "it slept"
+equal "awake again it has what came meanwhile" "it sleptlate" "$(run demo 'cat while.txt late.txt')"
+record_is_whole

@@ -1,0 +1,39 @@
+#!/usr/bin/env python3
+"""muxd-filestore with answers that lie as the file LIE says at that moment: digest, times, names, endless, garbage; empty: none."""
+import importlib.machinery
+import importlib.util
+import os
+import pathlib
+import sys
+
+here = pathlib.Path(__file__).resolve().parents[2]
+loader = importlib.machinery.SourceFileLoader("filestore", str(here / "tools" / "muxd-filestore"))
+module = importlib.util.module_from_spec(importlib.util.spec_from_loader("filestore", loader))
+loader.exec_module(module)
+true_call = module.Handler.call
+
+
+def lie(self, method):
+    body = true_call(self, method)
+    how = pathlib.Path(os.environ["LIE"]).read_text().strip()
+    files = body.get("files", [])
+    if how == "digest":
+        for f in files:
+            if "content" in f:
+                f["content"] = "bGllcw=="
+    elif how == "times":
+        body["now"] = 4102444700000
+        for f in files:
+            f["updated_at"] = 1
+    elif how == "names" and "next" in body:
+        files += [{"path": p, "size": 1, "sha256": "0" * 64, "updated_at": 1} for p in ("../up", "/etc/x", "a//b", ".muxd/filespace")]
+    elif how == "endless" and "next" in body:
+        body["next"] = "again"
+        body["files"] = []
+    elif how == "garbage":
+        body = {"files": 7}
+    return body
+
+
+module.Handler.call = lie
+sys.exit(module.main())
