@@ -179,7 +179,7 @@ static int limit_cpu(const char *dir, bool v2, uint32_t milli)
 	return rc ? rc : knob_number(dir, "cpu.cfs_quota_us", quota);
 }
 
-/* What it gets where sandboxes want more than there is. No limit: without it all weigh the same. */
+/* The part of a sandbox where all of them want more than there is. No limit: without it all weigh the same. */
 static void weigh(const char *dir, bool v2, uint32_t weight)
 {
 	uint64_t shares = (uint64_t)weight * 1024 / 100;

@@ -53,7 +53,7 @@ static void broker_open_job_free(struct open_job *j)
 	free(j);
 }
 
-/* Who is over a share asks again and again: such refusals are counted, as those of grants are. */
+/* A caller that is over a share asks again and again: such refusals are counted, as those of grants are. */
 static void audit_refused(const struct open_job *j, int rc, const struct err *e)
 {
 	const char *agent = j->agent ? j->agent->name : j->name, *message = e ? e->message : "";

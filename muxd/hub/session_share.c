@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/text.h"
 #include "muxd/hub/attachment_state.h"
 #include "muxd/hub/hub_state.h"
 #include "muxd/hub/launch.h"
@@ -284,11 +285,13 @@ static void session_share_hold(struct session *s, const struct err *e)
 	struct attachment *a;
 	char text[256];
 
-	snprintf(text, sizeof(text),
-		 s->record_held ? "held: its agent's share of the record is used up (%s); nothing is lost, it goes on "
-				  "when there is room"
-				: "its agent's share of the record has room again: the session goes on",
-		 s->record_held ? e->share.limit : "");
+	if (s->record_held)
+		text_format(text, sizeof(text),
+			    "held: its agent's share of the record is used up (%s); nothing is lost, it goes on when "
+			    "there is room",
+			    e->share.limit);
+	else
+		text_put(text, sizeof(text), "its agent's share of the record has room again: the session goes on");
 	session_event(s, s->record_held ? "held" : "held_over", s->record_held ? share_json(&e->share) : NULL);
 	TAILQ_FOREACH(a, &s->attachments, of_session)
 	attachment_notice(a, text, !s->record_held);

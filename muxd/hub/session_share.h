@@ -24,7 +24,7 @@ int session_share_ask_elsewhere(const struct agent *a, const struct grant *g, en
 				const struct launch *l, struct err *e);
 void session_share_take(struct session *s); /* with grant and launch; once */
 void session_share_give(struct session *s); /* none: nothing */
-/* What lives under the question's task. */
+/* Counts for the question: sessions that live under its task. */
 void session_share_count(const struct hub *h, struct policy_question *q);
 
 /* May more of it come, or go to it? */

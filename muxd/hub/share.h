@@ -71,7 +71,7 @@ struct share *share_get(struct shares *x, enum conf_share_of of, const char *nam
 struct share *share_find(const struct shares *x, enum conf_share_of of, const char *name);
 /* A program of that agent begins. */
 void share_runs(struct shares *x, const struct share *agent, uint64_t now);
-/* Those in which nothing lives and nothing is remembered go. */
+/* Shares in which nothing lives and nothing is remembered go. */
 void shares_sweep(struct shares *x, uint64_t now);
 void shares_finish(struct shares *x);
 const char *share_of_name(enum conf_share_of of);

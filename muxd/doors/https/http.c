@@ -333,7 +333,7 @@ static json_t *policy_details(const struct err *e)
 			 p->version, "needs", p->needs);
 }
 
-/* Whose share of what is used up; NULL: it is no such refusal. */
+/* The share that is used up, for programs. */
 static json_t *share_details(const struct err *e)
 {
 	const struct err_share *s = &e->share;
