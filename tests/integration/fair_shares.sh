@@ -3,7 +3,7 @@
 # calls, connections, a fork bomb. Nobody else is refused anything and every answer of theirs is whole; what the hostile one is
 # refused names the limit; staff enters both sandboxes by SSH and by the browser's door; a sandbox stops for being idle, the
 # hostile one when it is told to; the record has every round of the others. Then the record's share: told, held, let go.
-# tier: test, alone, slice LENGTH=6, whole LENGTH=300
+# tier: test, alone, slice LENGTH=3, whole LENGTH=300
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
 
