@@ -92,6 +92,15 @@ wait_for 20 refused || fail "the audit log does not tell of the refusals"
 muxctl verify --all >"$tmp/verify" || fail "verify: $(tail -n 5 "$tmp/verify")"
 ok "verify is clean, and the audit log has the refusals"
 
+# the disk runs low: who filled it stops first
+conf "  record_low: 1000TiB"
+reload_daemon
+low() { api "$bad" POST /v1/agents/hostile/rounds '{"argv":["true"]}' | jq -e '.error.code == "record_share_full" and .error.details.limit == "shares.record_low"'; }
+wait_for 10 low || fail "the disk is low, and the hostile one goes on"
+read -r agent token <"$tmp/good"
+begin "$token" "$agent"
+ok "with little room on the disk the one that filled it begins nothing, the others go on"
+
 # the record's share
 filler=$(PRINCIPAL=filler GRANT_TASK=filler new_token filler agent rounds)
 begin "$filler" filler
