@@ -118,6 +118,13 @@ struct conf_life_agent {
 	int hold_attached;            /* -1: not said */
 };
 
+/* Owners of shares (muxd/hub/share.h), and what each may have at a time. */
+enum conf_share_of { CONF_SHARE_PRINCIPAL, CONF_SHARE_TASK, CONF_SHARE_AGENT, CONF_SHARE_OFS };
+enum conf_share { CONF_SHARE_ROUNDS, CONF_SHARE_SESSIONS, CONF_SHARE_CONTEXTS, CONF_SHARES };
+
+#define CONF_WEIGHT     100 /* of an agent that shares.weights does not name */
+#define CONF_WEIGHT_MAX 10000
+
 #define CONF_IN_CLUSTER "in-cluster"
 
 struct conf {
@@ -185,6 +192,13 @@ struct conf {
 	uint64_t run_timeout_ns, run_timeout_max_ns; /* leases.run_timeout, .run_timeout_max */
 	/* policy.* */
 	char *policy_file; /* "": none */
+	/* shares.*: 0: no limit */
+	uint32_t share_most[CONF_SHARES][CONF_SHARE_OFS];
+	uint64_t share_input_rate[CONF_SHARE_OFS], share_output_rate[CONF_SHARE_OFS]; /* bytes a second */
+	uint32_t share_artifacts[CONF_SHARE_OFS]; /* a task's is artifact_task_max */
+	uint64_t share_artifact_size[CONF_SHARE_OFS];
+	uint64_t share_beside_rate, share_record, share_record_low; /* of an agent: bytes a second, bytes a day; free */
+	char *share_weights;                                        /* conf_weight() */
 	/* router.* */
 	bool router_runtime;
 	char *router_ports; /* base/ports.h; "": none */
@@ -262,6 +276,8 @@ int conf_create(struct conf **out);
 int conf_parse(const char *text, size_t len, const char *name, struct conf **out, struct err *e);
 int conf_load(const char *path, struct conf **out, struct err *e);
 void conf_destroy(struct conf *c);
+/* Of an agent by the text of shares.weights (NULL: ""), the first entry that fits. */
+unsigned conf_weight(const char *weights, const char *agent);
 /* May this person reach the agent, or the pod? */
 bool conf_staff_covers(const struct conf_staff *s, const char *agent);
 /* NULL: there is none of that name. */

@@ -83,6 +83,21 @@ int conf_check_scopes(const char *text, struct err *e)
 	return 0;
 }
 
+static int check_weights(const char *value, struct err *e)
+{
+	char agent[128];
+
+	for (const char *p = value; p && *p;) {
+		unsigned weight;
+
+		if (!conf_weight_next(&p, agent, sizeof(agent), &weight))
+			return err_set(e, ERR_CONFIG,
+				       "is no list of agents and weights from 1 to %d, as demo=200,ci-*=25",
+				       CONF_WEIGHT_MAX);
+	}
+	return 0;
+}
+
 static int check_cpu_counts(const char *value, struct err *e)
 {
 	if (strcmp(value, "true") == 0 || strcmp(value, "yes") == 0 || strcmp(value, "on") == 0)
@@ -280,6 +295,59 @@ static const struct conf_key keys[] = {
      "The longest timeout a run or one of its steps may ask for."},
     {"policy.file", CONF_STRING, AT(policy_file), "", 0, 0, NULL, check_absolute,
      "Task profiles (docs/policy.md); read again with the configuration. Empty: what grants allow is allowed."},
+    {"shares.rounds_per_principal", CONF_NUMBER, AT(share_most[CONF_SHARE_ROUNDS][CONF_SHARE_PRINCIPAL]), "0", 0,
+     1000000, NULL, NULL,
+     "Rounds and executions of one principal at a time; 0: no limit of its own. Staff are not counted."},
+    {"shares.rounds_per_task", CONF_NUMBER, AT(share_most[CONF_SHARE_ROUNDS][CONF_SHARE_TASK]), "0", 0, 1000000, NULL,
+     NULL, "Rounds and executions of one task at a time; 0: no limit of its own. Staff are not counted."},
+    {"shares.rounds_per_agent", CONF_NUMBER, AT(share_most[CONF_SHARE_ROUNDS][CONF_SHARE_AGENT]), "0", 0, 1000000, NULL,
+     NULL, "Rounds and executions of one agent at a time; 0: no limit of its own. Staff are not counted."},
+    {"shares.sessions_per_principal", CONF_NUMBER, AT(share_most[CONF_SHARE_SESSIONS][CONF_SHARE_PRINCIPAL]), "0", 0,
+     1000000, NULL, NULL,
+     "Terminals, programs over SSH and connections to ports of one principal at a time; 0: no limit of its own."},
+    {"shares.sessions_per_task", CONF_NUMBER, AT(share_most[CONF_SHARE_SESSIONS][CONF_SHARE_TASK]), "0", 0, 1000000,
+     NULL, NULL,
+     "Terminals, programs over SSH and connections to ports of one task at a time; 0: no limit of its own."},
+    {"shares.sessions_per_agent", CONF_NUMBER, AT(share_most[CONF_SHARE_SESSIONS][CONF_SHARE_AGENT]), "0", 0, 1000000,
+     NULL, NULL,
+     "Terminals, programs over SSH and connections to ports of one agent at a time; 0: no limit of its own."},
+    {"shares.contexts_per_principal", CONF_NUMBER, AT(share_most[CONF_SHARE_CONTEXTS][CONF_SHARE_PRINCIPAL]), "0", 0,
+     1000000, NULL, NULL, "Interpreters of contexts of one principal at a time; 0: no limit of its own."},
+    {"shares.contexts_per_task", CONF_NUMBER, AT(share_most[CONF_SHARE_CONTEXTS][CONF_SHARE_TASK]), "0", 0, 1000000,
+     NULL, NULL, "Interpreters of contexts of one task at a time; 0: no limit of its own."},
+    {"shares.contexts_per_agent", CONF_NUMBER, AT(share_most[CONF_SHARE_CONTEXTS][CONF_SHARE_AGENT]), "0", 0, 1000000,
+     NULL, NULL, "Interpreters of contexts of one agent at a time; 0: no limit of its own."},
+    {"shares.input_rate_per_principal", CONF_SIZE, AT(share_input_rate[CONF_SHARE_PRINCIPAL]), "0", 0, TIB, NULL, NULL,
+     "Bytes a second that programs of one principal are sent together, keys not counted; 0: no limit."},
+    {"shares.input_rate_per_task", CONF_SIZE, AT(share_input_rate[CONF_SHARE_TASK]), "0", 0, TIB, NULL, NULL,
+     "Bytes a second that programs of one task are sent together, keys not counted; 0: no limit."},
+    {"shares.input_rate_per_agent", CONF_SIZE, AT(share_input_rate[CONF_SHARE_AGENT]), "0", 0, TIB, NULL, NULL,
+     "Bytes a second that programs of one agent are sent together, keys not counted; 0: no limit."},
+    {"shares.output_rate_per_principal", CONF_SIZE, AT(share_output_rate[CONF_SHARE_PRINCIPAL]), "0", 0, TIB, NULL,
+     NULL, "Bytes a second that programs of one principal print together; past it they wait. 0: no limit."},
+    {"shares.output_rate_per_task", CONF_SIZE, AT(share_output_rate[CONF_SHARE_TASK]), "0", 0, TIB, NULL, NULL,
+     "Bytes a second that programs of one task print together; past it they wait. 0: no limit."},
+    {"shares.output_rate_per_agent", CONF_SIZE, AT(share_output_rate[CONF_SHARE_AGENT]), "0", 0, TIB, NULL, NULL,
+     "Bytes a second that programs of one agent print together; past it they wait. 0: no limit."},
+    {"shares.artifacts_per_principal", CONF_NUMBER, AT(share_artifacts[CONF_SHARE_PRINCIPAL]), "0", 0, 10000000, NULL,
+     NULL, "Artifacts of one principal, in all tasks; 0: no limit. artifacts.task_max is a task's."},
+    {"shares.artifact_size_per_principal", CONF_SIZE, AT(share_artifact_size[CONF_SHARE_PRINCIPAL]), "0", 0, 1024 * TIB,
+     NULL, NULL, "Bytes of all artifacts of one principal; 0: no limit. artifacts.task_size is a task's."},
+    {"shares.artifacts_per_agent", CONF_NUMBER, AT(share_artifacts[CONF_SHARE_AGENT]), "0", 0, 10000000, NULL, NULL,
+     "Artifacts of one agent, in all tasks; 0: no limit. artifacts.task_max is a task's."},
+    {"shares.artifact_size_per_agent", CONF_SIZE, AT(share_artifact_size[CONF_SHARE_AGENT]), "0", 0, 1024 * TIB, NULL,
+     NULL, "Bytes of all artifacts of one agent; 0: no limit. artifacts.task_size is a task's."},
+    {"shares.beside_rate", CONF_SIZE, AT(share_beside_rate), "8MiB", 0, TIB, NULL, NULL,
+     "Bytes a second that programs of one agent print together past a burst of 32 MiB, when another agent began "
+     "something within ten seconds; 0: no limit. By its weight more or less."},
+    {"shares.record_per_agent", CONF_SIZE, AT(share_record), "0", 0, 1024 * TIB, NULL, NULL,
+     "Bytes that one agent may add to the record in a day, as its rules keep them, uncompressed; 0: no limit."},
+    {"shares.record_low", CONF_SIZE, AT(share_record_low), "256MiB", 0, 1024 * TIB, NULL, NULL,
+     "With less than that free on the record's disk, an agent that added more than an even share in a day begins "
+     "nothing new and waits; others go on until record.min_free. 0: all go on until then."},
+    {"shares.weights", CONF_STRING, AT(share_weights), "", 0, 0, NULL, check_weights,
+     "Weights of sandboxes of this machine where processor time is short, by agent: demo=200,ci-*=25; the first that "
+     "fits, 1 to 10000, 100 without. A running sandbox keeps its own."},
     {"router.ports", CONF_STRING, AT(router_ports), "1024-65535", 0, 0, NULL, check_ports,
      "Ports in sandboxes that may be connected to: numbers and ranges, as 3000,8000-8999. Empty: none."},
     {"router.runtime", CONF_BOOL, AT(router_runtime), "false", 0, 0, NULL, NULL,

@@ -47,6 +47,9 @@ int conf_rule_add(struct conf *c, const char *kind, const char *session, enum co
 int conf_rules_close(struct conf *c);
 void conf_rules_clear(struct conf *c);
 
+/* The next entry of shares.weights, which *io is moved behind. False: it is none. */
+bool conf_weight_next(const char **io, char *agent, size_t size, unsigned *out_weight);
+
 /* Scopes, wherever they stand. */
 #define CONF_SCOPES_MAX 128 /* characters */
 int conf_check_scopes(const char *text, struct err *e);

@@ -79,6 +79,7 @@ static void err_fill(struct err *e, int code, const char *suffix, const char *fm
 	e->code = code;
 	e->kube = (struct err_kube){0};
 	e->policy = (struct err_policy){0};
+	e->share = (struct err_share){0};
 }
 
 int err_set(struct err *e, int code, const char *fmt, ...)
@@ -97,6 +98,7 @@ int err_again(struct err *e, int rc, const struct err *why, const char *head)
 {
 	const struct err_kube kube = why ? why->kube : (struct err_kube){0};
 	const struct err_policy policy = why ? why->policy : (struct err_policy){0};
+	const struct err_share share = why ? why->share : (struct err_share){0};
 	size_t was = why ? strlen(why->message) : 0, is;
 
 	if (!e)
@@ -105,6 +107,7 @@ int err_again(struct err *e, int rc, const struct err *why, const char *head)
 	is = strlen(e->message);
 	e->kube = kube;
 	e->policy = policy;
+	e->share = share;
 	if (head && kube.code)
 		e->kube.at = is > was && is - was + kube.at < is ? (unsigned)(is - was) + kube.at : (unsigned)is;
 	return rc;

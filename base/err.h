@@ -14,6 +14,7 @@
 #define BASE_ERR_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 /* X(NAME, stable code, HTTP status, muxctl exit code, hint) */
 #define ERR_TABLE(X)                                                                                                   \
@@ -61,6 +62,8 @@
 	X(AGAIN, "try_again", 429, 75, "Wait for the time in Retry-After, then try again.")                            \
 	X(RATE_LIMITED, "rate_limited", 429, 75, "Too many attempts from this address; wait and try again.")           \
 	X(LIMIT, "limit_reached", 429, 75, "End something first, or raise the limit that the message names.")          \
+	X(RECORD_SHARE, "record_share_full", 507, 69,                                                                  \
+	  "Wait until the agent's share of the record has room again, or raise the limit that details names.")         \
 	X(TIMEOUT, "timeout", 504, 124, "Try again, or allow more time.")                                              \
 	X(CANCELLED, "cancelled", 499, 130, "The caller disconnected or cancelled the request.")                       \
 	X(CUT, "grant_ended", 403, 77, "The session's grant has expired or was revoked; ask for a new one.")           \
@@ -190,11 +193,20 @@ struct err_policy {
 	char needs[160]; /* what would have allowed it */
 };
 
+/* A share that is used up (muxd/hub/share.h). */
+struct err_share {
+	const char *limit; /* the key of the configuration; NULL: it is no share's */
+	const char *of;    /* "principal", "task", "agent", "daemon": static, as limit */
+	uint64_t value, in_use;
+	unsigned retry_s; /* when asking again may help; 0: nobody can say */
+};
+
 struct err {
 	int code;                      /* ERR_*, 0 = none */
 	char message[ERR_MESSAGE_MAX]; /* one sentence: what was wrong, where; no secrets */
 	struct err_kube kube;
 	struct err_policy policy; /* its version "": it is no verdict */
+	struct err_share share;
 };
 
 /* Stable name ("token_expired"); "ok" for 0, "internal" for a number not in the table. Never NULL. */
@@ -209,7 +221,7 @@ int err_by_name(const char *name);
 int err_set(struct err *e, int code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 /*
  * The error why once more, with code rc, behind "head: " (NULL: without). Where why is NULL or says nothing the message
- * is the code's name. What Kubernetes or the policy said goes along.
+ * is the code's name. What Kubernetes, the policy or a share said goes along.
  */
 int err_again(struct err *e, int rc, const struct err *why, const char *head);
 /* err_set() for a failed system call: maps errno (ENOSPC, EADDRINUSE, EACCES, ENOMEM ...), appends strerror. */

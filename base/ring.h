@@ -78,6 +78,7 @@ struct ring_cursor {
 };
 #define RING_CURSOR_REFUSE 1u /* a witness is too far behind: nothing new may start */
 #define RING_CURSOR_RESTS  2u /* all was read: the next record has to ring */
+#define RING_CURSOR_LOW    4u /* less than shares.record_low is free */
 enum ring_reader_state {
 	RING_READER_STARTING = 0,
 	RING_READER_OK = 1,

@@ -113,6 +113,16 @@ int row_task(struct sqlite3 *db, const char *task, const char *but, struct artif
 			  task, but);
 }
 
+int row_share(struct sqlite3 *db, enum conf_share_of of, const struct artifact_row *r, struct artifacts_numbers *out,
+	      struct err *e)
+{
+	return store_each(db, NULL, numbers_on_row, out, e,
+			  "SELECT count(*), coalesce(sum(size), 0) FROM artifacts WHERE (?1 = 0 OR agent = ?2)"
+			  " AND (?1 = 1 OR principal = ?2) AND NOT (task = ?3 AND name = ?4)",
+			  "ittt", (int64_t)(of == CONF_SHARE_AGENT), of == CONF_SHARE_AGENT ? r->agent : r->principal,
+			  r->task, r->name);
+}
+
 int row_all(struct sqlite3 *db, struct artifacts_numbers *out, struct err *e)
 {
 	return store_each(

@@ -6,6 +6,7 @@
 
 #include "control/artifacts/artifacts.h"
 
+#include "base/conf.h"
 #include "base/err.h"
 
 #include <stdio.h>
@@ -17,6 +18,8 @@
 struct artifact_conf {
 	uint64_t keep_ns, size, size_max, task_size, free_min;
 	uint32_t task_max;
+	uint32_t share_max[CONF_SHARE_OFS]; /* of a principal, an agent; 0: no limit */
+	uint64_t share_size[CONF_SHARE_OFS];
 };
 
 struct artifacts {
@@ -78,6 +81,9 @@ json_t *row_json(const struct artifact_row *r); /* NULL: no memory */
 int rows_json(struct sqlite3 *db, const struct artifact_filter *f, int64_t now_ns, json_t *list, struct err *e);
 /* count and bytes of a task without that name. */
 int row_task(struct sqlite3 *db, const char *task, const char *but, struct artifacts_numbers *out, struct err *e);
+/* Of a principal or an agent, in all tasks, but the artifact r. */
+int row_share(struct sqlite3 *db, enum conf_share_of of, const struct artifact_row *r, struct artifacts_numbers *out,
+	      struct err *e);
 int row_all(struct sqlite3 *db, struct artifacts_numbers *out, struct err *e);
 /* *out_blob "": no file has that content. */
 int row_blob(struct sqlite3 *db, const char *sha256, char out_blob[ID_STR_LEN], struct err *e);

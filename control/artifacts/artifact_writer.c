@@ -280,6 +280,50 @@ static int check_task(struct sqlite3 *db, const struct artifact_writer *w, uint6
 	return 0;
 }
 
+static int refuse_share(struct err *e, enum conf_share_of of, const char *name, const char *limit, uint64_t value,
+			uint64_t in_use)
+{
+	static const char *const words[CONF_SHARE_OFS] = {"principal", "task", "agent"};
+
+	err_set(e, ERR_ARTIFACTS_FULL, "artifacts of %s %.100s: %llu are there, %llu are allowed (%s)", words[of], name,
+		(unsigned long long)in_use, (unsigned long long)value, limit);
+	if (e)
+		e->share = (struct err_share){.limit = limit, .of = words[of], .value = value, .in_use = in_use};
+	return ERR_ARTIFACTS_FULL;
+}
+
+static int check_share(struct sqlite3 *db, const struct artifact_writer *w, enum conf_share_of of, uint64_t size,
+		       struct err *e)
+{
+	static const char *const counts[CONF_SHARE_OFS] = {"shares.artifacts_per_principal", "",
+							   "shares.artifacts_per_agent"};
+	static const char *const sizes[CONF_SHARE_OFS] = {"shares.artifact_size_per_principal", "",
+							  "shares.artifact_size_per_agent"};
+	const struct artifact_conf *c = &w->conf;
+	const char *name = of == CONF_SHARE_AGENT ? w->row.agent : w->row.principal;
+	struct artifacts_numbers n = {0};
+	int rc;
+
+	if ((!c->share_max[of] && !c->share_size[of]) || !*name)
+		return 0;
+	rc = row_share(db, of, &w->row, &n, e);
+	if (!rc && c->share_max[of] && n.count >= c->share_max[of])
+		return refuse_share(e, of, name, counts[of], c->share_max[of], n.count);
+	if (!rc && c->share_size[of] && (n.bytes > c->share_size[of] || size > c->share_size[of] - n.bytes))
+		return refuse_share(e, of, name, sizes[of], c->share_size[of], n.bytes);
+	return rc;
+}
+
+static int check_room_of_all(struct sqlite3 *db, const struct artifact_writer *w, uint64_t size, uint64_t *out_left,
+			     struct err *e)
+{
+	int rc = check_task(db, w, size, out_left, e);
+
+	if (!rc)
+		rc = check_share(db, w, CONF_SHARE_PRINCIPAL, size, e);
+	return rc ? rc : check_share(db, w, CONF_SHARE_AGENT, size, e);
+}
+
 static int put_in_db(struct sqlite3 *db, void *arg, struct err *e)
 {
 	struct artifact_writer *w = arg;
@@ -288,7 +332,7 @@ static int put_in_db(struct sqlite3 *db, void *arg, struct err *e)
 	int rc = artifact_check_name(db, w, e);
 
 	if (!rc)
-		rc = check_task(db, w, w->row.size, &left, e);
+		rc = check_room_of_all(db, w, w->row.size, &left, e);
 	if (!rc)
 		rc = row_blob(db, w->row.sha256, blob, e);
 	w->blob_is_new = !rc && !*blob;
@@ -497,7 +541,7 @@ static int begin_in_db(struct sqlite3 *db, void *arg, struct err *e)
 	struct artifact_writer *w = arg;
 	int rc = artifact_check_name(db, w, e);
 
-	return rc ? rc : check_task(db, w, w->announced == UINT64_MAX ? 0 : w->announced, &w->task_left, e);
+	return rc ? rc : check_room_of_all(db, w, w->announced == UINT64_MAX ? 0 : w->announced, &w->task_left, e);
 }
 
 static void take_spec(struct artifact_writer *w, const struct artifact_spec *s)

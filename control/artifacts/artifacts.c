@@ -252,12 +252,17 @@ void artifacts_set_conf(struct artifacts *a, const struct conf *c)
 {
 	if (!a)
 		return;
-	a->conf = (struct artifact_conf){.keep_ns = c->artifact_keep_ns,
-					 .size = c->artifact_size,
-					 .size_max = c->artifact_size_max,
-					 .task_size = c->artifact_task_size,
-					 .task_max = c->artifact_task_max,
-					 .free_min = 2 * c->record_min_free};
+	a->conf =
+	    (struct artifact_conf){.keep_ns = c->artifact_keep_ns,
+				   .size = c->artifact_size,
+				   .size_max = c->artifact_size_max,
+				   .task_size = c->artifact_task_size,
+				   .task_max = c->artifact_task_max,
+				   .share_max = {[CONF_SHARE_PRINCIPAL] = c->share_artifacts[CONF_SHARE_PRINCIPAL],
+						 [CONF_SHARE_AGENT] = c->share_artifacts[CONF_SHARE_AGENT]},
+				   .share_size = {[CONF_SHARE_PRINCIPAL] = c->share_artifact_size[CONF_SHARE_PRINCIPAL],
+						  [CONF_SHARE_AGENT] = c->share_artifact_size[CONF_SHARE_AGENT]},
+				   .free_min = 2 * c->record_min_free};
 }
 
 static int count_in_db(struct sqlite3 *db, void *arg, struct err *e)

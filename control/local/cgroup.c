@@ -179,6 +179,15 @@ static int limit_cpu(const char *dir, bool v2, uint32_t milli)
 	return rc ? rc : knob_number(dir, "cpu.cfs_quota_us", quota);
 }
 
+/* The part of a sandbox where all of them want more than there is. No limit: without it all weigh the same. */
+static void weigh(const char *dir, bool v2, uint32_t weight)
+{
+	uint64_t shares = (uint64_t)weight * 1024 / 100;
+
+	if (weight)
+		(void)knob_number(dir, v2 ? "cpu.weight" : "cpu.shares", v2 ? weight : shares < 2 ? 2 : shares);
+}
+
 /* 0 when the limit is in force; a limit that is not asked for is not in force either. */
 static int limit_set(enum cgroup_kind k, const char *dir, bool v2, const struct cgroup_limits *lim)
 {
@@ -188,6 +197,7 @@ static int limit_set(enum cgroup_kind k, const char *dir, bool v2, const struct 
 	case CGROUP_PIDS:
 		return lim->pids_max ? knob_number(dir, "pids.max", lim->pids_max) : -ENODATA;
 	case CGROUP_CPU:
+		weigh(dir, v2, lim->weight);
 		return lim->cpu_milli ? limit_cpu(dir, v2, lim->cpu_milli) : -ENODATA;
 	case CGROUP_KINDS:
 		break;

@@ -36,6 +36,7 @@ struct cgroup_layout {
 struct cgroup_limits {
 	uint64_t memory_max; /* bytes; 0 = no limit */
 	uint32_t pids_max, cpu_milli;
+	uint32_t weight; /* of 100, for processor time; 0: the kernel's default, which is the same */
 };
 struct cgroup {
 	char path[CGROUP_KINDS][CGROUP_PATH_MAX]; /* "" = not enforced; on version 2 the same path three times */

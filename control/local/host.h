@@ -17,7 +17,7 @@ struct local {
 	char *state_dir; /* absolute */
 	char *muxlet;
 	char *archiver;
-	char *shell, *persist;
+	char *shell, *persist, *weights;
 	char instance[ID_STR_LEN];
 	bool root;
 	int base; /* DIR/sandboxes */

@@ -46,8 +46,9 @@ static int local_fill(struct local *l, const struct local_params *p, const struc
 			       strerror(errno));
 	l->shell = strdup(c->sandbox_shell ? c->sandbox_shell : "");
 	l->persist = strdup(c->sandbox_persist ? c->sandbox_persist : "");
+	l->weights = strdup(c->share_weights ? c->share_weights : "");
 	l->slots = calloc(l->slots_max, 1);
-	if (!l->shell || !l->persist || !l->slots)
+	if (!l->shell || !l->persist || !l->weights || !l->slots)
 		return err_set(e, ERR_NOMEM, "no memory for the sandboxes");
 	/* The name becomes part of paths. */
 	if (token_name_check("instance", p->instance, e) != 0 || strchr(p->instance, '/') || p->instance[0] == '.' ||
@@ -135,6 +136,7 @@ void local_destroy(struct local *l)
 	free(l->slots);
 	free(l->shell);
 	free(l->persist);
+	free(l->weights);
 	free(l->muxlet);
 	free(l->archiver);
 	free(l->state_dir);

@@ -1,4 +1,5 @@
 /* A local sandbox from its workspace to its processes, and back: each step undoes itself where a later one fails. */
+#include "base/conf.h"
 #include "control/local/host.h"
 
 #include "base/err.h"
@@ -117,6 +118,7 @@ static int start_cgroups(struct start *t, struct err *e)
 	int n;
 
 	limits.pids_max += limits.pids_max ? PIDS_KEPT : 0;
+	limits.weight = conf_weight(t->l->weights, t->agent);
 	cgroup_make(&t->l->layout, t->l->instance, t->agent, &limits, g);
 	n = cgroup_open_procs(g, t->cgroup_fds, e);
 	if (n < 0)

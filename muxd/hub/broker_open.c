@@ -14,12 +14,12 @@
 #include "muxd/hub/hub_state.h"
 #include "muxd/hub/launch.h"
 #include "muxd/hub/policy.h"
-#include "muxd/hub/quota.h"
 #include "muxd/hub/round_wishes.h"
 #include "muxd/hub/service_wait.h"
 #include "muxd/hub/session_end.h"
 #include "muxd/hub/session_json.h"
 #include "muxd/hub/session_run.h"
+#include "muxd/hub/session_share.h"
 #include "muxd/hub/session_state.h"
 #include "muxd/hub/settings.h"
 #include "muxd/hub/wake.h"
@@ -53,6 +53,19 @@ static void broker_open_job_free(struct open_job *j)
 	free(j);
 }
 
+/* A caller that is over a share asks again and again: such refusals are counted, as those of grants are. */
+static void audit_refused(const struct open_job *j, int rc, const struct err *e)
+{
+	const char *agent = j->agent ? j->agent->name : j->name, *message = e ? e->message : "";
+
+	if (e && e->share.limit)
+		audit_verdict(j->hub, &j->rq, agent, err_name(rc),
+			      json_pack("{s:s,s:s}", "what", e->share.limit, "message", message));
+	else
+		(void)audit_event(j->hub, "session.refused", &j->rq, agent, err_name(rc),
+				  json_pack("{s:s}", "message", message));
+}
+
 /* A question to a monitor that has died is taken back: nothing is noted of it, but its caller took nothing back. */
 static void job_fail(struct open_job *j, int rc, const struct err *e)
 {
@@ -61,8 +74,7 @@ static void job_fail(struct open_job *j, int rc, const struct err *e)
 	if (rc == ERR_CANCELLED)
 		rc = err_set(&gone, ERR_UNAVAILABLE, "the daemon is stopping; nothing was started"), e = &gone;
 	else
-		(void)audit_event(j->hub, "session.refused", &j->rq, j->agent ? j->agent->name : j->name, err_name(rc),
-				  json_pack("{s:s}", "message", e ? e->message : ""));
+		audit_refused(j, rc, e);
 	j->done(j->arg, rc, e, NULL, NULL, NULL);
 	broker_open_job_free(j);
 }
@@ -94,29 +106,17 @@ static bool broker_open_make_room(struct hub *h, const struct agent *a, bool her
 	return oldest;
 }
 
-/* Whose sessions they are matters from quota_share() on in the daemon, and in the sandbox for staff alone. */
-static int check_counts(struct hub *h, const struct agent *a, const struct grant *g, struct err *e)
+static int check_shares(struct open_job *j, struct err *e)
 {
-	struct quota_load l = {.agent = a->name, .principal = g->principal};
-	const struct session *s;
-	int rc;
+	const struct grant *g = &j->rq.grant;
+	struct agent *a = j->agent;
+	int rc = session_share_ask(a, g, j->kind, &j->launch, e);
+	bool here;
 
-	for (int k = 0; k < SESSION_KINDS; k++)
-		l.all += (unsigned)h->stats.sessions_live[k];
-	for (s = a->channels; s; s = s->hh_channel.next) {
-		bool lives = s->state != SESSION_ENDED;
-
-		l.here += lives;
-		l.mine_here += lives && strcmp(s->grant.principal, g->principal) == 0;
-	}
-	if (l.all >= quota_share(h->conf))
-		TAILQ_FOREACH(s, &h->order, order)
-	l.mine += s->state != SESSION_ENDED && strcmp(s->grant.principal, g->principal) == 0;
-	rc = quota_check(h->conf, quota_is_staff(g), &l, e);
-	if (!rc || !quota_is_staff(g))
+	if (rc != ERR_LIMIT || !share_is_staff(g))
 		return rc;
-	l.here = l.mine_here = 0;
-	return broker_open_make_room(h, a, quota_check(h->conf, true, &l, NULL) == 0, g) ? 0 : rc;
+	here = session_share_ask_elsewhere(a, g, j->kind, &j->launch, NULL) == 0;
+	return broker_open_make_room(j->hub, a, here, g) ? 0 : rc;
 }
 
 /* Files and ports are muxlet's own work. NULL: it can do that. */
@@ -321,7 +321,7 @@ static void broker_open_begin(void *arg, int rc, const struct err *e)
 	if (!rc)
 		rc = check_muxlet(j->agent, j->kind, &j->launch, &here);
 	if (!rc)
-		rc = check_counts(j->hub, j->agent, &j->rq.grant, &here);
+		rc = check_shares(j, &here);
 	if (!rc)
 		rc = enter_context(j, &here);
 	if (!rc && j->launch.shell.name[0])

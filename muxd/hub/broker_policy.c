@@ -9,7 +9,7 @@
 #include "muxd/hub/hub_state.h"
 #include "muxd/hub/launch.h"
 #include "muxd/hub/policy.h"
-#include "muxd/hub/session_state.h"
+#include "muxd/hub/session_share.h"
 #include "policy/grant_narrow.h"
 #include "policy/profile.h"
 
@@ -30,37 +30,6 @@ static struct policy_question whole(const struct request *rq, const struct polic
 	if (!out.task || !*out.task)
 		out.task = g->task;
 	return out;
-}
-
-static bool is_live(const struct session *s, const char *task)
-{
-	return s->state != SESSION_ENDED && strcmp(s->launch.task, task) == 0;
-}
-
-/* Of the task: an interpreter is a context, what runs in it a round; a round's terminal is a session besides. */
-static void count_live(const struct hub *h, struct policy_question *q)
-{
-	const struct session *s;
-
-	TAILQ_FOREACH(s, &h->order, order)
-	{
-		bool interprets = s->launch.context.role == CONTEXT_INTERPRETER;
-
-		if (!is_live(s, q->task))
-			continue;
-		q->rounds += s->kind == SESSION_ROUND && !interprets;
-		q->contexts += s->kind == SESSION_ROUND && interprets;
-		q->sessions += s->kind == SESSION_TERMINAL || s->kind == SESSION_EXEC || s->kind == SESSION_PORT ||
-			       (s->kind == SESSION_ROUND && s->launch.pty);
-	}
-}
-
-static void count_for(const struct hub *h, struct policy_question *q)
-{
-	const struct policy_profile *p = policy_profile_for(h->policy, q);
-
-	if (p && !q->opens_nothing && (p->limits.rounds || p->limits.sessions || p->limits.contexts))
-		count_live(h, q);
 }
 
 /* ---- the answer */
@@ -108,7 +77,8 @@ int broker_policy(struct hub *h, const struct request *rq, const struct policy_q
 	if (rc || !h->policy)
 		return rc;
 	q = whole(rq, asked);
-	count_for(h, &q);
+	if (!q.opens_nothing)
+		session_share_count(h, &q);
 	v = policy_verdict(h->policy, &q);
 	if (!v.allowed)
 		return deny(h, rq, &v, &q, what, e ? e : &own);

@@ -55,6 +55,7 @@ struct hub {
 	struct session_list ended; /* at hand still, oldest first: at most conf->round_keep_max, round_keep_size */
 	size_t ended_count;
 	uint64_t ended_bytes;
+	struct shares shares;
 	struct exec_ids *exec_ids;
 	struct shells *shells;
 	struct contexts *contexts;

@@ -300,13 +300,15 @@ int journal_data(struct journal *j, const struct journal_data *d, struct journal
 				  .flags = d->flags};
 	int rc;
 
-	if (!d->keys && share_full(j, share)) {
+	if (!d->keys && (share_full(j, share) || (d->also && share_full(j, d->also)))) {
 		j->stalls++;
 		return ERR_AGAIN;
 	}
 	rc = journal_append(j, &rec, p, n, d->keys);
 	if (!rc)
 		share->fresh += n;
+	if (!rc && d->also)
+		d->also->fresh += n;
 	return rc;
 }
 

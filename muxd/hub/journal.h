@@ -44,8 +44,10 @@ struct journal_data {
 	uint64_t offset;
 	uint16_t flags;
 	bool keys;
+	struct journal_share *also; /* what its session has in common with others; NULL: nothing */
 };
-/* Bytes of a stream. ERR_AGAIN: the ring or the session's quarter of it is full, wait for `moved`. */
+/* Bytes of a stream. ERR_AGAIN: the ring or the session's quarter of it, or that in common, is full, wait for `moved`.
+ */
 int journal_data(struct journal *j, const struct journal_data *d, struct journal_share *share, const void *p, size_t n);
 /*
  * Control records, from the ring's reserve: JSON (borrowed), or plain bytes. Of JSON, parts of which may be a sandbox's

@@ -17,6 +17,7 @@
 #include "muxd/hub/session_end.h"
 #include "muxd/hub/session_json.h"
 #include "muxd/hub/session_run.h"
+#include "muxd/hub/session_share.h"
 #include "muxd/hub/session_state.h"
 #include "recorder/serve/client.h"
 
@@ -265,6 +266,7 @@ static int restore_session(struct hub *h, const struct id *id, const json_t *ope
 	restore_grant(&s->grant, open);
 	restore_time(s, open);
 	rc = restore_launch(&s->launch, open);
+	session_share_take(s);
 	if (!rc)
 		rc = restore_keeps(s);
 	restore_input(s, open);

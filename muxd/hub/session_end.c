@@ -19,6 +19,7 @@
 #include "muxd/hub/session_json.h"
 #include "muxd/hub/session_output.h"
 #include "muxd/hub/session_run.h"
+#include "muxd/hub/session_share.h"
 #include "muxd/hub/session_state.h"
 #include "muxd/hub/survey.h"
 #include "muxd/hub/wake.h"
@@ -356,6 +357,7 @@ static void end_settle(struct session *s)
 	if (s->kind == SESSION_ROUND)
 		metric_times_add(&h->round_times, s->result.duration_ns);
 	h->stats.sessions_live[s->kind]--;
+	session_share_give(s);
 	session_set_state(s, SESSION_ENDED);
 	s->ended_wall_ns = hub_now_wall(h);
 	s->forget_at = clock_boot_ns() + h->conf->round_keep_ns;

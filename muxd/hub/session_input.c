@@ -9,6 +9,7 @@
 #include "muxd/hub/hub_state.h"
 #include "muxd/hub/launch.h"
 #include "muxd/hub/session_output.h"
+#include "muxd/hub/session_share.h"
 #include "muxd/hub/session_state.h"
 #include "muxd/hub/wake.h"
 
@@ -35,7 +36,8 @@ static int journal_input(struct session *s, const void *p, size_t n)
 				 .stream = STREAM_INPUT,
 				 .offset = s->in_offset,
 				 .flags = mask ? RING_MASKED : 0,
-				 .keys = s->launch.pty};
+				 .keys = s->launch.pty,
+				 .also = session_share_ring(s)};
 
 	if (mask)
 		memset(stars, '*', n);
@@ -138,12 +140,12 @@ static int check_transfer(struct session *s, size_t n)
 }
 
 /* What the way to its program takes now. */
-static size_t input_room(const struct session *s)
+static size_t input_room(struct session *s)
 {
 	const struct link *l = s->agent->link;
 
 	if (s->state != SESSION_RUNNING || s->echo_due || journal_state(s->hub->journal) != RECORD_OK ||
-	    link_queued(l) > LINK_OUT_HIGH)
+	    link_queued(l) > LINK_OUT_HIGH || !session_share_lets_in(s))
 		return 0;
 	return link_input_room(l, s->channel, link_at(s));
 }
@@ -204,6 +206,7 @@ static ssize_t put_input(struct session *s, const struct attachment *by, const v
 	if (rc)
 		return rc;
 	s->in_offset += take;
+	session_share_moved(s, STREAM_INPUT, s->in_offset, take);
 	s->hub->stats.bytes_in += take;
 	deliver(s, at, p, take);
 	if (!launch_is_inside(

@@ -9,6 +9,7 @@
 #include "muxd/hub/launch.h"
 #include "muxd/hub/port.h"
 #include "muxd/hub/session_end.h"
+#include "muxd/hub/session_share.h"
 #include "muxd/hub/session_state.h"
 
 #include <inttypes.h>
@@ -249,6 +250,14 @@ json_t *round_told_json(const struct round_told *t)
 
 /* ---- in lists, and as a round */
 
+static void set_held(json_t *o, const struct session *s)
+{
+	json_t *held = session_share_json(s);
+
+	if (held)
+		json_object_set_new(o, "held", held);
+}
+
 json_t *session_describe(const struct session *s)
 {
 	const struct attachment *a;
@@ -289,6 +298,7 @@ json_t *session_describe(const struct session *s)
 	}
 	if (s->paced && s->state == SESSION_RUNNING)
 		json_object_set_new(o, "paced", json_true());
+	set_held(o, s);
 	json_object_set_new(o, "input_bytes", json_integer((json_int_t)s->in_offset));
 	json_object_set_new(o, "output_bytes", json_integer((json_int_t)s->stream[STREAM_OUTPUT].end));
 	json_object_set_new(o, "stderr_bytes", json_integer((json_int_t)s->stream[STREAM_STDERR].end));
@@ -354,6 +364,8 @@ static json_t *round_json(const struct session *s, json_t *(*stream)(const struc
 	o = round_told_json(&t);
 	if (o)
 		set_str(o, "service", s->launch.service);
+	if (o)
+		set_held(o, s);
 	if (o && s->artifacts)
 		json_object_set_new(o, "artifacts", json_deep_copy(s->artifacts));
 	return o;

@@ -6,6 +6,7 @@
 #include "muxd/hub/screen.h"
 #include "muxd/hub/session_input.h"
 #include "muxd/hub/session_run.h"
+#include "muxd/hub/session_share.h"
 #include "muxd/hub/session_state.h"
 #include "muxd/hub/trail.h"
 #include "muxd/hub/wake.h"
@@ -98,7 +99,7 @@ static void accept_output(struct session *s, int stream, uint64_t at, const uint
 
 static int write_chunks(struct session *s, int stream, const uint8_t *p, size_t n, size_t *out_done)
 {
-	struct journal_data d = {.session = s->id, .stream = stream};
+	struct journal_data d = {.session = s->id, .stream = stream, .also = session_share_ring(s)};
 	size_t done = 0;
 	int rc = 0;
 
@@ -111,6 +112,7 @@ static int write_chunks(struct session *s, int stream, const uint8_t *p, size_t 
 		if (rc)
 			break;
 		accept_output(s, stream, at, p + done, chunk);
+		session_share_moved(s, stream, d.offset + chunk, chunk);
 		done += chunk;
 	}
 	*out_done = done;

@@ -18,6 +18,7 @@
 #include "muxd/hub/session_json.h"
 #include "muxd/hub/session_output.h"
 #include "muxd/hub/session_run.h"
+#include "muxd/hub/session_share.h"
 #include "muxd/hub/session_state.h"
 #include "muxd/hub/wake.h"
 
@@ -114,6 +115,7 @@ int session_create(struct agent *a, const struct request *rq, enum session_kind 
 	enlist(s);
 	session_note_size(s);
 	s->hub->stats.sessions_opened[kind]++;
+	session_share_take(s);
 	if (init_keeps(s)) {
 		session_free(s);
 		return err_set(e, ERR_NOMEM, "no memory for a session");
@@ -131,6 +133,7 @@ void session_free(struct session *s)
 	memory_went(&s->hub->rest, clock_boot_ns());
 	if (s->state != SESSION_ENDED)
 		s->hub->stats.sessions_live[s->kind]--;
+	session_share_give(s);
 	if (s->end == END_TOLD) {
 		TAILQ_REMOVE(&s->hub->ended, s, of_ended);
 		s->hub->ended_count--;
@@ -442,6 +445,7 @@ void session_tick(struct session *s, uint64_t now)
 	}
 	if (now >= s->echo_due) /* a terminal that was closed tells none: what was before the break holds */
 		s->echo_due = 0;
+	session_share_tick(s, now);
 	session_pump_input(s); /* the link's queue had no room, and nothing tells when it has */
 	session_ack(s, true);  /* the rest of a burst */
 	session_pace(s, now);

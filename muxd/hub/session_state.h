@@ -17,6 +17,7 @@
 #include "muxd/hub/launch.h"
 #include "muxd/hub/listener.h"
 #include "muxd/hub/session.h"
+#include "muxd/hub/share.h"
 #include "muxd/hub/stream.h"
 #include "muxd/hub/typeahead.h"
 #include "policy/grant.h"
@@ -95,8 +96,12 @@ struct session {
 	uint64_t alone_ns;    /* boot: when that was moved last */
 	bool paced;           /* that is less than a window: its program waits in between */
 	struct journal_share share;
-	uint64_t in_offset;  /* journaled input */
-	struct given *given; /* calls that gave it input; NULL: none */
+	struct share *shares[CONF_SHARE_OFS]; /* session_share.h; NULL: counted in none */
+	bool shared, share_apart;             /* counted; not held by shares.* */
+	bool record_held;                     /* its agent's share of the record is used up */
+	uint64_t record_most;                 /* bytes of a stream that the record keeps */
+	uint64_t in_offset;                   /* journaled input */
+	struct given *given;                  /* calls that gave it input; NULL: none */
 	uint64_t given_from; /* what lies before came ahead of a restart, and whose it was is not known */
 	uint64_t in_lost;    /* journaled, never delivered over a restart */
 	uint64_t in_extra;   /* delivered, not journaled: the trailer of a put */

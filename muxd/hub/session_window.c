@@ -4,6 +4,7 @@
 #include "muxd/hub/hub_state.h"
 #include "muxd/hub/session_output.h"
 #include "muxd/hub/session_run.h"
+#include "muxd/hub/session_share.h"
 #include "muxd/hub/session_state.h"
 
 bool session_has_driver(const struct session *s)
@@ -65,9 +66,11 @@ void session_update_window(struct session *s)
 		if (buf_len(&s->backlog[i]))
 			continue;
 		until = window_wanted(s, i);
-		if (until >= s->window[i] + SESSION_WINDOW / 4 &&
-		    link_window(s->agent->link, s->channel, i, until) == 0)
-			s->window[i] = until;
+		if (until < s->window[i] + SESSION_WINDOW / 4 || !session_share_lets_out(s) ||
+		    link_window(s->agent->link, s->channel, i, until))
+			continue;
+		session_share_opened(s, until - s->window[i]);
+		s->window[i] = until;
 	}
 }
 

@@ -156,6 +156,7 @@ static void setup_on_second(uv_timer_t *t)
 	insides_tick(h);
 	services_tick(h);
 	store_probe(h->p.store);
+	shares_sweep(&h->shares, now);
 	memory_rest(&h->rest, now);
 	if (h->recovered)
 		audit_failures_tick(h, false);
@@ -322,6 +323,7 @@ void hub_destroy(struct hub *h)
 		round_wishes_free(k);
 	}
 	exec_ids_destroy(h->exec_ids);
+	shares_finish(&h->shares);
 	shells_destroy(h->shells);
 	contexts_destroy(h->contexts);
 	readers_destroy(h);

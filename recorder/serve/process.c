@@ -385,6 +385,7 @@ static int start_drain(struct process *p, struct index *ix, struct err *e)
 				 .dir_fd = p->segments_fd,
 				 .segment_size = p->start.conf->record_segment_size,
 				 .min_free = p->start.conf->record_min_free,
+				 .low_free = p->start.conf->share_record_low,
 				 .io = &segment_io_system};
 	struct index_cursor cursor = {0};
 	int rc = index_last_lsn(ix, &d.min_lsn, e);
@@ -707,7 +708,7 @@ static int take_conf(struct process *p, int fd, const json_t *loaded, struct err
 		rc = keeper_configure(p->keeper, conf, e);
 	if (rc == 0) {
 		feeder_configure(p->feeder, conf);
-		drain_configure(p->drain, conf->record_min_free);
+		drain_configure(p->drain, conf->record_min_free, conf->share_record_low);
 		auth_set_edge(p->start.auth, (int64_t)conf->edge_lease_max_ns, (int64_t)conf->edge_state_max_ns);
 		log_info(NULL, "took the new configuration");
 	}

@@ -146,6 +146,7 @@ static bool space_is_low(struct drain *d)
 	drain_lock(d);
 	d->seen.free_bytes = left;
 	d->low_space = left < d->min_free;
+	d->is_low = left < d->low_free;
 	drain_unlock(d);
 	return d->low_space;
 }
@@ -343,6 +344,7 @@ int drain_create(const struct drain_params *p, struct live *live, struct drain *
 	d->p = *p;
 	d->live = live;
 	d->min_free = p->min_free;
+	d->low_free = p->low_free;
 	pthread_mutex_init(&d->lock, NULL);
 	cond_init(&d->work);
 	cond_init(&d->moved);

@@ -34,6 +34,7 @@ struct drain_params {
 	int ring_fd, cursor_fd, dir_fd; /* stay the caller's */
 	int bell_fd, moved_fd;          /* likewise; -1 or 0: nobody rings, the ring is looked at each 5 to 20 ms */
 	uint64_t segment_size, min_free;
+	uint64_t low_free;    /* below it RING_CURSOR_LOW is told */
 	uint64_t min_lsn;     /* the log must go on above this (what the index has seen) */
 	uint64_t min_segment; /* where the index stands; when lost, what is new gets higher numbers */
 	const struct segment_io *io;
@@ -60,7 +61,7 @@ int drain_start(struct drain *d, struct err *e);
 /* Drains what the ring holds, commits, ends the threads. */
 void drain_stop(struct drain *d);
 void drain_destroy(struct drain *d);
-void drain_configure(struct drain *d, uint64_t min_free);
+void drain_configure(struct drain *d, uint64_t min_free, uint64_t low_free);
 
 /* RING_CURSOR_*. */
 void drain_set_flags(struct drain *d, uint32_t flags);

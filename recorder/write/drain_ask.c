@@ -7,10 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-void drain_configure(struct drain *d, uint64_t min_free)
+void drain_configure(struct drain *d, uint64_t min_free, uint64_t low_free)
 {
 	drain_lock(d);
 	d->min_free = min_free;
+	d->low_free = low_free;
 	drain_unlock(d);
 }
 

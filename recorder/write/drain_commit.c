@@ -71,7 +71,7 @@ void drain_publish(struct drain *d)
 	    .heartbeat_ns = now,
 	    .state = effective_state(d, now),
 	    .reader_pid = (uint32_t)getpid(),
-	    .flags = d->flags | (d->rests ? RING_CURSOR_RESTS : 0),
+	    .flags = d->flags | (d->rests ? RING_CURSOR_RESTS : 0) | (d->is_low ? RING_CURSOR_LOW : 0),
 	};
 	bool news = c.durable != d->told.durable || c.state != d->told.state || c.flags != d->told.flags;
 
@@ -188,7 +188,10 @@ static void pulse_look_around(struct drain *d)
 	uint64_t left;
 
 	look_once_more(d);
-	if (d->rests && d->p.io->free_bytes(d->p.dir_fd, &left) == 0 && left < d->min_free)
+	if (!d->rests || d->p.io->free_bytes(d->p.dir_fd, &left))
+		return;
+	d->is_low = left < d->low_free;
+	if (left < d->min_free)
 		bell_ring(d->bell_fd);
 }
 

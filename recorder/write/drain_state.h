@@ -50,6 +50,7 @@ struct drain {
 	uint64_t retry_ns; /* not before this */
 	uint64_t space_checked_ns;
 	bool low_space;
+	bool is_low;          /* less than low_free, under the lock */
 	bool rung;            /* the writer rings; else the ring is looked at again and again */
 	bool was_rung;        /* the last wait ended by the bell */
 	int bell_fd;          /* answered by `drain`; rung by the writer, and by the others here */
@@ -79,7 +80,7 @@ struct drain {
 	size_t own_first, own_n, own_staged;
 	uint64_t own_taken, own_stored; /* since the start: queued, durable */
 	struct drain_status seen;       /* the counters */
-	uint64_t min_free;
+	uint64_t min_free, low_free;
 	uint32_t flags;          /* of the cursor */
 	struct ring_cursor told; /* the cursor as the writer was rung for it last */
 };

@@ -7,7 +7,7 @@ ratios, with the least and the largest. The recorder is on, every byte is receiv
 (floor.c), OpenSSH's sshd, script, tmux, posix_spawn, ControlMaster.
 
 Prints the first table of docs/speed.md; writes build/bench.json and build/speed.svg (plot.py). MIB (64), RUNS (3), KEYS (150),
-CROWD (1000), ONLY ("bulk round_output keys flood connect rounds tools day memory rest"): four minutes as they are.
+CROWD (1000), ONLY ("bulk round_output keys flood connect rounds tools day memory rest verdicts shares"): four minutes as they are.
 """
 import contextlib, hashlib, http.client, json, os, re, resource, shutil, socket, ssl, statistics, subprocess, sys, tempfile, threading, time, uuid
 
@@ -128,15 +128,15 @@ class Server:
 class Muxd(Server):
     user = AGENT
 
-    def __init__(self):
+    def __init__(self, conf="api: {max_connections: 3000, max_per_address: 3000, connect_rate: 3000}\n"
+                            "ssh: {max_connections: 3000, max_per_address: 3000}\n"
+                            "sessions: {max: 3000, max_per_agent: 3000}\nsandbox: {pids: 4096}\n"):
         self.dir = tempfile.mkdtemp(prefix="muxd.", dir=tmp)
         os.chmod(self.dir, 0o711)
         self.state = self.dir + "/state"
         os.mkdir(self.state, 0o711)
         with open(self.dir + "/muxd.yaml", "w") as f:
-            f.write("api: {max_connections: 3000, max_per_address: 3000, connect_rate: 3000}\n"
-                    "ssh: {max_connections: 3000, max_per_address: 3000}\n"
-                    "sessions: {max: 3000, max_per_agent: 3000}\nsandbox: {pids: 4096}\n")
+            f.write(conf)
         self.process = subprocess.Popen([BUILD + "/muxd", "serve", "--state", self.state, "--https", "127.0.0.1:0", "--ssh", "127.0.0.1:0",
                                          "--config", self.dir + "/muxd.yaml", "--end-sandboxes"], stderr=open(self.dir + "/log", "w"))
         wait_for("muxd", lambda: os.path.exists(self.state + "/ready.json"), 60)
@@ -146,6 +146,10 @@ class Muxd(Server):
         self.token = json.loads(self.ctl("grant", "create", "--agent", AGENT, "--principal", "bench", "--kind", "staff", "--scopes",
                                          "terminal,rounds,observe,drive,replay,files,ports", "--task", "bench", "--ttl", "3h", "--reason",
                                          "bench", "-o", "json"))["token"]
+
+    def agent(self, name, scopes):
+        return json.loads(self.ctl("grant", "create", "--agent", name, "--principal", name, "--kind", "agent", "--scopes", scopes, "--task",
+                                   name, "--ttl", "1h", "--reason", "bench", "-o", "json"))["token"]
 
     def ctl(self, *args):
         return subprocess.run([BUILD + "/muxctl", "--state", self.state, *args], capture_output=True, check=True).stdout
@@ -833,7 +837,31 @@ def verdicts():
         row(what, values, "ns", goal=("<=", 5000))
 
 
-PARTS = [bulk, round_output, keys, flood, connect, rounds, tools, day, memory, rest, verdicts]
+FAIR = os.environ.get("FAIR", "8")  # seconds each
+
+
+def shares():
+    """fair_shares.py: nine agents run something four times a second, then beside a tenth that takes whatever it can."""
+    told = []
+    with contextlib.closing(Muxd("sandbox: {pids: 256}\n")) as daemon:
+        tokens = {"task": "hostile", "hostile": daemon.agent("hostile", "rounds,files"),
+                  "agents": {"good%d" % i: daemon.agent("good%d" % i, "rounds") for i in range(9)}}
+        with open(tmp + "/tokens.json", "w", opener=lambda path, flags: os.open(path, flags, 0o600)) as f:
+            json.dump(tokens, f)
+        for _ in range(RUNS):
+            out = subprocess.run([sys.executable, "tests/integration/fair_shares.py", daemon.state, f.name, FAIR], check=True,
+                                 stdout=subprocess.PIPE).stdout
+            told.append(json.loads(out))
+            daemon.ctl("sandbox", "kill", "hostile", "--reason", "bench")
+            if set(told[-1]["beside"]["answers"]) != {"200 whole"}:
+                sys.exit("others were refused: %s" % told[-1]["beside"]["answers"])
+    note("shares: %s" % told)
+    heading("A round of `echo` of nine agents, beside a hostile tenth")
+    for p, goal in (("p50", None), ("p99", ("<=", 3))):
+        row(p, [t["beside"][p] for t in told], "ms", "the nine alone", [t["quiet"][p] for t in told], goal)
+
+
+PARTS = [bulk, round_output, keys, flood, connect, rounds, tools, day, memory, rest, verdicts, shares]
 only = os.environ.get("ONLY", "").split() or [f.__name__ for f in PARTS]
 api = Api()
 with contextlib.ExitStack() as stack:

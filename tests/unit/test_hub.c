@@ -1,9 +1,9 @@
 // tier: check
 /* Sessions over a real muxlet: what waits for the record or the link goes on by itself, and ends come in any order. */
 #include "muxd/hub/audit.h"
-#include "muxd/hub/quota.h"
 #include "muxd/hub/session_json.h"
 #include "muxd/hub/session_output.h"
+#include "muxd/hub/share.h"
 #include "tests/lib/hub_rig.h"
 
 #define FRESH(r) struct hub_rig *r = hub_rig_create(NULL)
@@ -618,7 +618,7 @@ static void terminals_that_linger_do_not_keep_their_person_out(void **state)
 	}
 	assert_true(first->killing || first->state == SESSION_ENDED);
 	assert_int_equal(other.ends + other.cuts, 0);
-	assert_true(hub_until(r, hub_audited(r, "session.end") >= 31 - 2 - QUOTA_SANDBOX_RESERVE));
+	assert_true(hub_until(r, hub_audited(r, "session.end") >= 31 - 2 - SHARE_SANDBOX_RESERVE));
 	client_leaves(&c[31]);
 	client_leaves(&other);
 	buf_finish(&c[31].got);
@@ -700,7 +700,7 @@ static void a_quiet_terminal_is_never_paced(void **state)
 static void a_full_sandbox_ends_no_terminal_elsewhere(void **state)
 {
 	FRESH(r);
-	struct hub_client held[2 + QUOTA_SANDBOX_RESERVE], waits;
+	struct hub_client held[2 + SHARE_SANDBOX_RESERVE], waits;
 	unsigned most = sizeof(held) / sizeof(held[0]), n = 0;
 	struct agent *there, *box;
 	struct session *s;

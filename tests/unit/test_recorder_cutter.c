@@ -250,7 +250,7 @@ static void sessions_of_a_lost_hub_are_ended(void **state)
 		struct drain_status d = {.state = RING_READER_OK};
 		uint64_t before = clock_boot_ns();
 		if (full)
-			drain_configure(p->drain, UINT64_MAX);
+			drain_configure(p->drain, UINT64_MAX, 0);
 		for (int i = 0; full && d.state != RING_READER_DISK_FULL; i++) {
 			if (i > 4000)
 				fail_msg("the disk does not fill");
@@ -261,7 +261,7 @@ static void sessions_of_a_lost_hub_are_ended(void **state)
 		lost.head -= !full;
 		assert_int_equal(lost_check(&lost), 0);
 		assert_true(lost.since_ns >= before);
-		drain_configure(p->drain, 0);
+		drain_configure(p->drain, 0, 0);
 	}
 	struct drain_status again = {.state = RING_READER_DISK_FULL};
 	for (int i = 0; again.state != RING_READER_OK; i++) {

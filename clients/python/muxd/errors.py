@@ -139,6 +139,10 @@ class LimitReached(SandboxError):
     code = "limit_reached"
 
 
+class RecordShareFull(SandboxError):
+    code = "record_share_full"
+
+
 class ServerTimeout(SandboxError):
     code = "timeout"
 
@@ -453,6 +457,7 @@ BY_CODE: Dict[str, Type[SandboxError]] = {
     "try_again": TryAgain,
     "rate_limited": RateLimited,
     "limit_reached": LimitReached,
+    "record_share_full": RecordShareFull,
     "timeout": ServerTimeout,
     "cancelled": Cancelled,
     "grant_ended": GrantEnded,
@@ -608,6 +613,7 @@ __all__ = [
     "RangePastEnd",
     "RateLimited",
     "ReasonRequired",
+    "RecordShareFull",
     "RecordUnavailable",
     "RequestTimeout",
     "RevocationsOld",

@@ -225,7 +225,7 @@ export interface Snapshot {
   detail?: string | null;
 }
 
-export type ErrorCode = "internal" | "out_of_memory" | "system_error" | "invalid_request" | "invalid_config" | "too_large" | "not_found" | "unauthenticated" | "token_malformed" | "token_signature" | "token_expired" | "token_not_yet_valid" | "token_revoked" | "token_foreign" | "token_algorithm" | "token_key_unknown" | "token_claims" | "token_used" | "issuer_unknown" | "issuer_unavailable" | "revocations_old" | "forbidden" | "grant_not_narrower" | "policy_denied" | "reason_required" | "task_required" | "task_mismatch" | "conflict" | "bad_state" | "already_ended" | "try_again" | "rate_limited" | "limit_reached" | "timeout" | "cancelled" | "grant_ended" | "record_unavailable" | "disk_full" | "sandbox_create_failed" | "sandbox_create_timeout" | "sandbox_exec_timeout" | "program_not_found" | "program_not_executable" | "sandbox_transfer_timeout" | "sandbox_transfer_failed" | "file_not_found" | "file_permission_denied" | "not_a_file" | "not_a_directory" | "file_exists" | "directory_not_empty" | "file_changed" | "range_past_end" | "patch_refused" | "path_outside" | "path_not_allowed" | "locked" | "workspace_full" | "artifacts_full" | "base_unknown" | "no_git" | "port_unreachable" | "port_bad_answer" | "page_not_allowed" | "pty_not_allowed" | "shell_busy" | "shell_ended" | "context_busy" | "context_ended" | "secret_refused" | "egress_not_open" | "platform_server" | "list_changed" | "mcp_server_failed" | "mcp_server_down" | "service_down" | "mcp_server_held" | "port_not_allowed" | "snapshot_failed" | "data_kept" | "filespace_failed" | "snapshot_differs" | "link_lost" | "protocol_error" | "version_unsupported" | "corrupt" | "address_in_use" | "permission_denied" | "unsupported" | "no_shell" | "no_end_of_input" | "missing_dependency" | "unavailable" | "sandbox_k8s_error" | "k8s_unreachable" | "k8s_tls_failed" | "k8s_unauthenticated" | "k8s_forbidden" | "k8s_conflict" | "k8s_invalid" | "k8s_field_dropped" | "k8s_gone" | "k8s_busy" | "did_not_run" | "end_of_file";
+export type ErrorCode = "internal" | "out_of_memory" | "system_error" | "invalid_request" | "invalid_config" | "too_large" | "not_found" | "unauthenticated" | "token_malformed" | "token_signature" | "token_expired" | "token_not_yet_valid" | "token_revoked" | "token_foreign" | "token_algorithm" | "token_key_unknown" | "token_claims" | "token_used" | "issuer_unknown" | "issuer_unavailable" | "revocations_old" | "forbidden" | "grant_not_narrower" | "policy_denied" | "reason_required" | "task_required" | "task_mismatch" | "conflict" | "bad_state" | "already_ended" | "try_again" | "rate_limited" | "limit_reached" | "record_share_full" | "timeout" | "cancelled" | "grant_ended" | "record_unavailable" | "disk_full" | "sandbox_create_failed" | "sandbox_create_timeout" | "sandbox_exec_timeout" | "program_not_found" | "program_not_executable" | "sandbox_transfer_timeout" | "sandbox_transfer_failed" | "file_not_found" | "file_permission_denied" | "not_a_file" | "not_a_directory" | "file_exists" | "directory_not_empty" | "file_changed" | "range_past_end" | "patch_refused" | "path_outside" | "path_not_allowed" | "locked" | "workspace_full" | "artifacts_full" | "base_unknown" | "no_git" | "port_unreachable" | "port_bad_answer" | "page_not_allowed" | "pty_not_allowed" | "shell_busy" | "shell_ended" | "context_busy" | "context_ended" | "secret_refused" | "egress_not_open" | "platform_server" | "list_changed" | "mcp_server_failed" | "mcp_server_down" | "service_down" | "mcp_server_held" | "port_not_allowed" | "snapshot_failed" | "data_kept" | "filespace_failed" | "snapshot_differs" | "link_lost" | "protocol_error" | "version_unsupported" | "corrupt" | "address_in_use" | "permission_denied" | "unsupported" | "no_shell" | "no_end_of_input" | "missing_dependency" | "unavailable" | "sandbox_k8s_error" | "k8s_unreachable" | "k8s_tls_failed" | "k8s_unauthenticated" | "k8s_forbidden" | "k8s_conflict" | "k8s_invalid" | "k8s_field_dropped" | "k8s_gone" | "k8s_busy" | "did_not_run" | "end_of_file";
 
 export interface Exit {
   cause: "exit" | "timeout" | "killed" | "oom" | "lost" | "unknown" | "not_started" | "idle_timeout";
@@ -270,6 +270,7 @@ export interface Round {
   agent?: string;
   state: "opening" | "running" | "suspended" | "ending" | "finished";
   waits?: string;
+  held?: unknown;
   root?: "target";
   shell?: {
     name: string;
@@ -601,6 +602,7 @@ export interface Session {
   next_snapshot_id?: string | null;
   waits?: string;
   paced?: boolean;
+  held?: unknown;
   root?: "target";
   opened_at?: string;
   ended_at?: string;
@@ -631,6 +633,10 @@ export interface Error {
     request_id: Id;
     details?: {
       offset?: number;
+      limit?: string;
+      of?: "principal" | "task" | "agent" | "daemon";
+      value?: number;
+      in_use?: number;
       policy?: {
         operation: string;
         rule: string;

@@ -138,6 +138,10 @@ export class LimitReached extends SandboxError {
   static override readonly code: string = "limit_reached";
 }
 
+export class RecordShareFull extends SandboxError {
+  static override readonly code: string = "record_share_full";
+}
+
 export class ServerTimeout extends SandboxError {
   static override readonly code: string = "timeout";
 }
@@ -452,6 +456,7 @@ export const BY_CODE: ReadonlyMap<string, typeof SandboxError> = new Map<string,
   ["try_again", TryAgain],
   ["rate_limited", RateLimited],
   ["limit_reached", LimitReached],
+  ["record_share_full", RecordShareFull],
   ["timeout", ServerTimeout],
   ["cancelled", Cancelled],
   ["grant_ended", GrantEnded],

@@ -333,10 +333,19 @@ static json_t *policy_details(const struct err *e)
 			 p->version, "needs", p->needs);
 }
 
+/* The share that is used up, for programs. */
+static json_t *share_details(const struct err *e)
+{
+	const struct err_share *s = &e->share;
+
+	return json_pack("{s:s,s:s,s:I,s:I}", "limit", s->limit, "of", s->of, "value", (json_int_t)s->value, "in_use",
+			 (json_int_t)s->in_use);
+}
+
 static void reply_error(struct http_exchange *x, int status, int rc, const struct err *e, json_t *details)
 {
 	const char *message = e && e->code && e->message[0] ? e->message : err_name(rc);
-	json_t *said = e && e->kube.code ? kube_details(e) : policy_details(e);
+	json_t *said = e && e->kube.code ? kube_details(e) : e && e->share.limit ? share_details(e) : policy_details(e);
 	json_t *o =
 	    x->dialect ? x->dialect->error(x, rc, message, &status)
 		       : json_pack("{s:{s:s,s:s,s:s,s:s,s:O*}}", "error", "code", err_name(rc), "message", message,
@@ -345,6 +354,8 @@ static void reply_error(struct http_exchange *x, int status, int rc, const struc
 	x->error = rc;
 	if (status == 401)
 		x->challenge = true;
+	if (e && e->share.retry_s)
+		x->retry_after_s = e->share.retry_s;
 	if ((status == 429 || status == 503) && !x->retry_after_s)
 		x->retry_after_s = 1;
 	buf_clear(&x->out);

@@ -1,0 +1,131 @@
+#!/bin/bash
+# Ten agents, one of them hostile in every limit at once: rounds without end, floods, uploads, files, artifacts, contexts, MCP
+# calls, connections, a fork bomb. Nobody else is refused anything and every answer of theirs is whole; what the hostile one is
+# refused names the limit; staff enters both sandboxes by SSH and by the browser's door; a sandbox stops for being idle, the
+# hostile one when it is told to; the record has every round of the others. Then the record's share: told, held, let go.
+# tier: test, alone, slice LENGTH=3, whole LENGTH=300
+# shellcheck source=tests/lib/env.sh
+. "$(dirname "$0")/../lib/env.sh"
+
+LENGTH=${LENGTH:-6}
+chmod 0711 "$tmp"
+conf() {
+	cat >"$tmp/muxd.yaml" <<-Y
+		sandbox: {pids: 200}
+		lifecycle: {agents: [{agent: sleepy, idle_ttl: 2s}]}
+		shares:
+		  rounds_per_agent: 8
+		  contexts_per_principal: 2
+		  sessions_per_task: 3
+		  artifacts_per_principal: 10
+		  artifact_size_per_principal: 50MiB
+		  input_rate_per_agent: 8MiB
+		  output_rate_per_principal: 8MiB
+		  weights: hostile=50
+		${1:-}
+	Y
+}
+conf
+start_daemon "$tmp/state" --config "$tmp/muxd.yaml" || fail "the daemon does not start"
+trap 'muxctl shutdown --sandboxes >/dev/null 2>&1; stop_daemon; tidy' EXIT
+begin() { api "$1" POST "/v1/agents/$2/rounds" '{"argv":["true"]}' | jq -e '.exit.code == 0' >/dev/null || fail "no sandbox of $2"; }
+bad=$(PRINCIPAL=bad GRANT_TASK=bad new_token hostile agent rounds,files,lifecycle)
+owner=$(PRINCIPAL=olga new_token hostile staff lifecycle,observe)
+(
+	umask 077
+	for i in 1 2 3 4 5 6 7 8 9; do echo "good$i $(PRINCIPAL=good$i GRANT_TASK=t$i new_token good$i agent rounds)"; done >"$tmp/good"
+	jq -nR --arg bad "$bad" '{task: "bad", hostile: $bad, agents: [inputs | split(" ") | {(.[0]): .[1]}] | add}' <"$tmp/good" >"$tmp/tokens.json"
+)
+while read -r agent token; do begin "$token" "$agent"; done <"$tmp/good"
+begin "$bad" hostile
+begin "$(PRINCIPAL=sleeper new_token sleepy agent rounds)" sleepy
+
+limits=shares.rounds_per_agent,shares.contexts_per_principal,shares.artifacts_per_principal
+/usr/bin/python3 tests/integration/fair_shares.py "$MUXD_STATE" "$tmp/tokens.json" "$LENGTH" $limits >"$tmp/told.json" 2>"$tmp/wrong" &
+load=$!
+full() { api "$bad" POST /v1/agents/hostile/rounds '{"argv":["true"]}' | jq -e '.error.details.limit == "shares.rounds_per_agent"'; }
+wait_for 60 full || fail "the hostile agent does not come to its limits: $(cat "$tmp/wrong")"
+
+# staff, in the middle of it
+for agent in hostile good1; do
+	staff=$(PRINCIPAL=anna new_token $agent staff terminal)
+	out=$(sshx "$staff" $agent -tt 2>&1 <<<'stty -echo; /bin/echo in-$((40+2)); exit' | tr -d '\r')
+	grep -q in-42 <<<"$out" || fail "staff does not get into $agent by SSH: $out"
+	out=$(muxctl exec $agent -- /bin/echo by-the-web 2>&1) # a WebSocket, as the browser's
+	equal "staff gets into $agent by the browser's door" by-the-web "$out"
+done
+asleep() { [ "$(muxctl sandbox show sleepy -o json | jq -r '"\(.state) \(.cause)"')" = "stopped idle" ]; }
+wait_for 30 asleep || fail "the idle stop does not go through: $(muxctl sandbox show sleepy)"
+ok "a sandbox stops for being idle beside it"
+answer=$(api "$owner" POST /v1/agents/hostile/stop '{"reason":"enough"}')
+jq -e '.error | not' <<<"$answer" >/dev/null || fail "the hostile sandbox is not stopped: $answer"
+ok "a stop of the hostile sandbox goes through, and it is woken again"
+
+wait $load || fail "the load failed: $(cat "$tmp/wrong")"
+told() { jq -r "$1" "$tmp/told.json"; }
+echo "  told: $(told '"p50 \(.quiet.p50) ms, p99 \(.quiet.p99) ms quiet; \(.beside.p50) and \(.beside.p99) beside"')"
+equal "nobody else was refused anything, and every answer was whole" '["200 whole"]' "$(told '[.quiet.answers, .beside.answers] | add | keys | tojson')"
+for limit in ${limits//,/ }; do
+	told '.hostile[] | keys[]' | grep -q " $limit$" || fail "it was not refused by $limit: $(told '.hostile | tojson')"
+done
+ok "what the hostile one was refused has its name"
+
+# the record of the others
+muxctl sandbox kill hostile --reason over >/dev/null
+rounds_of() {
+	local n=0 before='' ids
+	while ids=$(muxctl session list --all --agent "$1" --principal "$1" --kind round -n 1000 ${before:+--before "$before"} -o json | jq -r '.sessions[].id') && [ -n "$ids" ]; do
+		n=$((n + $(wc -l <<<"$ids"))) before=$(tail -n 1 <<<"$ids")
+	done
+	echo $n
+}
+want=$(told '[.quiet.rounds, .beside.rounds] | add')
+recorded() {
+	local all=0 i
+	for i in 1 2 3 4 5 6 7 8 9; do all=$((all + $(rounds_of good$i) - 1)); done
+	echo $all >"$tmp/all" && [ $all = "$want" ]
+}
+wait_for 30 recorded || fail "the record has $(cat "$tmp/all") rounds of the others, they had $want"
+ok "the record has each of the others' $want rounds"
+refused() { muxctl audit --event verdict -n 1000 -o json | jq -r '.record.detail.what' | grep -q 'shares.rounds_per_agent'; }
+wait_for 20 refused || fail "the audit log does not tell of the refusals"
+muxctl verify --all >"$tmp/verify" || fail "verify: $(tail -n 5 "$tmp/verify")"
+ok "verify is clean, and the audit log has the refusals"
+
+# the disk runs low: who filled it stops first
+conf "  record_low: 1000TiB"
+reload_daemon
+low() { api "$bad" POST /v1/agents/hostile/rounds '{"argv":["true"]}' | jq -e '.error.code == "record_share_full" and .error.details.limit == "shares.record_low"'; }
+wait_for 10 low || fail "the disk is low, and the hostile one goes on"
+read -r agent token <"$tmp/good"
+begin "$token" "$agent"
+ok "with little room on the disk the one that filled it begins nothing, the others go on"
+
+# the record's share
+filler=$(PRINCIPAL=filler GRANT_TASK=filler new_token filler agent rounds)
+begin "$filler" filler
+conf "  record_per_agent: 3MiB"
+reload_daemon
+held=$(api "$filler" POST /v1/agents/filler/rounds '{"command":"until [ -e go ]; do sleep 0.1; done; yes | head -c 3000000","wait_ms":0}' | jq -r .round_id)
+fill() { api "$filler" POST /v1/agents/filler/rounds '{"command":"head -c 400000 /dev/urandom"}' >"$tmp/fill" && [ "$(jq -r .error.code "$tmp/fill")" = record_share_full ]; }
+wait_for 20 fill || fail "the record's share is not told: $(head -c 500 "$tmp/fill")"
+equal "the record's share is told" "shares.record_per_agent agent 3145728 true" \
+	"$(jq -r '.error.details | "\(.limit) \(.of) \(.value) \(.in_use >= .value)"' "$tmp/fill")"
+round() { api "$filler" GET "/v1/rounds/$held"; }
+is_held() { round | jq -e '.held.limit == "shares.record_per_agent"' >/dev/null; }
+wait_for 5 is_held || fail "what runs does not say that it is held: $(round)"
+muxctl exec filler -- touch go || fail "staff is held, too"
+read -r agent token <"$tmp/good"
+begin "$token" "$agent"
+# The window that it had is used up, 512 KiB of the 3 MB, and no other is opened.
+waits() { round | jq -e '.state == "running" and .stdout.total_bytes > 500000' >/dev/null; }
+wait_for 10 waits || fail "what is held is not where it should be: $(round | jq -c 'del(.stdout.data)')"
+equal "what is held goes no further than its window" true "$(round | jq '.stdout.total_bytes < 1500000')"
+conf
+reload_daemon
+over() { round | jq -e '.state == "finished" and .held == null and .stdout.total_bytes == 3000000' >/dev/null; }
+wait_for 10 over || fail "what was held does not go on: $(round | jq -c 'del(.stdout.data)')"
+muxctl verify --all >"$tmp/verify" || fail "verify: $(tail -n 5 "$tmp/verify")"
+told=$(muxctl export "$held" --format json)
+grep -q '"held"' <<<"$told" && grep -q held_over <<<"$told" || fail "its recording does not tell of it: $told"
+ok "what runs is held meanwhile, said so, and goes on when there is room; staff and others are not held"
