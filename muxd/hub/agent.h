@@ -110,7 +110,7 @@ void agent_reconnect(struct agent *a);
 void agent_leave(struct agent *a, enum exit_cause cause, const char *why);
 void agent_set_cold(struct agent *a, const char *why);
 void agent_stopping(struct agent *a, bool on);
-/* What went ahead (agent_ahead) is through: others begin; rc: it failed, who waits hears it, and nothing begins. */
+/* The one that went ahead (agent_ahead) is through: others begin; rc: it failed, who waits hears it, nothing begins. */
 void agent_ahead_over(struct agent *a, int rc, const struct err *e);
 void agent_gone(void *hub, const char *name, const struct id *sandbox, const char *why); /* a sandbox_gone */
 void agent_tick(struct agent *a, uint64_t now);

@@ -150,7 +150,7 @@ static void test_definitions(void **state)
 	json_decref(list);
 }
 
-/* What it may ask is in its fingerprint: opened, it is another server. */
+/* Its questions are in its fingerprint: opened, it is another server. */
 static void test_asks(void **state)
 {
 	static const struct {
