@@ -5,6 +5,7 @@
  */
 #include "tests/lib/fake_broker.c"
 
+#include "muxd/doors/https/mcp/asking.h"
 #include "muxd/doors/https/mcp/stream.h"
 
 #include <setjmp.h>
@@ -16,6 +17,7 @@ static struct {
 	uv_loop_t loop;
 	struct hub *hub;
 	struct mcp_streams *streams;
+	struct mcp_askings *askings;
 	struct mcp_session session;
 } fx;
 
@@ -151,13 +153,14 @@ static int setup(void **state)
 	(void)state;
 	uv_loop_init(&fx.loop);
 	fx.hub = fake_hub_create(&fx.loop);
-	return mcp_streams_create(fx.hub, &fx.streams);
+	return mcp_askings_create(&fx.askings) || mcp_streams_create(fx.hub, fx.askings, &fx.streams);
 }
 
 static int teardown(void **state)
 {
 	(void)state;
 	mcp_streams_close(fx.streams);
+	mcp_askings_close(fx.askings);
 	uv_run(&fx.loop, UV_RUN_DEFAULT);
 	fake_hub_destroy(fx.hub);
 	return uv_loop_close(&fx.loop);
