@@ -207,7 +207,7 @@ static void who_filled_the_disk(void **state)
 	struct shares x = {0};
 	struct share *bad = share_get(&x, CONF_SHARE_AGENT, "bad"), *good;
 	struct err e = {0};
-	char name[8];
+	char name[16];
 
 	(void)state;
 	share_day_add(&bad->record, 90 << 20, 1);
