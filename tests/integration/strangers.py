@@ -3,7 +3,8 @@
 crowd: from each address so many connections to each door, which are idle or stop half-way; what is closed is opened again,
 300 a second at most. Says "there N M" when it has tried them all (N, M: open), ends with its input.
 person: MODE keys types to two daemons by turns, a key each, and prints the median time of a key's echo, in ms: by SSH at the
-first and at the second, in a browser's terminal at the first and at the second; MODE login how long a new log-in by SSH and a round on a new HTTPS connection take, in ms; MODE many how many of 250 connections at once, each
+first and at the second, in a browser's terminal at the first and at the second; MODE login how long a new log-in by SSH
+takes at both, and a round on a new HTTPS connection at both, in ms; MODE many how many of 250 connections at once, each
 with a grant, are answered by 200, by 429, and not at all.
 """
 import http.client, os, selectors, socket, ssl, statistics, sys, time, warnings
@@ -208,24 +209,32 @@ def keys(agent, token):
     print(" ".join("%.2f" % ms for ms in by_ssh + by_web))
 
 
-def logins(agent, token):
-    took = []
+def login_ssh(door, agent, token):
     begun = time.perf_counter()
-    t = ssh_login(agent, token)
-    c = t.open_session()
+    c = ssh_login(agent, token, door).open_session()
     c.exec_command("echo in")
     if b"in" not in c.recv(100):
         sys.exit("no answer by ssh")
-    took.append(time.perf_counter() - begun)
+    return (time.perf_counter() - begun) * 1000
+
+
+def round_https(door, agent, token):
     begun = time.perf_counter()
-    h = http.client.HTTPSConnection(*https, timeout=20, context=ssl._create_unverified_context())
+    h = http.client.HTTPSConnection(*door, timeout=20, context=ssl._create_unverified_context())
     h.request("POST", "/v1/agents/%s/rounds" % agent, b'{"argv":["echo","in"],"task_id":"story"}',
               {"Authorization": "Bearer " + token, "Content-Type": "application/json"})
     answer = h.getresponse()
     if answer.status != 200 or b'"in' not in answer.read():
         sys.exit("no answer by https: %d" % answer.status)
-    took.append(time.perf_counter() - begun)
-    print(" ".join("%.0f" % (x * 1000) for x in took))
+    return (time.perf_counter() - begun) * 1000
+
+
+def logins(agent, token):
+    other_https, other_ssh = map(endpoint, sys.argv[8:10])
+    other = secret_in(sys.argv[10])
+    took = [login_ssh(ssh, agent, token), login_ssh(other_ssh, agent, other),
+            round_https(https, agent, token), round_https(other_https, agent, other)]
+    print(" ".join("%.0f" % ms for ms in took))
     sys.stdout.flush()
     os._exit(0)  # the SSH library's threads have no say
 
