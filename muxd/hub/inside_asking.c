@@ -50,6 +50,8 @@ bool inside_turn_is_free(struct inside *x, const struct inside_call *c)
 
 	if (!x->asks)
 		return true;
+	if (!inside_ghosts_are_of(&x->ghosts, &c->rq.grant, c->task))
+		return false;
 	TAILQ_FOREACH(other, &x->calls, entry)
 	if (other->number && (other->turn == TURN_RUNS || !is_of_one_caller(other, c)))
 		return false;
@@ -440,13 +442,14 @@ void inside_asking_withdraw(struct inside *x, const json_t *id)
 	question_free(q);
 }
 
-/* To the caller of a request that is alone in flight; else nobody knows whose words they are. */
+/* To the caller of a request that is alone in flight, or whose own the given-up ones are; else nobody knows whose words
+ * they are. */
 void inside_asking_log(struct inside *x, const json_t *params)
 {
 	struct inside_call *c = x->asks ? call_that_runs(x) : call_of_question(x);
 	struct inside_caller *k;
 
-	if (!c || (!x->asks && x->flight != 1))
+	if (!c || (!x->asks && x->flight != 1) || !inside_ghosts_are_of(&x->ghosts, &c->rq.grant, c->task))
 		return;
 	TAILQ_FOREACH(k, &c->callers, entry)
 	if (k->ops->log)

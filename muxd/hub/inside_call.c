@@ -334,6 +334,8 @@ void inside_call_end(struct inside_call *c, int rc, const char *message, json_t 
 	TAILQ_REMOVE(&x->calls, c, entry);
 	x->ncalls--;
 	x->flight -= c->number != 0;
+	if (c->number && !c->answered)
+		inside_ghosts_add(&x->ghosts, c->number, &c->rq.grant, c->task, clock_boot_ns());
 	inside_record_end(h, &f, &c->record,
 			  &(struct inside_end){.rc = rc,
 					       .message = message,

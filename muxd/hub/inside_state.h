@@ -11,6 +11,7 @@
 #include "control/servers/server_def.h"
 #include "muxd/hub/attachment.h"
 #include "muxd/hub/inside.h"
+#include "muxd/hub/inside_ghosts.h"
 #include "muxd/hub/inside_line.h"
 #include "muxd/hub/inside_question.h"
 #include "muxd/hub/inside_record.h"
@@ -45,6 +46,7 @@ struct inside_call {
 	char digest[65];
 	struct inside_record record;
 	int64_t number;             /* its id for the server; 0: not sent */
+	bool answered;              /* by the server; one that ends without that is a ghost */
 	struct id program, sandbox; /* that it was sent to */
 	char sent_digest[65];       /* of the line that was sent */
 	uint64_t until_ns;          /* boot */
@@ -69,7 +71,7 @@ struct inside_looker {
 };
 
 /* Why its program ends, for what comes after that. */
-enum inside_leave { LEAVE_CRASHED, LEAVE_FAULT, LEAVE_WANTED };
+enum inside_leave { LEAVE_CRASHED, LEAVE_FAULT, LEAVE_WANTED, LEAVE_ANEW };
 
 struct inside {
 	TAILQ_ENTRY(inside) entry;
@@ -102,6 +104,7 @@ struct inside {
 	int64_t next_number, own_number; /* own: of initialize, or of a page of tools */
 	struct inside_calls calls;
 	unsigned ncalls, flight;
+	struct inside_ghosts ghosts; /* that were sent, and that nobody waits for */
 	TAILQ_HEAD(, inside_looker) lookers;
 	json_t *hello;                    /* the answer to initialize */
 	json_t *approved;                 /* names of its tools, READY: as somebody approved them; NULL: not read yet */

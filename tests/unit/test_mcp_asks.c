@@ -8,6 +8,7 @@
 #include "muxd/doors/https/mcp/log_level.h"
 #include "muxd/doors/https/mcp/message.h"
 #include "muxd/doors/https/mcp/watch.h"
+#include "muxd/hub/inside_ghosts.h"
 #include "muxd/hub/inside_question.h"
 
 #include <setjmp.h>
@@ -191,6 +192,35 @@ static void log_levels_are_of_a_session(void **state)
 	free(l);
 }
 
+/* A request that was given up may go on in the server: nobody else hears what it says until it is over. */
+static void what_was_given_up_is_heard_by_nobody_else(void **state)
+{
+	const struct grant other = {.kind = GRANT_AGENT, .principal = "two", .agent = "box"};
+	struct inside_ghosts *g = calloc(1, sizeof(*g));
+
+	(void)state;
+	assert_true(inside_ghosts_are_of(g, &other, "T"));
+	inside_ghosts_add(g, 7, &whose, "T", 1000);
+	assert_true(inside_ghosts_are_of(g, &whose, "T"));
+	assert_false(inside_ghosts_are_of(g, &whose, "U"));
+	assert_false(inside_ghosts_are_of(g, &other, "T"));
+	assert_false(inside_ghosts_are_due(g, 1000 + INSIDE_GHOST_NS - 1));
+	assert_true(inside_ghosts_are_due(g, 1000 + INSIDE_GHOST_NS));
+	inside_ghosts_answered(g, 8);
+	assert_false(inside_ghosts_are_of(g, &other, "T"));
+	inside_ghosts_answered(g, 7);
+	assert_true(inside_ghosts_are_of(g, &other, "T"));
+	for (int i = 0; i <= INSIDE_GHOSTS_MAX; i++)
+		inside_ghosts_add(g, 10 + i, &whose, "T", 1000);
+	for (int i = 0; i <= INSIDE_GHOSTS_MAX; i++)
+		inside_ghosts_answered(g, 10 + i);
+	assert_false(inside_ghosts_are_of(g, &whose, "T")); /* one more than is known by number */
+	assert_true(inside_ghosts_are_due(g, 1000));
+	inside_ghosts_clear(g);
+	assert_true(inside_ghosts_are_of(g, &other, "T"));
+	free(g);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -201,6 +231,7 @@ int main(void)
 	    cmocka_unit_test(a_session_says_what_its_client_declared),
 	    cmocka_unit_test(a_session_hears_of_what_it_watches),
 	    cmocka_unit_test(log_levels_are_of_a_session),
+	    cmocka_unit_test(what_was_given_up_is_heard_by_nobody_else),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
