@@ -139,27 +139,39 @@ static void a_session_says_what_its_client_declared(void **state)
 	assert_int_equal(mcp_session_parse(name, &whose, &again), ERR_NOT_FOUND);
 }
 
+static struct mcp_holder holder(const char *principal)
+{
+	struct grant g = {.kind = GRANT_AGENT, .scopes = SCOPE_ROUNDS, .agent = "box"};
+	struct mcp_session s;
+
+	snprintf(g.principal, sizeof(g.principal), "%s", principal);
+	assert_int_equal(mcp_session_new(MCP_2025_11_25, 0, &g, &s), 0);
+	return mcp_holder_of(&s, &g);
+}
+
 static void a_session_hears_of_what_it_watches(void **state)
 {
-	struct mcp_session a, b;
+	struct mcp_holder a = holder("one"), b = holder("one");
 	struct mcp_watches *w;
 	char uri[MCP_WATCH_URI + 2];
 	size_t at = 0;
 
 	(void)state;
 	assert_int_equal(mcp_watches_create(&w), 0);
-	assert_int_equal(mcp_session_new(MCP_2025_11_25, 0, &whose, &a), 0);
-	assert_int_equal(mcp_session_new(MCP_2025_11_25, 0, &whose, &b), 0);
+	assert_int_equal(mcp_watch_may(w, &a, "box/s", "x://1"), 0);
+	assert_null(mcp_watch_next(w, "box/s", "x://1", &at)); /* to ask makes no row */
 	assert_int_equal(mcp_watch_add(w, &a, "box/s", "x://1"), 0);
 	assert_int_equal(mcp_watch_add(w, &a, "box/s", "x://1"), 0); /* the same once more */
 	assert_int_equal(mcp_watch_add(w, &b, "box/s", "x://1"), 0);
-	assert_true(mcp_session_equal(mcp_watch_next(w, "box/s", "x://1", &at), &a));
-	assert_true(mcp_session_equal(mcp_watch_next(w, "box/s", "x://1", &at), &b));
+	at = 0;
+	assert_true(mcp_session_equal(&mcp_watch_next(w, "box/s", "x://1", &at)->session, &a.session));
+	assert_true(mcp_session_equal(&mcp_watch_next(w, "box/s", "x://1", &at)->session, &b.session));
 	assert_null(mcp_watch_next(w, "box/s", "x://1", &at));
 	at = 0;
 	assert_null(mcp_watch_next(w, "box/t", "x://1", &at));
-	assert_true(mcp_watch_remove(w, &a, "box/s", "x://1")); /* b watches it still */
-	assert_false(mcp_watch_remove(w, &b, "box/s", "x://1"));
+	assert_false(mcp_watch_remove(w, &a.session, "box/s", "x://1")); /* b watches it still */
+	assert_false(mcp_watch_remove(w, &a.session, "box/s", "x://1")); /* nor is it a's to end */
+	assert_true(mcp_watch_remove(w, &b.session, "box/s", "x://1"));
 	memset(uri, 'x', sizeof(uri) - 1);
 	uri[sizeof(uri) - 1] = '\0';
 	assert_int_equal(mcp_watch_add(w, &a, "box/s", uri), ERR_TOO_LARGE);
@@ -168,26 +180,92 @@ static void a_session_hears_of_what_it_watches(void **state)
 		assert_int_equal(mcp_watch_add(w, &a, "box/s", uri), 0);
 	}
 	assert_int_equal(mcp_watch_add(w, &a, "box/s", "x://more"), ERR_LIMIT);
-	mcp_watch_forget(w, &a);
+	mcp_watch_forget(w, &a.session);
 	assert_int_equal(mcp_watch_add(w, &a, "box/s", "x://more"), 0);
+	mcp_watches_free(w);
+}
+
+/* One principal's sessions, with rows in sessions of 64. */
+static void watch_much(struct mcp_watches *w, const char *principal)
+{
+	for (int n = 0; n < MCP_WATCHES_MAX + 64; n += 64) {
+		struct mcp_holder x = holder(principal);
+		char uri[32];
+
+		for (int i = 0; i < 64; i++) {
+			snprintf(uri, sizeof(uri), "%s://%d", principal, n + i);
+			assert_int_equal(mcp_watch_add(w, &x, "box/s", uri), 0);
+		}
+	}
+}
+
+static bool is_watched(const struct mcp_watches *w, const char *uri)
+{
+	size_t at = 0;
+
+	return mcp_watch_next(w, "box/s", uri, &at) != NULL;
+}
+
+static bool is_not_ann(void *arg, const struct mcp_holder *who)
+{
+	(void)arg;
+	return strcmp(who->principal, "ann") != 0;
+}
+
+/* Who watches much loses rows of its own, under whichever of its names, and never another's. */
+static void nobody_takes_anothers_watch(void **state)
+{
+	struct mcp_holder bob = holder("bob"), cy = holder("cy");
+	struct mcp_watches *w;
+
+	(void)state;
+	assert_int_equal(mcp_watches_create(&w), 0);
+	assert_int_equal(mcp_watch_add(w, &bob, "box/s", "x://bob"), 0);
+	watch_much(w, "eve");
+	assert_true(is_watched(w, "x://bob"));
+	assert_false(is_watched(w, "eve://0"));
+	watch_much(w, "eve/worker");
+	assert_false(is_watched(w, "eve://1087"));
+	for (int i = 0; i < MCP_WATCHES_SHARE - 1; i += 64)
+		watch_much(w, "ann");
+	assert_true(is_watched(w, "x://bob"));
+	assert_int_equal(mcp_watch_may(w, &cy, "box/s", "x://cy"), ERR_UNAVAILABLE);
+	assert_int_equal(mcp_watch_may(w, &bob, "box/s", "x://bob2"), 0); /* in place of the first */
+	mcp_watches_sweep(w, is_not_ann, NULL);                           /* whose grant has ended */
+	assert_int_equal(mcp_watch_add(w, &cy, "box/s", "x://cy"), 0);
+	assert_true(is_watched(w, "x://bob"));
 	mcp_watches_free(w);
 }
 
 static void log_levels_are_of_a_session(void **state)
 {
 	struct mcp_levels *l = calloc(1, sizeof(*l));
-	struct mcp_session s[MCP_LEVELS_MAX + 1];
+	struct mcp_holder bob = holder("bob"), cy = holder("cy"), first = holder("eve"), last = first;
+	int rc = 0;
 
 	(void)state;
-	for (size_t i = 0; i <= MCP_LEVELS_MAX; i++) {
-		assert_int_equal(mcp_session_new(MCP_2025_11_25, 0, &whose, &s[i]), 0);
-		assert_int_equal(mcp_levels_get(l, &s[i]), MCP_LOG_NONE);
-		mcp_levels_set(l, &s[i], mcp_log_level("error"));
+	assert_int_equal(mcp_levels_get(l, &bob.session), MCP_LOG_NONE);
+	assert_int_equal(mcp_levels_set(l, &bob, mcp_log_level("error")), 0);
+	assert_int_equal(mcp_levels_set(l, &first, mcp_log_level("info")), 0);
+	for (size_t i = 0; i < MCP_LEVELS_MAX; i++) {
+		last = holder(i % 2 ? "eve" : "eve/worker");
+		assert_int_equal(mcp_levels_set(l, &last, mcp_log_level("error")), 0);
 	}
-	assert_int_equal(mcp_levels_get(l, &s[0]), MCP_LOG_NONE); /* the oldest gave way */
-	assert_int_equal(mcp_levels_get(l, &s[MCP_LEVELS_MAX]), mcp_log_level("error"));
-	mcp_levels_set(l, &s[5], mcp_log_level("debug"));
-	assert_int_equal(mcp_levels_get(l, &s[5]), 0);
+	assert_int_equal(mcp_levels_get(l, &first.session), MCP_LOG_NONE); /* its own oldest gave way */
+	assert_int_equal(mcp_levels_get(l, &last.session), mcp_log_level("error"));
+	assert_int_equal(mcp_levels_get(l, &bob.session), mcp_log_level("error"));
+	mcp_levels_set(l, &bob, mcp_log_level("debug"));
+	assert_int_equal(mcp_levels_get(l, &bob.session), 0);
+	for (size_t i = 0; i < MCP_LEVELS_SHARE; i++) {
+		last = holder("ann");
+		assert_int_equal(mcp_levels_set(l, &last, 3), 0);
+	}
+	rc = mcp_levels_set(l, &cy, 3);
+	assert_int_equal(rc, ERR_LIMIT);
+	mcp_levels_sweep(l, is_not_ann, NULL);
+	assert_int_equal(mcp_levels_set(l, &cy, 3), 0);
+	mcp_levels_forget(l, &bob.session);
+	assert_int_equal(mcp_levels_get(l, &bob.session), MCP_LOG_NONE);
 	assert_int_equal(mcp_log_level("loud"), MCP_LOG_NONE);
 	free(l);
 }
@@ -230,6 +308,7 @@ int main(void)
 	    cmocka_unit_test(answers_have_a_form),
 	    cmocka_unit_test(a_session_says_what_its_client_declared),
 	    cmocka_unit_test(a_session_hears_of_what_it_watches),
+	    cmocka_unit_test(nobody_takes_anothers_watch),
 	    cmocka_unit_test(log_levels_are_of_a_session),
 	    cmocka_unit_test(what_was_given_up_is_heard_by_nobody_else),
 	};

@@ -659,9 +659,17 @@ void mcp_stream_notice(struct mcp_streams *all, const struct mcp_session *sessio
 	json_decref(o);
 }
 
-void mcp_stream_log_level(struct mcp_streams *all, const struct mcp_session *session, unsigned level)
+static bool holder_holds(void *arg, const struct mcp_holder *who)
 {
-	mcp_levels_set(&all->levels, session, level);
+	return broker_grant_check(arg, &who->grant, NULL) == 0;
+}
+
+int mcp_stream_log_level(struct mcp_streams *all, const struct mcp_holder *who, unsigned level)
+{
+	if (mcp_levels_set(&all->levels, who, level) == 0)
+		return 0;
+	mcp_levels_sweep(&all->levels, holder_holds, all->hub);
+	return mcp_levels_set(&all->levels, who, level);
 }
 
 static void stream_on_inside_done(void *arg, int rc, const struct err *e, const json_t *answer, const char *round)
@@ -777,6 +785,7 @@ void mcp_stream_end_all(struct mcp_streams *all, const struct mcp_session *sessi
 		stream_part(s);
 		stream_free(s);
 	}
+	mcp_levels_forget(&all->levels, session);
 	all->ended[all->ended_at++ % ENDED_MAX] = *session;
 }
 

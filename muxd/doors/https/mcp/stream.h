@@ -58,8 +58,8 @@ int mcp_stream_answer(struct mcp_streams *all, const struct mcp_session *session
 		      const json_t *answer, struct err *e);
 /* A notice to the stream that the session keeps open, if there is one; o is stolen. */
 void mcp_stream_notice(struct mcp_streams *all, const struct mcp_session *session, json_t *o);
-/* The severity from which on that session hears log messages. */
-void mcp_stream_log_level(struct mcp_streams *all, const struct mcp_session *session, unsigned level);
+/* The severity from which on that session hears log messages. ERR_LIMIT. */
+int mcp_stream_log_level(struct mcp_streams *all, const struct mcp_holder *who, unsigned level);
 /* The server's own words, or what muxd has to say: its code first, as tools have it. */
 json_t *mcp_inside_error(const json_t *id, bool new_era, int rc, const struct err *e, const json_t *answer);
 /* x becomes the listener of a stream of this session again, behind the event `last`. ERR_NOT_FOUND. */
