@@ -593,6 +593,8 @@ static int ask_server(struct inside_job *j, struct inside *x, struct err *e)
 
 	if (!rc)
 		j->call = call;
+	json_decref(j->ahead); /* the call has it as text */
+	j->ahead = NULL;
 	return rc;
 }
 
@@ -764,7 +766,11 @@ int broker_inside_answer(struct inside_job *j, struct request *rq, uint64_t numb
 	int rc = may_answer(j, rq, e);
 
 	if (!rc && (rc = inside_answer(j->call, number, answer)))
-		err_set(e, rc, rc == ERR_INVAL ? "that is no answer" : "no such question is open");
+		err_set(e, rc, "%s",
+			rc == ERR_INVAL       ? "that is no answer"
+			: rc == ERR_TOO_LARGE ? "answers of one request are 4 MiB at the most, of all 32 MiB"
+			: rc == ERR_NOMEM     ? "no memory for the answer"
+					      : "no such question is open");
 	return rc;
 }
 

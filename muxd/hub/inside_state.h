@@ -53,10 +53,11 @@ struct inside_call {
 	enum call_turn turn;
 	struct inside_questions questions; /* that the server has no answer to yet */
 	unsigned open, asked, refusals;
-	unsigned lacks;     /* kinds that were asked for, and that its caller did not declare */
-	uint64_t window_ns; /* boot: when those that came are told; 0: none are to be */
-	json_t *ahead;      /* answers that its caller gave ahead, by key; NULL */
-	char *answer;       /* kept: {result or error}, as text: as JSON it may need 79 times the memory */
+	unsigned lacks;                        /* kinds that were asked for, and that its caller did not declare */
+	uint64_t window_ns;                    /* boot: when those that came are told; 0: none are to be */
+	size_t questions_bytes, answers_bytes; /* of those */
+	char *ahead;                           /* answers that its caller gave ahead, by key, as text; NULL */
+	char *answer; /* kept: {result or error}, as text: as JSON it may need 79 times the memory */
 	char round[ID_STR_LEN];
 	size_t bytes; /* kept */
 	bool telling; /* kept, and its callers are being told */
@@ -130,6 +131,7 @@ struct insides {
 	uv_timer_cb on_turn;
 	uv_timer_t *window;         /* questions are told */
 	uint64_t questions;         /* so far */
+	size_t questions_bytes;     /* that those hold that no server has an answer to yet, with their answers */
 	inside_updated_fn *updated; /* NULL: nobody listens */
 	void *updated_arg;
 };

@@ -88,11 +88,39 @@ static void a_key_is_a_word(void **state)
 		struct inside_question *q = question_read(QUESTION_ROOTS, id, o, &why);
 
 		assert_string_equal(q->key, rows[i].key);
-		assert_null(json_object_get(q->params, "_meta"));
+		assert_string_equal(q->params, "{}"); /* without _meta */
 		question_free(q);
 		json_decref(o);
 		json_decref(id);
 	}
+}
+
+/* It is held for minutes, so what it needs is in proportion to its bytes. */
+static void a_question_holds_little(void **state)
+{
+	char *text = malloc(QUESTION_BYTES_MAX);
+	struct inside_question *q;
+	json_t *o, *id = json_string("a");
+	const char *why = NULL;
+	size_t n = 0;
+
+	(void)state;
+	n += (size_t)sprintf(text, "{\"p\":[{}");
+	for (int i = 0; i < 48000; i++)
+		n += (size_t)sprintf(text + n, ",{}");
+	sprintf(text + n, "]}");
+	assert_string_equal(fault(QUESTION_ELICITATION, text), "it has more than 2000 values");
+	o = json_pack("{s:s,s:{s:s}}", "message", "who?", "_meta", "x", "y");
+	q = question_read(QUESTION_ELICITATION, id, o, &why);
+	assert_string_equal(q->params, "{\"message\":\"who?\"}");
+	assert_true(q->bytes >= strlen(q->params) && q->bytes < 1024);
+	json_decref(o);
+	o = question_params(q);
+	assert_string_equal(json_get_text(o, "message"), "who?");
+	json_decref(o);
+	json_decref(id);
+	question_free(q);
+	free(text);
 }
 
 static void answers_have_a_form(void **state)
@@ -305,6 +333,7 @@ int main(void)
 	    cmocka_unit_test(a_client_is_asked_what_it_declares),
 	    cmocka_unit_test(forms_and_plain_words_are_asked_for),
 	    cmocka_unit_test(a_key_is_a_word),
+	    cmocka_unit_test(a_question_holds_little),
 	    cmocka_unit_test(answers_have_a_form),
 	    cmocka_unit_test(a_session_says_what_its_client_declared),
 	    cmocka_unit_test(a_session_hears_of_what_it_watches),

@@ -120,8 +120,9 @@ static json_t *requests_of(const struct inside_questions *questions)
 
 	TAILQ_FOREACH(q, questions, entry)
 	if (!q->answer)
-		json_object_set_new(o, q->key,
-				    json_pack("{s:s,s:O}", "method", question_method(q->kind), "params", q->params));
+		json_object_set_new(
+		    o, q->key,
+		    json_pack("{s:s,s:o}", "method", question_method(q->kind), "params", question_params(q)));
 	return o;
 }
 

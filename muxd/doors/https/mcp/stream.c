@@ -566,8 +566,8 @@ static void question_tell(struct mcp_stream *s, const struct inside_question *as
 	json_t *o;
 
 	text_format(id, sizeof(id), QUESTION_ID "%llu", (unsigned long long)asked->number);
-	o = json_pack("{s:s,s:s,s:s,s:O}", "jsonrpc", "2.0", "id", id, "method", question_method(asked->kind), "params",
-		      asked->params);
+	o = json_pack("{s:s,s:s,s:s,s:o}", "jsonrpc", "2.0", "id", id, "method", question_method(asked->kind), "params",
+		      question_params(asked));
 	if (q && o && (q->text = json_text(o))) {
 		q->number = asked->number;
 		while (*last)
