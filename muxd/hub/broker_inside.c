@@ -738,6 +738,17 @@ int broker_inside_digest(const struct inside_request *w, char out[INSIDE_DIGEST_
 	return rc;
 }
 
+int broker_inside_may(struct hub *h, struct request *rq, const struct inside_request *w, struct err *e)
+{
+	const char *task = "";
+	const char *tool = strcmp(w->method, "tools/call") == 0 ? json_get_text(w->params, "name") : NULL;
+	int rc = broker_reach(h, rq, w->agent, SCOPE_ROUNDS, "mcp.request", e);
+
+	if (!rc)
+		rc = grant_task(&rq->grant, w->task, &task, e);
+	return rc ? rc : inside_may(h, rq, w->agent, task, w->server, tool, "mcp.request", e);
+}
+
 void broker_inside_pass(struct inside_job *j, const struct inside_ops *ops, void *arg)
 {
 	j->ops = *ops;

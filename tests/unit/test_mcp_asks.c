@@ -5,6 +5,7 @@
  * heard.
  */
 #include "base/err.h"
+#include "muxd/doors/https/mcp/asking.h"
 #include "muxd/doors/https/mcp/log_level.h"
 #include "muxd/doors/https/mcp/message.h"
 #include "muxd/doors/https/mcp/watch.h"
@@ -23,7 +24,7 @@ static json_t *json(const char *text)
 {
 	json_t *o = NULL;
 
-	assert_int_equal(json_parse(text, strlen(text), 1 << 20, &o, NULL), 0);
+	assert_int_equal(json_parse(text, strlen(text), 1 << 21, &o, NULL), 0);
 	return o;
 }
 
@@ -298,6 +299,79 @@ static void log_levels_are_of_a_session(void **state)
 	free(l);
 }
 
+/* The job of a call as this test plays it: it is done when the test says so. */
+static struct {
+	struct inside_ops ops;
+	void *arg;
+} job;
+
+void broker_inside_pass(struct inside_job *j, const struct inside_ops *ops, void *arg)
+{
+	(void)j;
+	job.ops = *ops;
+	job.arg = arg;
+}
+
+/* It ends while nobody is there; the asking under its state, for who may have it. */
+static struct mcp_asking *ended(struct mcp_askings *all, const struct inside_request *w, const char *text, int rc)
+{
+	struct inside_questions questions = TAILQ_HEAD_INITIALIZER(questions);
+	struct mcp_asking *a;
+	json_t *out = NULL, *answer = json(text);
+	const char *state;
+
+	assert_int_equal(mcp_asking_create(&whose, w, &a), 0);
+	assert_int_equal(mcp_asking_wait(all, a, (struct inside_job *)&job, &questions, &out), 0);
+	state = json_get_text(out, "requestState");
+	a = mcp_asking_find(all, state, &whose, w);
+	assert_non_null(mcp_asking_job(a));
+	assert_false(mcp_asking_ended(a, NULL, NULL, NULL));
+	job.ops.done(job.arg, rc, NULL, rc ? NULL : answer, "round-7");
+	a = mcp_asking_find(all, state, &whose, w);
+	json_decref(answer);
+	json_decref(out);
+	return a;
+}
+
+/* Nobody is told to do again what is done. */
+static void a_call_that_ends_unheard_keeps_its_answer(void **state)
+{
+	const struct inside_request w = {.agent = "box", .server = "s", .method = "tools/call"};
+	char *text = malloc(MCP_ASKINGS_KEPT_ONE + 64);
+	struct mcp_askings *all;
+	struct mcp_asking *a;
+	json_t *answer = NULL;
+	struct err e = {0};
+	int rc = -1;
+
+	(void)state;
+	assert_int_equal(mcp_askings_create(&all), 0);
+	a = ended(all, &w, "{\"result\":{\"effect\":1}}", 0);
+	assert_non_null(a);
+	assert_null(mcp_asking_job(a));
+	for (int i = 0; i < 2; i++) { /* as often as he comes */
+		assert_true(mcp_asking_ended(a, &rc, &e, &answer));
+		assert_int_equal(rc, 0);
+		assert_int_equal(json_integer_value(json_object_get(json_object_get(answer, "result"), "effect")), 1);
+		json_decref(answer);
+		answer = NULL;
+	}
+	assert_true(mcp_asking_ended(ended(all, &w, "{}", ERR_TIMEOUT), &rc, &e, &answer));
+	assert_int_equal(rc, ERR_TIMEOUT);
+	assert_non_null(strstr(e.message, "round-7"));
+	strcpy(text, "{\"result\":{\"t\":\"");
+	memset(text + strlen(text), 'x', MCP_ASKINGS_KEPT_ONE);
+	strcpy(text + 16 + MCP_ASKINGS_KEPT_ONE, "\"}}");
+	assert_true(mcp_asking_ended(ended(all, &w, text, 0), &rc, &e, &answer));
+	assert_int_equal(rc, ERR_TOO_LARGE);
+	assert_null(answer);
+	assert_non_null(strstr(e.message, "round-7"));
+	for (int i = 0; i < 2 * MCP_ASKINGS_OWN; i++) /* what has ended gives way */
+		assert_non_null(ended(all, &w, "{\"result\":{}}", 0));
+	mcp_askings_close(all);
+	free(text);
+}
+
 /* A request that was given up may go on in the server: nobody else hears what it says until it is over. */
 static void what_was_given_up_is_heard_by_nobody_else(void **state)
 {
@@ -339,6 +413,7 @@ int main(void)
 	    cmocka_unit_test(a_session_hears_of_what_it_watches),
 	    cmocka_unit_test(nobody_takes_anothers_watch),
 	    cmocka_unit_test(log_levels_are_of_a_session),
+	    cmocka_unit_test(a_call_that_ends_unheard_keeps_its_answer),
 	    cmocka_unit_test(what_was_given_up_is_heard_by_nobody_else),
 	};
 

@@ -690,6 +690,16 @@ static struct inside_ops inside_ops_of(const struct mcp_stream *s)
 				   .done = stream_on_inside_done};
 }
 
+void mcp_stream_inside(struct mcp_stream *s, int rc, const struct err *e, const json_t *answer)
+{
+	stream_answer(s, inside_message(s, rc, e, answer));
+}
+
+void mcp_stream_finish(struct mcp_stream *s, json_t *message)
+{
+	stream_answer(s, message);
+}
+
 void mcp_stream_take(struct mcp_stream *s, struct mcp_asking *a)
 {
 	const struct inside_ops ops = inside_ops_of(s);

@@ -193,7 +193,44 @@ static unsigned declared_of(const struct mcp_turn *t)
 	return t->new_era ? question_declared(json_object_get(t->m->meta, MCP_META_CAPABILITIES)) : t->session.asked;
 }
 
-/* The same call goes on: nothing is sent to the server but the answers, once they are whole. */
+/* It ended while nobody was there: who may make the request hears how. */
+static void give_kept(struct mcp_turn *t, struct mcp_stream *s, const struct mcp_asking *a,
+		      const struct inside_request *w)
+{
+	json_t *answer = NULL;
+	struct err e = {0};
+	int rc = broker_inside_may(t->x->hub, &t->x->rq, w, &e);
+
+	if (!rc)
+		(void)mcp_asking_ended(a, &rc, &e, &answer);
+	mcp_stream_inside(s, rc, &e, answer);
+	json_decref(answer);
+}
+
+static void give_answers(struct mcp_turn *t, struct mcp_stream *s, struct mcp_asking *a, const json_t *responses)
+{
+	struct inside_questions *questions = NULL;
+	const struct inside_question *q = NULL;
+	struct err e = {0};
+	json_t *o = NULL;
+	int rc = broker_inside_answers(mcp_asking_job(a), &t->x->rq, responses, &questions, &e);
+
+	if (!rc)
+		TAILQ_FOREACH(q, questions, entry)
+	if (!q->answer)
+		break;
+	if (!rc && q && (rc = mcp_asking_again(a, questions, &o)))
+		err_set(&e, rc, "no memory for what is open");
+	if (rc)
+		mcp_stream_finish(s, mcp_inside_error(t->m->id, true, rc, &e, NULL));
+	else if (q)
+		mcp_stream_finish(s, mcp_result(t->m->id, mcp_new_era(o)));
+	else
+		mcp_stream_take(s, a);
+}
+
+/* The same call goes on: nothing is sent to the server but the answers, once they are whole. Its stream is there ahead
+ * of them, so where there is no room for one they can be given again. */
 static void go_again(struct mcp_turn *t, size_t row, const json_t *state, const json_t *responses,
 		     const struct inside_request *w)
 {
@@ -201,33 +238,22 @@ static void go_again(struct mcp_turn *t, size_t row, const json_t *state, const 
 	struct mcp_asking *a = json_is_string(state)
 				   ? mcp_asking_find(t->mcp->askings, json_string_value(state), &t->x->rq.grant, w)
 				   : NULL;
-	struct inside_questions *questions = NULL;
-	const struct inside_question *q;
 	struct mcp_stream *s = NULL;
-	struct err e = {0};
-	json_t *o = NULL;
 	int rc;
 
 	if (!a) {
 		mcp_turn_refuse(t, MCP_PARAMS,
-				"requestState stands for no call of this caller that waits: call again without it");
+				"requestState stands for no call of this caller that waits, or that ended within the "
+				"last five minutes: look at what it has done before calling again without it");
 		return;
 	}
-	rc = broker_inside_answers(mcp_asking_job(a), &t->x->rq, responses, &questions, &e);
-	if (rc) {
-		mcp_send(t->x, 200, mcp_inside_error(t->m->id, true, rc, &e, NULL));
-		return;
-	}
-	TAILQ_FOREACH(q, questions, entry)
-	if (!q->answer)
-		break;
-	rc = q ? mcp_asking_again(a, questions, &o) : mcp_stream_open(t->mcp->streams, &ask, &s);
+	rc = mcp_stream_open(t->mcp->streams, &ask, &s);
 	if (rc)
 		mcp_stream_refuse(t->x, rc);
-	else if (q)
-		mcp_turn_reply(t, o);
+	else if (mcp_asking_job(a))
+		give_answers(t, s, a, responses);
 	else
-		mcp_stream_take(s, a);
+		give_kept(t, s, a, w);
 }
 
 /* A tool's call whose exec_id is its name in its session: the same again is the same round. */
