@@ -346,7 +346,7 @@ static void inside_calls_judge(struct inside *x)
 	} while (c && x->state == INSIDE_READY);
 }
 
-/* What was given up goes on in it: others, who have waited for that, get a program that knows nothing of it. */
+/* A request that was given up goes on in it: others have waited for that, and get a new program. */
 static void inside_begin_anew(struct inside *x, const struct inside_call *c)
 {
 	text_put(x->why, sizeof(x->why), "a request that was given up did not end in it, and others wait");
@@ -359,7 +359,7 @@ static void inside_begin_anew(struct inside *x, const struct inside_call *c)
 	inside_kill(x, x->why);
 }
 
-/* It is not that one's turn. */
+/* Another caller's turn goes on: what was given up may be all that it is. */
 static void inside_pump_waits(struct inside *x, const struct inside_call *c)
 {
 	if (!x->flight && !inside_ghosts_are_of(&x->ghosts, &c->rq.grant, c->task) &&

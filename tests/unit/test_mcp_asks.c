@@ -241,7 +241,7 @@ static bool is_not_ann(void *arg, const struct mcp_holder *who)
 	return strcmp(who->principal, "ann") != 0;
 }
 
-/* Who watches much loses rows of its own, under whichever of its names, and never another's. */
+/* A principal that watches much loses rows of its own, under whichever of its names, and never another's. */
 static void nobody_takes_anothers_watch(void **state)
 {
 	struct mcp_holder bob = holder("bob"), cy = holder("cy");

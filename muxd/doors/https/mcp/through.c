@@ -193,7 +193,7 @@ static unsigned declared_of(const struct mcp_turn *t)
 	return t->new_era ? question_declared(json_object_get(t->m->meta, MCP_META_CAPABILITIES)) : t->session.asked;
 }
 
-/* It ended while nobody was there: who may make the request hears how. */
+/* How a call ended while nobody was there, to who may make that request. */
 static void give_kept(struct mcp_turn *t, struct mcp_stream *s, const struct mcp_asking *a,
 		      const struct inside_request *w)
 {

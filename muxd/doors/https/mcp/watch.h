@@ -28,7 +28,7 @@ int mcp_watch_add(struct mcp_watches *w, const struct mcp_holder *who, const cha
 bool mcp_watch_remove(struct mcp_watches *w, const struct mcp_session *session, const char *server, const char *uri);
 void mcp_watch_forget(struct mcp_watches *w, const struct mcp_session *session); /* all of its */
 void mcp_watches_sweep(struct mcp_watches *w, mcp_holds_fn *holds, void *arg);   /* those whose grant has ended */
-/* Who watches it: the next one from *at (0 to begin), or NULL. */
+/* The holders that watch it: the next one from *at (0 to begin), or NULL. */
 const struct mcp_holder *mcp_watch_next(const struct mcp_watches *w, const char *server, const char *uri, size_t *at);
 
 #endif
