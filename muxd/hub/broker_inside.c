@@ -593,6 +593,8 @@ static int ask_server(struct inside_job *j, struct inside *x, struct err *e)
 
 	if (!rc)
 		j->call = call;
+	json_decref(j->ahead); /* the call has it as text */
+	j->ahead = NULL;
 	return rc;
 }
 
@@ -736,6 +738,17 @@ int broker_inside_digest(const struct inside_request *w, char out[INSIDE_DIGEST_
 	return rc;
 }
 
+int broker_inside_may(struct hub *h, struct request *rq, const struct inside_request *w, struct err *e)
+{
+	const char *task = "";
+	const char *tool = strcmp(w->method, "tools/call") == 0 ? json_get_text(w->params, "name") : NULL;
+	int rc = broker_reach(h, rq, w->agent, SCOPE_ROUNDS, "mcp.request", e);
+
+	if (!rc)
+		rc = grant_task(&rq->grant, w->task, &task, e);
+	return rc ? rc : inside_may(h, rq, w->agent, task, w->server, tool, "mcp.request", e);
+}
+
 void broker_inside_pass(struct inside_job *j, const struct inside_ops *ops, void *arg)
 {
 	j->ops = *ops;
@@ -764,7 +777,11 @@ int broker_inside_answer(struct inside_job *j, struct request *rq, uint64_t numb
 	int rc = may_answer(j, rq, e);
 
 	if (!rc && (rc = inside_answer(j->call, number, answer)))
-		err_set(e, rc, rc == ERR_INVAL ? "that is no answer" : "no such question is open");
+		err_set(e, rc, "%s",
+			rc == ERR_INVAL       ? "that is no answer"
+			: rc == ERR_TOO_LARGE ? "answers of one request are 4 MiB at the most, of all 32 MiB"
+			: rc == ERR_NOMEM     ? "no memory for the answer"
+					      : "no such question is open");
 	return rc;
 }
 

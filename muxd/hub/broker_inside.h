@@ -68,6 +68,8 @@ int broker_inside_answer(struct inside_job *j, struct request *rq, uint64_t numb
 			 struct err *e);
 int broker_inside_answers(struct inside_job *j, struct request *rq, const json_t *results,
 			  struct inside_questions **out, struct err *e);
+/* May the caller make that request? ERR_FORBIDDEN, ERR_POLICY_DENIED, audited. */
+int broker_inside_may(struct hub *h, struct request *rq, const struct inside_request *w, struct err *e);
 /* Of what a request asks for, whoever makes it: agent, server, method, parameters without what answers questions. */
 #define INSIDE_DIGEST_SZ 65
 int broker_inside_digest(const struct inside_request *w, char out[INSIDE_DIGEST_SZ]); /* ERR_NOMEM */

@@ -149,6 +149,7 @@ static void inside_let_go(struct inside *x)
 	inside_tools_leave(x);
 	inside_lines_finish(&x->lines);
 	buf_finish(&x->out);
+	inside_ghosts_clear(&x->ghosts);
 	x->own_number = 0;
 	x->stale = false;
 }
@@ -271,17 +272,22 @@ static void describe_end(struct inside *x, const struct session_result *r)
 	x->why_rc = ERR_MCP_SERVER;
 }
 
+static void inside_is_over(struct inside *x);
+
 static void inside_on_ended(void *arg, const struct session_result *r)
 {
 	struct inside *x = arg;
 	bool by_itself = r->cause == EXIT_EXITED || r->cause == EXIT_OOM;
 	bool wanted_so = x->state == INSIDE_ENDING && x->leave == LEAVE_WANTED;
 	bool fault = x->state == INSIDE_ENDING && x->leave == LEAVE_FAULT;
+	bool anew = x->state == INSIDE_ENDING && x->leave == LEAVE_ANEW;
 
-	if (!fault && !wanted_so)
+	if (!fault && !wanted_so && !anew)
 		describe_end(x, r);
 	inside_let_go(x);
-	if (!x->dropped && (fault || (by_itself && !wanted_so)))
+	if (anew)
+		inside_is_over(x);
+	else if (!x->dropped && (fault || (by_itself && !wanted_so)))
 		inside_back_off(x);
 	else
 		inside_rest(x, r->cause == EXIT_LOST || r->cause == EXIT_UNKNOWN ? ERR_LINK_LOST : ERR_MCP_SERVER);
@@ -340,6 +346,27 @@ static void inside_calls_judge(struct inside *x)
 	} while (c && x->state == INSIDE_READY);
 }
 
+/* A request that was given up goes on in it: others have waited for that, and get a new program. */
+static void inside_begin_anew(struct inside *x, const struct inside_call *c)
+{
+	text_put(x->why, sizeof(x->why), "a request that was given up did not end in it, and others wait");
+	x->why_rc = ERR_MCP_SERVER;
+	x->starter = c->rq;
+	request_finish(&x->starter);
+	text_put(x->task, sizeof(x->task), c->task);
+	inside_set_state(x, INSIDE_ENDING);
+	x->leave = LEAVE_ANEW;
+	inside_kill(x, x->why);
+}
+
+/* Another caller's turn goes on: what was given up may be all that it is. */
+static void inside_pump_waits(struct inside *x, const struct inside_call *c)
+{
+	if (!x->flight && !inside_ghosts_are_of(&x->ghosts, &c->rq.grant, c->task) &&
+	    inside_ghosts_are_due(&x->ghosts, clock_boot_ns()))
+		inside_begin_anew(x, c);
+}
+
 static void inside_pump(struct inside *x)
 {
 	struct inside_call *c;
@@ -361,8 +388,10 @@ static void inside_pump(struct inside *x)
 	{
 		if (c->number || !c->judged)
 			continue;
-		if (!inside_turn_is_free(x, c)) /* nor that of any behind it: nobody is passed for ever */
+		if (!inside_turn_is_free(x, c)) { /* nor that of any behind it: nobody is passed for ever */
+			inside_pump_waits(x, c);
 			return;
+		}
 		if (x->flight >= INSIDE_FLIGHT_MAX)
 			return;
 		rc = inside_call_send(x, c);
@@ -546,12 +575,15 @@ static int inside_on_answer(struct inside *x, const struct inside_line *l, size_
 	}
 	c = l->number ? inside_call_by_number(x, l->number) : NULL;
 	if (c) {
+		c->answered = true;
 		inside_answered(x, c, l);
 		inside_pump(x);
 		return 0;
 	}
 	if (l->number && l->number < x->next_number) {
 		x->late++; /* it was cancelled, or its time was over */
+		inside_ghosts_answered(&x->ghosts, l->number);
+		insides_turn(x->hub); /* others may pass */
 		return inside_flood(x, bytes);
 	}
 	return inside_fault(x, "it answered a request that nobody made: its id is none of ours");

@@ -12,10 +12,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define WINDOW_MS  20 /* questions that come within are told together */
-#define PARKED_MAX 16 /* requests of a server that wait for their callers */
+#define WINDOW_MS    20  /* questions that come within are told together */
+#define ANSWER_SMALL 256 /* bytes that any answer may have: there are 16 at once */
+#define PARKED_MAX   16  /* requests of a server that wait for their callers */
 
-enum rpc_code { RPC_INVALID = -32600, RPC_NO_METHOD = -32601, RPC_PARAMS = -32602, RPC_GONE = -32000 };
+enum rpc_code {
+	RPC_INVALID = -32600,
+	RPC_NO_METHOD = -32601,
+	RPC_PARAMS = -32602,
+	RPC_INTERNAL = -32603,
+	RPC_GONE = -32000
+};
 
 /* ---- turns */
 
@@ -50,6 +57,8 @@ bool inside_turn_is_free(struct inside *x, const struct inside_call *c)
 
 	if (!x->asks)
 		return true;
+	if (!inside_ghosts_are_of(&x->ghosts, &c->rq.grant, c->task))
+		return false;
 	TAILQ_FOREACH(other, &x->calls, entry)
 	if (other->number && (other->turn == TURN_RUNS || !is_of_one_caller(other, c)))
 		return false;
@@ -117,6 +126,16 @@ static bool has_id(const struct inside *x, const json_t *id)
 	if (json_equal(q->id, id))
 		return true;
 	return false;
+}
+
+/* The server has its answer, or wants none. */
+static void question_drop(struct inside_call *c, struct inside_question *q)
+{
+	TAILQ_REMOVE(&c->questions, q, entry);
+	c->questions_bytes -= q->bytes;
+	c->answers_bytes -= q->answer_bytes;
+	c->server->hub->insides->questions_bytes -= q->bytes + q->answer_bytes;
+	question_free(q);
 }
 
 static struct inside_question *question_by_key(struct inside_call *c, const char *key)
@@ -189,10 +208,66 @@ static void window_begin(struct inside_call *c)
 		uv_timer_start(all->window, insides_on_window, WINDOW_MS + 1, 0);
 }
 
+/* The text is stolen. ERR_TOO_LARGE: the answers of its call, or of all, would hold too much. */
+static int answer_keep(struct inside_call *c, struct inside_question *q, char *text)
+{
+	struct insides *all = c->server->hub->insides;
+	size_t n = strlen(text);
+
+	if (n > ANSWER_SMALL && (c->answers_bytes + n > ANSWERS_BYTES || all->questions_bytes + n > QUESTIONS_ALL)) {
+		free(text);
+		return ERR_TOO_LARGE;
+	}
+	q->answer = text;
+	q->answer_bytes = n;
+	c->answers_bytes += n;
+	all->questions_bytes += n;
+	return 0;
+}
+
+/* {member: v}; NULL: no memory. */
+static char *answer_text(const char *member, const json_t *v)
+{
+	json_t *o = json_pack("{s:O}", member, v);
+	char *text = o ? json_text(o) : NULL;
+
+	json_decref(o);
+	return text;
+}
+
+/* The answer that its caller gave ahead, once; NULL: none. */
+static char *take_ahead(struct inside_call *c, const char *key)
+{
+	json_t *all = NULL;
+	const json_t *v;
+	char *text = NULL, *left;
+
+	if (!c->ahead || json_parse(c->ahead, strlen(c->ahead), SIZE_MAX, &all, NULL))
+		return NULL;
+	v = json_object_get(all, key);
+	if (v && (text = answer_text("result", v))) {
+		json_object_del(all, key);
+		left = json_text(all);
+		free(c->ahead);
+		c->ahead = left;
+	}
+	json_decref(all);
+	return text;
+}
+
+static const char *no_room(const struct inside_call *c, const struct inside_question *q)
+{
+	if (c->questions_bytes + q->bytes > QUESTIONS_BYTES)
+		return "its request's open questions would be longer than 512 KiB";
+	if (c->server->hub->insides->questions_bytes + q->bytes > QUESTIONS_ALL)
+		return "all open questions would be longer than 32 MiB";
+	return NULL;
+}
+
 static void question_add(struct inside_call *c, struct inside_question *q)
 {
 	struct insides *all = c->server->hub->insides;
-	const json_t *ahead;
+	char *ahead;
 
 	q->number = ++all->questions;
 	c->asked++;
@@ -201,13 +276,12 @@ static void question_add(struct inside_call *c, struct inside_question *q)
 	if (!q->named)
 		text_format(q->key, sizeof(q->key), "ask-%llu", (unsigned long long)q->number);
 	TAILQ_INSERT_TAIL(&c->questions, q, entry);
+	c->questions_bytes += q->bytes;
+	all->questions_bytes += q->bytes;
 	question_told(c, q, "asked");
-	ahead = q->named ? json_object_get(c->ahead, q->key) : NULL;
-	if (ahead)
-		q->answer = json_pack("{s:O}", "result", ahead);
-	if (q->answer) {
+	ahead = q->named ? take_ahead(c, q->key) : NULL;
+	if (ahead && answer_keep(c, q, ahead) == 0) {
 		question_told(c, q, "answered");
-		json_object_del(c->ahead, q->key);
 	} else {
 		c->open++;
 		c->turn = c->turn == TURN_ANSWERED ? TURN_PARKED : c->turn;
@@ -228,30 +302,41 @@ int inside_asked(struct inside *x, enum question_kind k, const struct inside_lin
 	q = question_read(k, l->id, l->params, &why);
 	if (!q)
 		return refuse(x, c, k, l->id, RPC_PARAMS, why);
+	why = no_room(c, q);
+	if (why) {
+		question_free(q);
+		return refuse(x, c, k, l->id, RPC_INTERNAL, why);
+	}
 	question_add(c, q);
 	return 0;
 }
 
-static void question_answer(struct inside_call *c, struct inside_question *q, json_t *answer)
+/* member: result or error. ERR_NOMEM, ERR_TOO_LARGE: it is open still. */
+static int question_answer(struct inside_call *c, struct inside_question *q, const char *member, const json_t *v)
 {
-	q->answer = answer;
-	question_told(c, q, json_object_get(answer, "result") ? "answered" : "error");
+	char *text = answer_text(member, v);
+	int rc = text ? answer_keep(c, q, text) : ERR_NOMEM;
+
+	if (rc)
+		return rc;
+	question_told(c, q, strcmp(member, "result") == 0 ? "answered" : "error");
 	if (--c->open == 0 && !c->window_ns) {
 		c->turn = TURN_ANSWERED;
 		insides_turn(c->server->hub);
 	}
+	return 0;
 }
 
 /* Nobody is left who could answer. */
 static void call_forsake(struct inside_call *c)
 {
+	json_t *gone = json_pack("{s:i,s:s}", "code", RPC_GONE, "message", "the caller who could answer has gone");
 	struct inside_question *q;
 
 	TAILQ_FOREACH(q, &c->questions, entry)
-	if (!q->answer)
-		question_answer(c, q,
-				json_pack("{s:{s:i,s:s}}", "error", "code", RPC_GONE, "message",
-					  "the caller who could answer has gone"));
+	if (gone && !q->answer)
+		(void)question_answer(c, q, "error", gone);
+	json_decref(gone);
 }
 
 void inside_asking_left(struct inside_call *c)
@@ -330,12 +415,10 @@ int inside_answer(struct inside_call *c, uint64_t number, const json_t *answer)
 
 	TAILQ_FOREACH(q, &c->questions, entry)
 	if (q->number == number && !q->answer && q->told) {
-		json_t *copy = question_answer_fits(answer) ? json_deep_copy(answer) : NULL;
+		const char *member = json_object_get(answer, "result") ? "result" : "error";
 
-		if (!copy)
-			return ERR_INVAL;
-		question_answer(c, q, copy);
-		return 0;
+		return question_answer_fits(answer) ? question_answer(c, q, member, json_object_get(answer, member))
+						    : ERR_INVAL;
 	}
 	return ERR_NOT_FOUND;
 }
@@ -347,19 +430,25 @@ void inside_answer_named(struct inside_call *c, const json_t *results)
 	TAILQ_FOREACH(q, &c->questions, entry)
 	{
 		const json_t *v = q->answer ? NULL : json_object_get(results, q->key);
-		json_t *answer = v ? json_pack("{s:o}", "result", json_deep_copy(v)) : NULL;
 
-		if (answer)
-			question_answer(c, q, answer);
+		if (v)
+			(void)question_answer(c, q, "result", v); /* else it is asked for again */
 	}
 }
 
 static int send_answer(struct inside *x, const struct inside_question *q)
 {
-	const json_t *result = json_object_get(q->answer, "result");
+	json_t *answer = NULL;
+	const json_t *result;
+	int rc = json_parse(q->answer, strlen(q->answer), SIZE_MAX, &answer, NULL);
 
-	return inside_send(x, json_pack("{s:s,s:O,s:O}", "jsonrpc", "2.0", "id", q->id, result ? "result" : "error",
-					result ? result : json_object_get(q->answer, "error")));
+	if (rc)
+		return say_error(x, q->id, RPC_INTERNAL, "the answer that is kept cannot be read");
+	result = json_object_get(answer, "result");
+	rc = inside_send(x, json_pack("{s:s,s:O,s:O}", "jsonrpc", "2.0", "id", q->id, result ? "result" : "error",
+				      result ? result : json_object_get(answer, "error")));
+	json_decref(answer);
+	return rc;
 }
 
 /* Answers that could not be sent stay for the next turn. */
@@ -372,8 +461,7 @@ static int call_resume(struct inside *x, struct inside_call *c)
 		rc = send_answer(x, q);
 		if (rc)
 			return rc;
-		TAILQ_REMOVE(&c->questions, q, entry);
-		question_free(q);
+		question_drop(c, q);
 	}
 	c->turn = TURN_RUNS;
 	return 0;
@@ -400,12 +488,11 @@ void inside_asking_drop(struct inside_call *c)
 	struct inside_question *q;
 
 	while ((q = TAILQ_FIRST(&c->questions))) {
-		TAILQ_REMOVE(&c->questions, q, entry);
 		if (!q->answer)
 			question_told(c, q, "unanswered");
 		if (x->at)
 			(void)say_error(x, q->id, RPC_GONE, "the request that it belonged to has ended");
-		question_free(q);
+		question_drop(c, q);
 	}
 	c->open = 0;
 	c->window_ns = 0;
@@ -428,7 +515,6 @@ void inside_asking_withdraw(struct inside *x, const json_t *id)
 	}
 	if (!q)
 		return;
-	TAILQ_REMOVE(&c->questions, q, entry);
 	question_told(c, q, "withdrawn");
 	k = listener_of(c);
 	if (!q->answer && q->told && k && k->ops->withdrawn)
@@ -437,16 +523,17 @@ void inside_asking_withdraw(struct inside *x, const json_t *id)
 		c->turn = TURN_ANSWERED;
 		insides_turn(x->hub);
 	}
-	question_free(q);
+	question_drop(c, q);
 }
 
-/* To the caller of a request that is alone in flight; else nobody knows whose words they are. */
+/* To the caller of a request that is alone in flight, or whose own the given-up ones are; else nobody knows whose words
+ * they are. */
 void inside_asking_log(struct inside *x, const json_t *params)
 {
 	struct inside_call *c = x->asks ? call_that_runs(x) : call_of_question(x);
 	struct inside_caller *k;
 
-	if (!c || (!x->asks && x->flight != 1))
+	if (!c || (!x->asks && x->flight != 1) || !inside_ghosts_are_of(&x->ghosts, &c->rq.grant, c->task))
 		return;
 	TAILQ_FOREACH(k, &c->callers, entry)
 	if (k->ops->log)

@@ -31,7 +31,7 @@ static void inside_call_free(struct inside_call *c)
 		TAILQ_REMOVE(&c->questions, q, entry);
 		question_free(q);
 	}
-	json_decref(c->ahead);
+	free(c->ahead);
 	request_finish(&c->rq);
 	free(c->method);
 	free(c->params);
@@ -94,9 +94,11 @@ static int copy_ask(struct inside_call *c, const struct inside_ask *ask)
 	c->params = ask->params ? json_text(ask->params) : strdup("");
 	c->tool = tool ? strndup(tool, text_cut(tool, strlen(tool), 1024)) : NULL;
 	c->exec_id = ask->exec_id ? strdup(ask->exec_id) : NULL;
-	c->ahead = ask->ahead ? json_deep_copy(ask->ahead) : NULL;
-	return c->method && c->params && (c->tool || !tool) && (c->exec_id || !ask->exec_id) ? add_caller(c, ask)
-											     : ERR_NOMEM;
+	c->ahead = ask->ahead ? json_text(ask->ahead) : NULL;
+	return c->method && c->params && (c->ahead || !ask->ahead) && (c->tool || !tool) &&
+		       (c->exec_id || !ask->exec_id)
+		   ? add_caller(c, ask)
+		   : ERR_NOMEM;
 }
 
 /* The same call has the same: server, method and parameters, whatever the order of their members. */
@@ -334,6 +336,8 @@ void inside_call_end(struct inside_call *c, int rc, const char *message, json_t 
 	TAILQ_REMOVE(&x->calls, c, entry);
 	x->ncalls--;
 	x->flight -= c->number != 0;
+	if (c->number && !c->answered)
+		inside_ghosts_add(&x->ghosts, c->number, &c->rq.grant, c->task, clock_boot_ns());
 	inside_record_end(h, &f, &c->record,
 			  &(struct inside_end){.rc = rc,
 					       .message = message,

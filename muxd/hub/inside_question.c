@@ -102,6 +102,18 @@ static bool is_key(const char *key)
 	       strspn(key, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.") == n;
 }
 
+/* Without _meta. NULL: no memory. */
+static char *params_text(const json_t *params)
+{
+	json_t *o = params ? json_copy((json_t *)(uintptr_t)params) : json_object();
+	char *text;
+
+	json_object_del(o, "_meta");
+	text = o ? json_text(o) : NULL;
+	json_decref(o);
+	return text;
+}
+
 struct inside_question *question_read(enum question_kind k, const json_t *id, const json_t *params, const char **why)
 {
 	const char *key = json_get_text(json_object_get(params, "_meta"), QUESTION_KEY);
@@ -116,12 +128,17 @@ struct inside_question *question_read(enum question_kind k, const json_t *id, co
 		return NULL;
 	q->kind = k;
 	q->id = json_deep_copy(id);
-	q->params = params ? json_deep_copy(params) : json_object();
+	q->params = params_text(params);
 	if (!q->id || !q->params) {
 		question_free(q);
 		return NULL;
 	}
-	json_object_del(q->params, "_meta");
+	q->bytes = sizeof(*q) + strlen(q->params) + json_string_length(q->id);
+	if (json_count_values(q->params, strlen(q->params)) > QUESTION_VALUES) {
+		*why = "it has more than 2000 values";
+		question_free(q);
+		return NULL;
+	}
 	if (is_key(key)) {
 		text_put(q->key, sizeof(q->key), key);
 		q->named = true;
@@ -134,9 +151,16 @@ void question_free(struct inside_question *q)
 	if (!q)
 		return;
 	json_decref(q->id);
-	json_decref(q->params);
-	json_decref(q->answer);
+	free(q->params);
+	free(q->answer);
 	free(q);
+}
+
+json_t *question_params(const struct inside_question *q)
+{
+	json_t *o = NULL;
+
+	return json_parse(q->params, strlen(q->params), SIZE_MAX, &o, NULL) ? NULL : o;
 }
 
 bool question_answer_fits(const json_t *answer)

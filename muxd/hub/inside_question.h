@@ -5,7 +5,8 @@
  * Nothing in a question says which request it belongs to, so its call is found by the order of things
  * (inside_asking.c). A question is a stranger's, and so is its answer: both have bounds, and what a client has not
  * declared it is not asked. A form is asked for by its fields alone: addresses to send people to, and tools for a
- * model, are not declared to any server.
+ * model, are not declared to any server. Both are kept as text, as they are held for minutes: as JSON an empty object
+ * needs a hundred times the memory that its two bytes do.
  *
  * Owned by its call. States: open -> answered (kept until all of its call's are) -> sent to the server, and freed.
  */
@@ -21,9 +22,13 @@
 
 enum question_kind { QUESTION_ELICITATION = 1, QUESTION_SAMPLING = 2, QUESTION_ROOTS = 4, QUESTION_KINDS = 7 };
 
-#define QUESTIONS_OPEN_MAX 16           /* of a call, at once */
-#define QUESTIONS_MAX      64           /* of a call, one behind another */
-#define QUESTION_BYTES_MAX (256 * 1024) /* of its line */
+#define QUESTIONS_OPEN_MAX 16                 /* of a call, at once */
+#define QUESTIONS_MAX      64                 /* of a call, one behind another */
+#define QUESTION_BYTES_MAX (256 * 1024)       /* of its line */
+#define QUESTION_VALUES    2000               /* of its parameters: json_count_values() */
+#define QUESTIONS_BYTES    (512 * 1024)       /* of a call's open questions together */
+#define ANSWERS_BYTES      (4 * 1024 * 1024)  /* of their answers */
+#define QUESTIONS_ALL      (32 * 1024 * 1024) /* of all calls' questions and answers */
 #define QUESTION_KEY_MAX   64
 #define QUESTION_KEY       "muxd/key" /* in its _meta: its name in inputRequests, as the server wants it */
 
@@ -35,8 +40,9 @@ struct inside_question {
 	bool named;                     /* the server said the key, and so an answer may come ahead of the question */
 	bool told;                      /* to its caller */
 	json_t *id;                     /* the server's */
-	json_t *params;                 /* without _meta */
-	json_t *answer;                 /* {result} or {error}; NULL: it is open */
+	char *params;                   /* without _meta, as text */
+	char *answer;                   /* {result} or {error}, as text; NULL: it is open */
+	size_t bytes, answer_bytes;     /* that it holds */
 };
 TAILQ_HEAD(inside_questions, inside_question);
 
@@ -55,6 +61,7 @@ json_t *question_capabilities(unsigned kinds);
  */
 struct inside_question *question_read(enum question_kind k, const json_t *id, const json_t *params, const char **why);
 void question_free(struct inside_question *q);
+json_t *question_params(const struct inside_question *q); /* new; NULL: no memory */
 /* Is that {result: {...}} or {error: {code, message}}? */
 bool question_answer_fits(const json_t *answer);
 

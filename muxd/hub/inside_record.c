@@ -192,9 +192,9 @@ void inside_record_end(struct hub *h, const struct inside_facts *f, struct insid
 }
 
 /* Digest, length and beginning of what was said, under members that begin so. */
-static void put_words(json_t *o, const char *what, const json_t *said)
+static void put_words(json_t *o, const char *what, const char *text)
 {
-	char *text = said ? json_text(said) : NULL, sum[65], name[32];
+	char sum[65], name[32];
 
 	if (!text)
 		return;
@@ -204,7 +204,6 @@ static void put_words(json_t *o, const char *what, const json_t *said)
 	text_format(name, sizeof(name), "%s_bytes", what);
 	json_object_set_new(o, name, json_integer((json_int_t)strlen(text)));
 	json_object_set_new(o, what, json_stringn(text, text_cut(text, strlen(text), INSIDE_WORDS_MAX)));
-	free(text);
 }
 
 void inside_record_question(struct hub *h, const struct request *rq, const char *agent, const char *server,

@@ -65,8 +65,8 @@ struct inside_told {
 	const char *kind, *outcome; /* asked, answered, error, unanswered, withdrawn, refused */
 	const char *key;            /* NULL: it got none */
 	uint64_t number;
-	const json_t *params, *answer; /* NULL: none */
-	const char *message;           /* why it was refused; NULL */
+	const char *params, *answer; /* JSON; NULL: none */
+	const char *message;         /* why it was refused; NULL */
 };
 void inside_record_question(struct hub *h, const struct request *rq, const char *agent, const char *server,
 			    const struct inside_record *r, const struct inside_told *t);

@@ -11,6 +11,7 @@
 #include "control/servers/server_def.h"
 #include "muxd/hub/attachment.h"
 #include "muxd/hub/inside.h"
+#include "muxd/hub/inside_ghosts.h"
 #include "muxd/hub/inside_line.h"
 #include "muxd/hub/inside_question.h"
 #include "muxd/hub/inside_record.h"
@@ -45,16 +46,18 @@ struct inside_call {
 	char digest[65];
 	struct inside_record record;
 	int64_t number;             /* its id for the server; 0: not sent */
+	bool answered;              /* by the server; one that ends without that is a ghost */
 	struct id program, sandbox; /* that it was sent to */
 	char sent_digest[65];       /* of the line that was sent */
 	uint64_t until_ns;          /* boot */
 	enum call_turn turn;
 	struct inside_questions questions; /* that the server has no answer to yet */
 	unsigned open, asked, refusals;
-	unsigned lacks;     /* kinds that were asked for, and that its caller did not declare */
-	uint64_t window_ns; /* boot: when those that came are told; 0: none are to be */
-	json_t *ahead;      /* answers that its caller gave ahead, by key; NULL */
-	char *answer;       /* kept: {result or error}, as text: as JSON it may need 79 times the memory */
+	unsigned lacks;                        /* kinds that were asked for, and that its caller did not declare */
+	uint64_t window_ns;                    /* boot: when those that came are told; 0: none are to be */
+	size_t questions_bytes, answers_bytes; /* of those */
+	char *ahead;                           /* answers that its caller gave ahead, by key, as text; NULL */
+	char *answer; /* kept: {result or error}, as text: as JSON it may need 79 times the memory */
 	char round[ID_STR_LEN];
 	size_t bytes; /* kept */
 	bool telling; /* kept, and its callers are being told */
@@ -69,7 +72,7 @@ struct inside_looker {
 };
 
 /* Why its program ends, for what comes after that. */
-enum inside_leave { LEAVE_CRASHED, LEAVE_FAULT, LEAVE_WANTED };
+enum inside_leave { LEAVE_CRASHED, LEAVE_FAULT, LEAVE_WANTED, LEAVE_ANEW };
 
 struct inside {
 	TAILQ_ENTRY(inside) entry;
@@ -102,6 +105,7 @@ struct inside {
 	int64_t next_number, own_number; /* own: of initialize, or of a page of tools */
 	struct inside_calls calls;
 	unsigned ncalls, flight;
+	struct inside_ghosts ghosts; /* that were sent, and that nobody waits for */
 	TAILQ_HEAD(, inside_looker) lookers;
 	json_t *hello;                    /* the answer to initialize */
 	json_t *approved;                 /* names of its tools, READY: as somebody approved them; NULL: not read yet */
@@ -127,6 +131,7 @@ struct insides {
 	uv_timer_cb on_turn;
 	uv_timer_t *window;         /* questions are told */
 	uint64_t questions;         /* so far */
+	size_t questions_bytes;     /* that those hold that no server has an answer to yet, with their answers */
 	inside_updated_fn *updated; /* NULL: nobody listens */
 	void *updated_arg;
 };

@@ -39,6 +39,7 @@ static void check_question(const struct inside_line *l)
 	enum question_kind k = l->kind == INSIDE_REQUEST ? question_kind_of(l->method) : 0;
 	struct inside_question *q;
 	const char *why = NULL;
+	json_t *params;
 
 	if (!k)
 		return;
@@ -47,9 +48,11 @@ static void check_question(const struct inside_line *l)
 	q = question_read(k, l->id, l->params, &why);
 	if (!q && !why)
 		abort();
-	if (q && (!json_equal(q->id, l->id) || !json_is_object(q->params) || json_object_get(q->params, "_meta") ||
+	params = q ? question_params(q) : NULL;
+	if (q && (!json_equal(q->id, l->id) || !json_is_object(params) || json_object_get(params, "_meta") ||
 		  q->named != (q->key[0] != '\0') || strlen(q->key) > QUESTION_KEY_MAX))
 		abort();
+	json_decref(params);
 	question_free(q);
 	(void)question_answer_fits(l->params);
 }

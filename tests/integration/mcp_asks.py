@@ -169,12 +169,12 @@ equal("holds nobody up", "slow is done", said(next(theirs.call("slow", ms=10))))
 call = s.call("form")
 first = next(call)
 equal("one's own call passes", "slow is done", said(next(s.call("slow", ms=10))))
-done = []
+before, done = int(said(next(s.call("slows")))), []
 thread = threading.Thread(target=lambda: done.append(said(next(theirs.call("slow", ms=10)))))
 thread.start()
 thread.join(0.5)
 equal("another's waits", [], done)
-behind = threading.Thread(target=lambda: done.append(said(next(s.call("begun"))) and "mine"))
+behind = threading.Thread(target=lambda: done.append(said(next(s.call("slows")))))
 behind.start()
 behind.join(0.5)
 equal("and is passed by nobody", [], done)
@@ -182,13 +182,20 @@ s.answer(first["id"], a=5)
 equal("until it has gone on", '{"a": 5}', said(next(call)))
 thread.join()
 behind.join()
-equal("and then it is their turn", ["slow is done", "mine"], done)
+equal("and then it is their turn, one behind the other", {"slow is done", str(before + 1)}, set(done))
 
 # Log messages: none before a level was said, then from that on.
 equal("no log", ["logged"], [said(m) for m in s.call("log")])
 s.post({"id": 5, "method": "logging/setLevel", "params": {"level": "error"}}).read()
 equal("from error on", ["said at error", "logged"], [m["params"]["data"] if "params" in m else said(m) for m in s.call("log")])
 equal("no level", -32602, json.load(s.post({"id": 6, "method": "logging/setLevel", "params": {"level": "loud"}}))["error"]["code"])
+
+# One that goes on behind its cancellation: its words are nobody else's, and nobody else's request runs beside it.
+theirs.post({"id": 7, "method": "logging/setLevel", "params": {"level": "debug"}}).read()
+call = s.call("heedless")
+equal("it has begun", "begun", next(call)["params"]["data"])
+s.post({"method": "notifications/cancelled", "params": {"requestId": s.ident}}).read()
+equal("and nobody hears the rest", ["slow is done"], [m["params"] if "params" in m else said(m) for m in theirs.call("slow", ms=10)])
 
 # ---- the new era
 before = int(said(new("begun")[1]))
@@ -207,6 +214,11 @@ state, key = asked(new("form", {"n": 2}, requestState=state, inputResponses={key
 equal("a state is good once", -32602, new("form", {"n": 2}, requestState=used, inputResponses={key: accept(a=0)})[1]["error"]["code"])
 equal("the same call goes on", '{"a": 1} {"b": 2}', said(new("form", {"n": 2}, requestState=state, inputResponses={key: accept(b=2)})[1]))
 equal("and ran once", before + 1, int(said(new("begun")[1])))
+state, key = asked(new("back")[1])
+equal("one that asks no more ends", "slow is done", said(next(theirs.call("slow", ms=1))))
+given = dict(requestState=state, inputResponses={key: accept()})
+equal("what it said is kept", ["taken back"] * 2, [said(new("back", **given)[1]) for _ in range(2)])
+equal("for its caller", -32602, new("back", token=OTHER, **given)[1]["error"]["code"])
 state, _ = asked(new("both")[1])
 equal("an answer ahead, by its name", '{"a": 1}', said(new("form", {"key": "who"}, inputResponses={"who": accept(a=1)})[1]))
 status, message = new("form", capabilities={})

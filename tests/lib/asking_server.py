@@ -7,6 +7,7 @@ twins    asks twice under one id                                             url
 self     answers its call while its question is open                         late     asks behind its answer
 back     takes its question back                                             log      logs at two levels
 begun    how often `form` was begun                                          slow     answers after `ms`
+slows    how often `slow` was done                                           heedless goes on behind a cancellation
 """
 import json
 import sys
@@ -15,7 +16,7 @@ import time
 
 OUT = threading.Lock()
 waiting = {}
-begun = 0
+begun = slows = 0
 numbers = iter(range(1, 1000000))
 
 
@@ -77,6 +78,20 @@ def log(args):
     return "logged"
 
 
+def slow(args):
+    global slows
+    time.sleep(args["ms"] / 1000)
+    slows += 1
+    return "slow is done"
+
+
+def heedless(args):
+    send({"method": "notifications/message", "params": {"level": "error", "data": "begun"}})
+    time.sleep(0.5)
+    send({"method": "notifications/message", "params": {"level": "error", "data": "a secret"}})
+    return Question("a secret?").wait()
+
+
 def both(args):
     one, two = Question("one"), Question("two")
     return one.wait() + " " + two.wait()
@@ -88,7 +103,8 @@ tools = {
     "url": lambda a: Question("go there", mode="url", url="https://mcp.example/").wait(),
     "self": lambda a: Question("open") and "answered it myself",
     "begun": lambda a: str(begun),
-    "slow": lambda a: time.sleep(a["ms"] / 1000) or "slow is done",
+    "slow": slow, "heedless": heedless,
+    "slows": lambda a: str(slows),
     "late": lambda a: "done",
 }
 

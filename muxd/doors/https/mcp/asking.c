@@ -1,8 +1,10 @@
 #include "muxd/doors/https/mcp/asking.h"
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/text.h"
 #include "muxd/hub/inside_question.h"
+#include "policy/grant_narrow.h"
 
 #include <openssl/crypto.h>
 #include <openssl/rand.h>
@@ -20,10 +22,16 @@ struct mcp_asking {
 	char principal[GRANT_NAME_MAX + 1], agent[AGENT_NAME_MAX + 1], task[GRANT_NAME_MAX + 1];
 	char digest[INSIDE_DIGEST_SZ];
 	struct inside_job *job;
+	uint64_t until_ns; /* boot: ended, and known until then; 0: it waits */
+	int rc;            /* ended: how */
+	char round[ID_STR_LEN], message[ERR_MESSAGE_MAX];
+	char *answer; /* as text; NULL: none, or it is not kept */
+	size_t bytes; /* of that */
 };
 
 struct mcp_askings {
 	TAILQ_HEAD(, mcp_asking) waiting;
+	size_t kept_bytes;
 };
 
 int mcp_askings_create(struct mcp_askings **out)
@@ -39,8 +47,10 @@ int mcp_askings_create(struct mcp_askings **out)
 
 static void asking_leave(struct mcp_asking *a)
 {
-	if (a->all)
+	if (a->all) {
 		TAILQ_REMOVE(&a->all->waiting, a, entry);
+		a->all->kept_bytes -= a->bytes;
+	}
 	a->all = NULL;
 	a->job = NULL;
 }
@@ -79,19 +89,78 @@ int mcp_asking_create(const struct grant *whose, const struct inside_request *w,
 
 void mcp_asking_free(struct mcp_asking *a)
 {
+	if (a)
+		free(a->answer);
 	free(a);
 }
 
 /* ---- while it waits */
 
-/* The call ended while nobody was there: by its time, by its grant, by its server. */
+static void asking_drop(struct mcp_asking *a)
+{
+	asking_leave(a);
+	mcp_asking_free(a);
+}
+
+static void askings_sweep(struct mcp_askings *all)
+{
+	uint64_t now = clock_boot_ns();
+	struct mcp_asking *a, *next;
+
+	for (a = TAILQ_FIRST(&all->waiting); a; a = next) {
+		next = TAILQ_NEXT(a, entry);
+		if (a->until_ns && now >= a->until_ns)
+			asking_drop(a);
+	}
+}
+
+static bool may_keep(const struct mcp_asking *mine, size_t n)
+{
+	const struct mcp_asking *a;
+	size_t own = 0;
+
+	TAILQ_FOREACH(a, &mine->all->waiting, entry)
+	if (grant_same_root(a->principal, mine->principal))
+		own += a->bytes;
+	return n <= MCP_ASKINGS_KEPT_ONE && own + n <= MCP_ASKINGS_KEPT_OWN &&
+	       mine->all->kept_bytes + n <= MCP_ASKINGS_KEPT_ALL;
+}
+
+/* The call ended while nobody was there: by its server, by its time, by its grant. */
 static void asking_on_done(void *arg, int rc, const struct err *e, const json_t *answer, const char *round)
 {
 	struct mcp_asking *a = arg;
+	char *text = rc ? NULL : json_text(answer);
 
-	(void)rc, (void)e, (void)answer, (void)round;
-	asking_leave(a);
-	mcp_asking_free(a);
+	askings_sweep(a->all); /* not itself: it waits */
+	a->job = NULL;
+	a->until_ns = clock_boot_ns() + MCP_ASKINGS_KEPT_NS;
+	a->rc = rc;
+	text_put(a->round, sizeof(a->round), round);
+	text_put(a->message, sizeof(a->message), rc && e ? e->message : rc ? err_name(rc) : "");
+	if (text && may_keep(a, strlen(text))) {
+		a->answer = text;
+		a->bytes = strlen(text);
+		a->all->kept_bytes += a->bytes;
+		return;
+	}
+	free(text);
+}
+
+bool mcp_asking_ended(const struct mcp_asking *a, int *out_rc, struct err *e, json_t **out_answer)
+{
+	if (!a->until_ns)
+		return false;
+	*out_rc = a->rc;
+	if (a->rc)
+		err_set(e, a->rc, "%.300s (the request ended while its caller was away: round %s)", a->message,
+			a->round);
+	else if (!a->answer || json_parse(a->answer, a->bytes, SIZE_MAX, out_answer, NULL))
+		*out_rc = err_set(e, ERR_TOO_LARGE,
+				  "the request was done while its caller was away, and its answer is not kept: its "
+				  "beginning is in round %s",
+				  a->round);
+	return true;
 }
 
 /* More was asked: who comes back hears that then. */
@@ -120,8 +189,9 @@ static json_t *requests_of(const struct inside_questions *questions)
 
 	TAILQ_FOREACH(q, questions, entry)
 	if (!q->answer)
-		json_object_set_new(o, q->key,
-				    json_pack("{s:s,s:O}", "method", question_method(q->kind), "params", q->params));
+		json_object_set_new(
+		    o, q->key,
+		    json_pack("{s:s,s:o}", "method", question_method(q->kind), "params", question_params(q)));
 	return o;
 }
 
@@ -140,17 +210,26 @@ int mcp_asking_again(struct mcp_asking *a, const struct inside_questions *questi
 	return 0;
 }
 
-static bool has_room(const struct mcp_askings *all, const struct mcp_asking *mine)
+/* One more may wait: of the same principal's the oldest that has ended gives way. */
+static bool has_room(struct mcp_askings *all, const struct mcp_asking *mine)
 {
-	const struct mcp_asking *a;
+	struct mcp_asking *a, *ended = NULL;
 	unsigned n = 0, own = 0;
 
+	askings_sweep(all);
 	TAILQ_FOREACH(a, &all->waiting, entry)
 	{
+		bool is_own = strcmp(a->principal, mine->principal) == 0;
+
 		n++;
-		own += strcmp(a->principal, mine->principal) == 0;
+		own += is_own;
+		ended = is_own && a->until_ns && !ended ? a : ended;
 	}
-	return n < MCP_ASKINGS_MAX && own < MCP_ASKINGS_OWN;
+	if (n < MCP_ASKINGS_MAX && own < MCP_ASKINGS_OWN)
+		return true;
+	if (ended)
+		asking_drop(ended);
+	return ended != NULL;
 }
 
 int mcp_asking_wait(struct mcp_askings *all, struct mcp_asking *a, struct inside_job *job,
@@ -175,6 +254,7 @@ struct mcp_asking *mcp_asking_find(struct mcp_askings *all, const char *state, c
 	char digest[INSIDE_DIGEST_SZ];
 	struct mcp_asking *a;
 
+	askings_sweep(all);
 	if (strlen(state) != STATE_SZ - 1 || broker_inside_digest(w, digest))
 		return NULL;
 	TAILQ_FOREACH(a, &all->waiting, entry)

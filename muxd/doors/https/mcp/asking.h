@@ -6,17 +6,28 @@
  * principal, kind, agent and task, and the same server, method and parameters. Everything else is no call's, and runs
  * nothing. Nothing of it outlives the daemon.
  *
+ * A call may end while nobody is there: its server withdraws what it asked, or its time is over. What it did is done,
+ * so its answer is kept for who comes back within MCP_ASKINGS_KEPT_NS, as often as he does; of one that is too long, or
+ * too much beside others, the round's id.
+ *
  * Owned by the stream of its call until it waits, then by the list, then by the next stream. States: with a stream ->
- * waiting -> with a stream ... -> freed.
+ * waiting -> with a stream ... -> freed; waiting ->
+ * ended -> freed, by time, or for one more of the same principal.
  */
 #ifndef MUXD_DOORS_HTTPS_MCP_ASKING_H
 #define MUXD_DOORS_HTTPS_MCP_ASKING_H
 
+#include "base/clock.h"
 #include "base/json.h"
 #include "muxd/hub/broker_inside.h"
 
 #define MCP_ASKINGS_MAX 1024 /* that wait, of everybody */
 #define MCP_ASKINGS_OWN 64   /* of one principal */
+
+#define MCP_ASKINGS_KEPT_NS  (300 * NS_PER_SEC)
+#define MCP_ASKINGS_KEPT_ONE (1024u * 1024)     /* bytes of an answer */
+#define MCP_ASKINGS_KEPT_OWN (4u * 1024 * 1024) /* of one principal's, under all of its names */
+#define MCP_ASKINGS_KEPT_ALL (32u * 1024 * 1024)
 
 struct mcp_asking;
 struct mcp_askings;
@@ -35,6 +46,9 @@ int mcp_asking_wait(struct mcp_askings *all, struct mcp_asking *a, struct inside
 /* The one of that requestState, for who may have it; NULL: there is none. */
 struct mcp_asking *mcp_asking_find(struct mcp_askings *all, const char *state, const struct grant *whose,
 				   const struct inside_request *w);
+/* Has its call ended meanwhile? Then how: rc with *e, or *out_answer as inside.h has it, the caller's. The asking
+ * stays. */
+bool mcp_asking_ended(const struct mcp_asking *a, int *out_rc, struct err *e, json_t **out_answer);
 struct inside_job *mcp_asking_job(const struct mcp_asking *a);
 /* The same once more, under another requestState. */
 int mcp_asking_again(struct mcp_asking *a, const struct inside_questions *questions, json_t **out);

@@ -252,19 +252,20 @@ void rest_mcp_delete(struct http_exchange *x)
 
 /* ---- its making */
 
-/* Of a server inside: to those who subscribed to that. */
+/* Of a server inside: to those who subscribed to that, under a grant that still reaches it. */
 static void mcp_on_updated(void *arg, const char *agent, const char *server, const char *uri)
 {
 	const struct mcp *m = arg;
-	const struct mcp_session *session;
+	const struct mcp_holder *who;
 	char where[2 * AGENT_NAME_MAX + 2];
 	size_t at = 0;
 
 	text_format(where, sizeof(where), "%s/%s", agent, server);
-	while ((session = mcp_watch_next(m->watches, where, uri, &at)))
-		mcp_stream_notice(m->streams, session,
-				  json_pack("{s:s,s:s,s:{s:s}}", "jsonrpc", "2.0", "method",
-					    "notifications/resources/updated", "params", "uri", uri));
+	while ((who = mcp_watch_next(m->watches, where, uri, &at)))
+		if (grant_covers(who->agent, agent) && broker_grant_check(m->hub, &who->grant, NULL) == 0)
+			mcp_stream_notice(m->streams, &who->session,
+					  json_pack("{s:s,s:s,s:{s:s}}", "jsonrpc", "2.0", "method",
+						    "notifications/resources/updated", "params", "uri", uri));
 }
 
 int mcp_create(struct hub *hub, struct rest_metrics *metrics, struct mcp **out)

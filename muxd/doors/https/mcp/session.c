@@ -30,6 +30,15 @@ int mcp_session_new(enum mcp_version v, unsigned asked, const struct grant *whos
 	return 0;
 }
 
+struct mcp_holder mcp_holder_of(const struct mcp_session *session, const struct grant *whose)
+{
+	struct mcp_holder h = {.session = *session, .grant = grant_line(whose)};
+
+	text_put(h.principal, sizeof(h.principal), whose->principal);
+	text_put(h.agent, sizeof(h.agent), whose->agent);
+	return h;
+}
+
 bool mcp_session_equal(const struct mcp_session *a, const struct mcp_session *b)
 {
 	return id_equal(&a->id, &b->id) && a->version == b->version && a->asked == b->asked &&

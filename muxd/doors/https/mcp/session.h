@@ -25,6 +25,15 @@ struct mcp_session {
 	uint8_t digest[MCP_SESSION_DIGEST];
 };
 
+/* A session that something is kept for, and the grant that it spoke under last. */
+struct mcp_holder {
+	struct mcp_session session;
+	struct grant_line grant;
+	char principal[GRANT_NAME_MAX + 1], agent[AGENT_NAME_MAX + 1]; /* agent: as a grant has it */
+};
+struct mcp_holder mcp_holder_of(const struct mcp_session *session, const struct grant *whose);
+typedef bool mcp_holds_fn(void *arg, const struct mcp_holder *who); /* is its grant in force? */
+
 int mcp_session_new(enum mcp_version v, unsigned asked, const struct grant *whose,
 		    struct mcp_session *out); /* ERR_SYS */
 bool mcp_session_equal(const struct mcp_session *a, const struct mcp_session *b);

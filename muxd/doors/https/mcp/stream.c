@@ -566,8 +566,8 @@ static void question_tell(struct mcp_stream *s, const struct inside_question *as
 	json_t *o;
 
 	text_format(id, sizeof(id), QUESTION_ID "%llu", (unsigned long long)asked->number);
-	o = json_pack("{s:s,s:s,s:s,s:O}", "jsonrpc", "2.0", "id", id, "method", question_method(asked->kind), "params",
-		      asked->params);
+	o = json_pack("{s:s,s:s,s:s,s:o}", "jsonrpc", "2.0", "id", id, "method", question_method(asked->kind), "params",
+		      question_params(asked));
 	if (q && o && (q->text = json_text(o))) {
 		q->number = asked->number;
 		while (*last)
@@ -659,9 +659,17 @@ void mcp_stream_notice(struct mcp_streams *all, const struct mcp_session *sessio
 	json_decref(o);
 }
 
-void mcp_stream_log_level(struct mcp_streams *all, const struct mcp_session *session, unsigned level)
+static bool holder_holds(void *arg, const struct mcp_holder *who)
 {
-	mcp_levels_set(&all->levels, session, level);
+	return broker_grant_check(arg, &who->grant, NULL) == 0;
+}
+
+int mcp_stream_log_level(struct mcp_streams *all, const struct mcp_holder *who, unsigned level)
+{
+	if (mcp_levels_set(&all->levels, who, level) == 0)
+		return 0;
+	mcp_levels_sweep(&all->levels, holder_holds, all->hub);
+	return mcp_levels_set(&all->levels, who, level);
 }
 
 static void stream_on_inside_done(void *arg, int rc, const struct err *e, const json_t *answer, const char *round)
@@ -680,6 +688,16 @@ static struct inside_ops inside_ops_of(const struct mcp_stream *s)
 				   .asked = stream_on_inside_asked,
 				   .withdrawn = stream_on_inside_withdrawn,
 				   .done = stream_on_inside_done};
+}
+
+void mcp_stream_inside(struct mcp_stream *s, int rc, const struct err *e, const json_t *answer)
+{
+	stream_answer(s, inside_message(s, rc, e, answer));
+}
+
+void mcp_stream_finish(struct mcp_stream *s, json_t *message)
+{
+	stream_answer(s, message);
 }
 
 void mcp_stream_take(struct mcp_stream *s, struct mcp_asking *a)
@@ -777,6 +795,7 @@ void mcp_stream_end_all(struct mcp_streams *all, const struct mcp_session *sessi
 		stream_part(s);
 		stream_free(s);
 	}
+	mcp_levels_forget(&all->levels, session);
 	all->ended[all->ended_at++ % ENDED_MAX] = *session;
 }
 

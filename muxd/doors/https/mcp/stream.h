@@ -52,14 +52,17 @@ void mcp_stream_through(struct mcp_stream *s, const struct mcp_caller *who, cons
 /* The same of one that has waited for its caller: it is the stream's from here on. */
 struct mcp_asking;
 void mcp_stream_take(struct mcp_stream *s, struct mcp_asking *a);
+/* Instead of any of these: how a request to a server inside ended, or a message, which is stolen. */
+void mcp_stream_inside(struct mcp_stream *s, int rc, const struct err *e, const json_t *answer);
+void mcp_stream_finish(struct mcp_stream *s, json_t *message);
 /* A response of that session to a question that one of its streams told: {result} or {error}. ERR_NOT_FOUND, and as
  * broker_inside_answer(). */
 int mcp_stream_answer(struct mcp_streams *all, const struct mcp_session *session, struct request *rq, const json_t *id,
 		      const json_t *answer, struct err *e);
 /* A notice to the stream that the session keeps open, if there is one; o is stolen. */
 void mcp_stream_notice(struct mcp_streams *all, const struct mcp_session *session, json_t *o);
-/* The severity from which on that session hears log messages. */
-void mcp_stream_log_level(struct mcp_streams *all, const struct mcp_session *session, unsigned level);
+/* The severity from which on that session hears log messages. ERR_LIMIT. */
+int mcp_stream_log_level(struct mcp_streams *all, const struct mcp_holder *who, unsigned level);
 /* The server's own words, or what muxd has to say: its code first, as tools have it. */
 json_t *mcp_inside_error(const json_t *id, bool new_era, int rc, const struct err *e, const json_t *answer);
 /* x becomes the listener of a stream of this session again, behind the event `last`. ERR_NOT_FOUND. */

@@ -27,6 +27,11 @@ struct through {
 	json_t *(*tell)(struct through *h, const json_t *result); /* NULL: as it is */
 	enum mcp_version version;                                 /* that initialize agreed on */
 	unsigned asked;                                           /* that its client declared there */
+	/* Of resources/subscribe: what is watched once the server has said yes. */
+	struct mcp *mcp;
+	struct mcp_life *life; /* of that; NULL: nothing is */
+	struct mcp_holder who;
+	char where[2 * AGENT_NAME_MAX + 2], *uri;
 };
 
 /* ---- answers */
@@ -71,13 +76,52 @@ static json_t *tell_discovered(struct through *h, const json_t *result)
 			 "instructions", json_object_get(result, "instructions"));
 }
 
+static bool holder_holds(void *arg, const struct mcp_holder *who)
+{
+	return broker_grant_check(arg, &who->grant, NULL) == 0;
+}
+
+/* ERR_LIMIT, ERR_UNAVAILABLE, ERR_TOO_LARGE: watch.h. */
+static int watch_check(struct mcp *m, const struct mcp_holder *who, const char *where, const char *uri)
+{
+	int rc = mcp_watch_may(m->watches, who, where, uri);
+
+	if (rc != ERR_UNAVAILABLE)
+		return rc;
+	mcp_watches_sweep(m->watches, holder_holds, m->hub);
+	return mcp_watch_may(m->watches, who, where, uri);
+}
+
+/* The session may have ended while the server was asked, or have asked for more at once than there is room for. */
+static int watch_begin(struct through *h, struct err *e)
+{
+	int rc;
+
+	if (!h->life || h->life->over || mcp_streams_ended(h->mcp->streams, &h->who.session))
+		return 0;
+	rc = watch_check(h->mcp, &h->who, h->where, h->uri);
+	rc = rc ? rc : mcp_watch_add(h->mcp->watches, &h->who, h->where, h->uri);
+	return rc ? err_set(e, ERR_LIMIT, "too many resources are watched already") : 0;
+}
+
+static void through_free(struct through *h)
+{
+	mcp_life_release(h->life);
+	json_decref(h->id);
+	free(h->uri);
+	free(h);
+}
+
 static void through_on_done(void *arg, int rc, const struct err *e, const json_t *answer, const char *round)
 {
 	struct through *h = arg;
 	const json_t *result = json_object_get(answer, "result");
+	struct err here = {0};
 	json_t *o;
 
 	(void)round;
+	if (!rc && result && (rc = watch_begin(h, &here)))
+		e = &here;
 	if (rc || !result) {
 		mcp_send(h->x, 200, mcp_inside_error(h->id, h->new_era, rc, e, answer));
 	} else {
@@ -86,8 +130,7 @@ static void through_on_done(void *arg, int rc, const struct err *e, const json_t
 			o = mcp_new_era(h->listed ? mcp_cached(o, LIST_TTL_MS) : o);
 		mcp_send(h->x, 200, o ? mcp_result(h->id, o) : NULL);
 	}
-	json_decref(h->id);
-	free(h);
+	through_free(h);
 }
 
 /* ---- methods */
@@ -150,7 +193,44 @@ static unsigned declared_of(const struct mcp_turn *t)
 	return t->new_era ? question_declared(json_object_get(t->m->meta, MCP_META_CAPABILITIES)) : t->session.asked;
 }
 
-/* The same call goes on: nothing is sent to the server but the answers, once they are whole. */
+/* How a call ended while nobody was there, to who may make that request. */
+static void give_kept(struct mcp_turn *t, struct mcp_stream *s, const struct mcp_asking *a,
+		      const struct inside_request *w)
+{
+	json_t *answer = NULL;
+	struct err e = {0};
+	int rc = broker_inside_may(t->x->hub, &t->x->rq, w, &e);
+
+	if (!rc)
+		(void)mcp_asking_ended(a, &rc, &e, &answer);
+	mcp_stream_inside(s, rc, &e, answer);
+	json_decref(answer);
+}
+
+static void give_answers(struct mcp_turn *t, struct mcp_stream *s, struct mcp_asking *a, const json_t *responses)
+{
+	struct inside_questions *questions = NULL;
+	const struct inside_question *q = NULL;
+	struct err e = {0};
+	json_t *o = NULL;
+	int rc = broker_inside_answers(mcp_asking_job(a), &t->x->rq, responses, &questions, &e);
+
+	if (!rc)
+		TAILQ_FOREACH(q, questions, entry)
+	if (!q->answer)
+		break;
+	if (!rc && q && (rc = mcp_asking_again(a, questions, &o)))
+		err_set(&e, rc, "no memory for what is open");
+	if (rc)
+		mcp_stream_finish(s, mcp_inside_error(t->m->id, true, rc, &e, NULL));
+	else if (q)
+		mcp_stream_finish(s, mcp_result(t->m->id, mcp_new_era(o)));
+	else
+		mcp_stream_take(s, a);
+}
+
+/* The same call goes on: nothing is sent to the server but the answers, once they are whole. Its stream is there ahead
+ * of them, so where there is no room for one they can be given again. */
 static void go_again(struct mcp_turn *t, size_t row, const json_t *state, const json_t *responses,
 		     const struct inside_request *w)
 {
@@ -158,33 +238,22 @@ static void go_again(struct mcp_turn *t, size_t row, const json_t *state, const 
 	struct mcp_asking *a = json_is_string(state)
 				   ? mcp_asking_find(t->mcp->askings, json_string_value(state), &t->x->rq.grant, w)
 				   : NULL;
-	struct inside_questions *questions = NULL;
-	const struct inside_question *q;
 	struct mcp_stream *s = NULL;
-	struct err e = {0};
-	json_t *o = NULL;
 	int rc;
 
 	if (!a) {
 		mcp_turn_refuse(t, MCP_PARAMS,
-				"requestState stands for no call of this caller that waits: call again without it");
+				"requestState stands for no call of this caller that waits, or that ended within the "
+				"last five minutes: look at what it has done before calling again without it");
 		return;
 	}
-	rc = broker_inside_answers(mcp_asking_job(a), &t->x->rq, responses, &questions, &e);
-	if (rc) {
-		mcp_send(t->x, 200, mcp_inside_error(t->m->id, true, rc, &e, NULL));
-		return;
-	}
-	TAILQ_FOREACH(q, questions, entry)
-	if (!q->answer)
-		break;
-	rc = q ? mcp_asking_again(a, questions, &o) : mcp_stream_open(t->mcp->streams, &ask, &s);
+	rc = mcp_stream_open(t->mcp->streams, &ask, &s);
 	if (rc)
 		mcp_stream_refuse(t->x, rc);
-	else if (q)
-		mcp_turn_reply(t, o);
+	else if (mcp_asking_job(a))
+		give_answers(t, s, a, responses);
 	else
-		mcp_stream_take(s, a);
+		give_kept(t, s, a, w);
 }
 
 /* A tool's call whose exec_id is its name in its session: the same again is the same round. */
@@ -221,40 +290,62 @@ static void go_stream(struct mcp_turn *t, size_t row)
 static void go_local(struct mcp_turn *t, size_t row)
 {
 	unsigned level = mcp_log_level(json_get_text(t->m->params, "level"));
+	const struct mcp_holder who = mcp_holder_of(&t->session, &t->x->rq.grant);
+	struct err e = {0};
 
 	if (methods[row].flags & LEVEL && level == MCP_LOG_NONE) {
 		mcp_turn_refuse(t, MCP_PARAMS, "params.level must be one of debug to emergency");
 		return;
 	}
-	if (methods[row].flags & LEVEL)
-		mcp_stream_log_level(t->mcp->streams, &t->session, level);
+	if (methods[row].flags & LEVEL && mcp_stream_log_level(t->mcp->streams, &who, level)) {
+		err_set(&e, ERR_LIMIT, "%d sessions have set a level of log messages already", MCP_LEVELS_MAX);
+		http_reply_error(t->x, ERR_LIMIT, &e);
+		return;
+	}
 	mcp_turn_reply(t, json_object());
 }
 
-/* True: it was answered. The session hears of it from here on, or no more; what another one watches still, the server
- * goes on telling. */
-static bool watch_go(struct mcp_turn *t, size_t row)
+/* True: it was answered. The server is told where no other session watches that any more. */
+static bool watch_end(struct mcp_turn *t, const char *where, const char *uri)
 {
-	const char *uri = json_get_text(t->m->params, "uri");
-	char where[2 * AGENT_NAME_MAX + 2];
+	if (mcp_watch_remove(t->mcp->watches, &t->session, where, uri))
+		return false;
+	mcp_turn_reply(t, json_object());
+	return true;
+}
+
+/* True: it was answered. The server is asked first, and its yes makes the row: through_on_done(). */
+static bool watch_ask(struct mcp_turn *t, struct through *h, const char *uri)
+{
+	struct err e = {0};
 	int rc;
 
-	text_format(where, sizeof(where), "%s/%s", t->x->params[0], t->x->params[1]);
-	if (methods[row].flags & UNWATCH) {
-		if (!mcp_watch_remove(t->mcp->watches, &t->session, where, uri))
-			return false;
-		mcp_turn_reply(t, json_object());
-		return true;
-	}
-	rc = *uri ? mcp_watch_add(t->mcp->watches, &t->session, where, uri) : ERR_TOO_LARGE;
+	h->mcp = t->mcp;
+	h->life = mcp_life_hold(t->mcp->life);
+	h->who = mcp_holder_of(&t->session, &t->x->rq.grant);
+	h->uri = strdup(uri);
+	rc = !h->uri ? ERR_NOMEM : !*uri ? ERR_TOO_LARGE : watch_check(t->mcp, &h->who, h->where, uri);
 	if (rc == ERR_LIMIT)
 		mcp_turn_refuse(t, MCP_PARAMS, "this session watches 64 resources already");
 	else if (rc == ERR_TOO_LARGE)
 		mcp_turn_refuse(t, MCP_PARAMS,
 				"params.uri must be the address of a resource, of 2048 bytes at the most");
+	else if (rc == ERR_UNAVAILABLE)
+		http_reply_error(t->x, ERR_LIMIT,
+				 (err_set(&e, ERR_LIMIT, "%d resources are watched already", MCP_WATCHES_MAX), &e));
 	else if (rc)
 		http_reply_error(t->x, rc, NULL);
 	return rc != 0;
+}
+
+static bool watch_go(struct mcp_turn *t, size_t row, struct through *h)
+{
+	const char *uri = json_get_text(t->m->params, "uri");
+
+	text_format(h->where, sizeof(h->where), "%s/%s", t->x->params[0], t->x->params[1]);
+	return methods[row].flags & WATCH     ? watch_ask(t, h, uri)
+	       : methods[row].flags & UNWATCH ? watch_end(t, h->where, uri)
+					      : false;
 }
 
 static void go_object(struct mcp_turn *t, size_t row)
@@ -266,24 +357,24 @@ static void go_object(struct mcp_turn *t, size_t row)
 	struct through *h = calloc(1, sizeof(*h));
 	struct inside_job *job;
 
-	if (methods[row].flags & (WATCH | UNWATCH) && watch_go(t, row)) {
-		free(h);
-		return;
-	}
 	if (!h) {
 		http_reply_error(t->x, ERR_NOMEM, NULL);
+		return;
+	}
+	if (watch_go(t, row, h)) {
+		through_free(h);
 		return;
 	}
 	if (strcmp(w.method, "initialize") == 0)
 		w.params = NULL;
 	w.listens = t->has_session;
-	*h = (struct through){.x = t->x,
-			      .id = t->m->id ? json_deep_copy(t->m->id) : NULL,
-			      .new_era = t->new_era,
-			      .listed = methods[row].flags & LISTED,
-			      .tell = methods[row].tell,
-			      .asked = question_declared(json_object_get(t->m->params, "capabilities")),
-			      .version = v == MCP_NONE || v > MCP_OLD_NEWEST ? MCP_OLD_NEWEST : v};
+	h->x = t->x;
+	h->id = t->m->id ? json_deep_copy(t->m->id) : NULL;
+	h->new_era = t->new_era;
+	h->listed = methods[row].flags & LISTED;
+	h->tell = methods[row].tell;
+	h->asked = question_declared(json_object_get(t->m->params, "capabilities"));
+	h->version = v == MCP_NONE || v > MCP_OLD_NEWEST ? MCP_OLD_NEWEST : v;
 	broker_inside_request(t->x->hub, &t->x->rq, &w, &ops, h, &job);
 }
 
