@@ -209,14 +209,22 @@ static int record_lets(const struct session *s, uint64_t now, struct err *e)
 	return share_record_ask(h->conf, &h->shares, s->shares[CONF_SHARE_AGENT], disk_low(h), now, e);
 }
 
+/*
+ * Who ended it, or its timeout, gives its sandbox a few seconds to send what is left and how it ended: held back, both
+ * would be lost. What comes is bounded by what the sandbox holds of it and by rounds.kill_grace.
+ */
+static bool is_ended(const struct session *s, uint64_t now)
+{
+	return s->state == SESSION_ENDING || (s->launch.timeout_ns && now - s->opened_boot_ns >= s->launch.timeout_ns);
+}
+
 bool session_share_lets_out(struct session *s)
 {
 	struct share *a = s->shares[CONF_SHARE_AGENT];
-	uint64_t now;
+	uint64_t now = clock_boot_ns();
 
-	if (s->share_apart || !a)
+	if (s->share_apart || !a || is_ended(s, now))
 		return true;
-	now = clock_boot_ns();
 	if (s->record_held || !rates_let(s, SHARE_OUT, now))
 		return false;
 	return !is_held_beside(s, now) || share_rate_may(&a->beside, beside_rate(s), BESIDE_BURST, now);
@@ -290,6 +298,8 @@ static void session_share_hold(struct session *s, const struct err *e)
 			    "held: its agent's share of the record is used up (%s); nothing is lost, it goes on when "
 			    "there is room",
 			    e->share.limit);
+	else if (is_ended(s, clock_boot_ns()))
+		text_put(text, sizeof(text), "the session is ended: what is left of its output comes");
 	else
 		text_put(text, sizeof(text), "its agent's share of the record has room again: the session goes on");
 	session_event(s, s->record_held ? "held" : "held_over", s->record_held ? share_json(&e->share) : NULL);
@@ -304,7 +314,7 @@ void session_share_tick(struct session *s, uint64_t now)
 
 	if (s->share_apart || !s->shared)
 		return;
-	held = record_lets(s, now, &e) != 0 && s->record_most;
+	held = s->record_most && !is_ended(s, now) && record_lets(s, now, &e) != 0;
 	if (held == s->record_held)
 		return;
 	s->record_held = held;
