@@ -50,6 +50,7 @@ struct artifact_row {
 	char sha256[ARTIFACT_SHA256_SZ], blob[ID_STR_LEN];
 	uint64_t size;
 	int64_t created_ns, expires_ns; /* expires_ns 0: never */
+	bool apart;                     /* as of struct artifact_spec; not read */
 };
 
 static inline int64_t artifacts_now(const struct artifacts *a)
@@ -81,7 +82,7 @@ json_t *row_json(const struct artifact_row *r); /* NULL: no memory */
 int rows_json(struct sqlite3 *db, const struct artifact_filter *f, int64_t now_ns, json_t *list, struct err *e);
 /* count and bytes of a task without that name. */
 int row_task(struct sqlite3 *db, const char *task, const char *but, struct artifacts_numbers *out, struct err *e);
-/* Of a principal or an agent, in all tasks, but the artifact r. */
+/* Of r's principal or agent, in all tasks, but the artifact r and those that stand apart. */
 int row_share(struct sqlite3 *db, enum conf_share_of of, const struct artifact_row *r, struct artifacts_numbers *out,
 	      struct err *e);
 int row_all(struct sqlite3 *db, struct artifacts_numbers *out, struct err *e);

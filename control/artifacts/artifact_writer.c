@@ -304,7 +304,7 @@ static int check_share(struct sqlite3 *db, const struct artifact_writer *w, enum
 	struct artifacts_numbers n = {0};
 	int rc;
 
-	if ((!c->share_max[of] && !c->share_size[of]) || !*name)
+	if ((!c->share_max[of] && !c->share_size[of]) || !*name || w->row.apart)
 		return 0;
 	rc = row_share(db, of, &w->row, &n, e);
 	if (!rc && c->share_max[of] && n.count >= c->share_max[of])
@@ -564,6 +564,7 @@ static void take_spec(struct artifact_writer *w, const struct artifact_spec *s)
 	w->announced = s->size;
 	w->only_new = s->only_new;
 	w->any_owner = s->any_owner;
+	r->apart = s->apart;
 }
 
 static int writer_create(struct artifacts *a, const struct artifact_spec *spec, struct artifact_writer **out,

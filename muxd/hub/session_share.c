@@ -30,7 +30,7 @@ static void uses_of(enum session_kind kind, const struct launch *l, bool out[CON
 
 static bool stands_apart(const struct grant *g, const struct launch *l)
 {
-	return g->kind == GRANT_STAFF || launch_is_inside(l);
+	return share_stands_apart(g) || launch_is_inside(l);
 }
 
 static unsigned own_in_sandbox(const struct agent *a, const struct grant *g)

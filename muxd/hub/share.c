@@ -19,6 +19,11 @@ bool share_is_staff(const struct grant *g)
 	return g->kind == GRANT_STAFF && (g->scopes & SCOPE_TERMINAL);
 }
 
+bool share_stands_apart(const struct grant *g)
+{
+	return g->kind == GRANT_STAFF;
+}
+
 const char *share_of_name(enum conf_share_of of)
 {
 	static const char *const names[CONF_SHARE_OFS] = {"principal", "task", "agent"};

@@ -86,6 +86,8 @@ struct share_load {
 };
 
 bool share_is_staff(const struct grant *g);
+/* Neither held nor counted by shares.*: of the kind staff. */
+bool share_stands_apart(const struct grant *g);
 /* One more session: 0, or ERR_LIMIT with err.share: whose share, and the key whose limit is reached. */
 int share_ask(const struct conf *c, const struct share_load *l, struct err *e);
 /* The most sessions that can be open at once. */
