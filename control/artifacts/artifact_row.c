@@ -113,17 +113,19 @@ int row_task(struct sqlite3 *db, const char *task, const char *but, struct artif
 			  task, but);
 }
 
-int row_share(struct sqlite3 *db, enum conf_share_of of, const struct artifact_row *r, struct artifacts_numbers *out,
-	      struct err *e)
-{
-	static const char of_agent[] = "SELECT count(*), coalesce(sum(size), 0) FROM artifacts"
-				       " WHERE agent = ? AND apart = 0 AND NOT (task = ? AND name = ?)";
-	static const char of_principal[] = "SELECT count(*), coalesce(sum(size), 0) FROM artifacts"
-					   " WHERE principal = ? AND apart = 0 AND NOT (task = ? AND name = ?)";
-	bool agent = of == CONF_SHARE_AGENT;
+#define ELSE " AND apart = 0 AND NOT (task = ?2 AND name = ?3)"
 
-	return store_each(db, NULL, numbers_on_row, out, e, agent ? of_agent : of_principal, "ttt",
-			  agent ? r->agent : r->principal, r->task, r->name);
+int row_share(struct sqlite3 *db, enum conf_share_of of, const char *name, const struct artifact_row *r,
+	      struct artifacts_numbers *out, struct err *e)
+{
+	static const char of_agent[] = "SELECT count(*), coalesce(sum(size), 0) FROM artifacts WHERE agent = ?1" ELSE;
+	/* '0' comes next after '/': two ranges of one index */
+	static const char of_principal[] =
+	    "SELECT count(*), coalesce(sum(size), 0) FROM (SELECT size FROM artifacts WHERE principal = ?1" ELSE
+	    " UNION ALL SELECT size FROM artifacts WHERE principal > ?1 || '/' AND principal < ?1 || '0'" ELSE ")";
+
+	return store_each(db, NULL, numbers_on_row, out, e, of == CONF_SHARE_AGENT ? of_agent : of_principal, "ttt",
+			  name, r->task, r->name);
 }
 
 int row_all(struct sqlite3 *db, struct artifacts_numbers *out, struct err *e)

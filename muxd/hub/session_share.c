@@ -8,6 +8,7 @@
 #include "muxd/hub/launch.h"
 #include "muxd/hub/session_state.h"
 #include "muxd/hub/wake.h"
+#include "policy/grant_narrow.h"
 #include "policy/verdict.h"
 #include "recorder/format/trunc.h"
 
@@ -39,7 +40,7 @@ static unsigned own_in_sandbox(const struct agent *a, const struct grant *g)
 	unsigned n = 0;
 
 	for (s = a->channels; s; s = s->hh_channel.next)
-		n += s->state != SESSION_ENDED && strcmp(s->grant.principal, g->principal) == 0;
+		n += s->state != SESSION_ENDED && grant_same_root(s->grant.principal, g->principal);
 	return n;
 }
 
@@ -47,11 +48,14 @@ static int ask(const struct agent *a, const struct grant *g, enum session_kind k
 	       bool elsewhere, struct err *e)
 {
 	const struct hub *h = a->hub;
+	char root[GRANT_NAME_MAX + 1];
+
+	grant_root(g->principal, root);
 	struct share_load load = {.staff = share_is_staff(g),
 				  .apart = stands_apart(g, l),
 				  .agent = a->name,
-				  .principal = g->principal,
-				  .of = {share_find(&h->shares, CONF_SHARE_PRINCIPAL, g->principal),
+				  .principal = root,
+				  .of = {share_find(&h->shares, CONF_SHARE_PRINCIPAL, root),
 					 share_find(&h->shares, CONF_SHARE_TASK, l->task),
 					 elsewhere ? NULL : share_find(&h->shares, CONF_SHARE_AGENT, a->name)}};
 
@@ -144,13 +148,15 @@ static void record_add(struct session *s, uint64_t n)
 void session_share_take(struct session *s)
 {
 	struct shares *x = &s->hub->shares;
+	char root[GRANT_NAME_MAX + 1];
 
 	if (s->shared)
 		return;
+	grant_root(s->grant.principal, root);
 	s->shared = true;
 	s->share_apart = stands_apart(&s->grant, &s->launch);
 	s->record_most = record_most(s);
-	s->shares[CONF_SHARE_PRINCIPAL] = share_get(x, CONF_SHARE_PRINCIPAL, s->grant.principal);
+	s->shares[CONF_SHARE_PRINCIPAL] = share_get(x, CONF_SHARE_PRINCIPAL, root);
 	s->shares[CONF_SHARE_TASK] = share_get(x, CONF_SHARE_TASK, s->launch.task);
 	s->shares[CONF_SHARE_AGENT] = share_get(x, CONF_SHARE_AGENT, s->agent->name);
 	count(s, 1);
@@ -210,7 +216,7 @@ static int record_lets(const struct session *s, uint64_t now, struct err *e)
 }
 
 /*
- * Who ended it, or its timeout, gives its sandbox a few seconds to send what is left and how it ended: held back, both
+ * A session that is ended, or whose timeout is over, gives its sandbox a few seconds to send what is left and how it ended: held back, both
  * would be lost. What comes is bounded by what the sandbox holds of it and by rounds.kill_grace.
  */
 static bool is_ended(const struct session *s, uint64_t now)

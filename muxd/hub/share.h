@@ -1,7 +1,7 @@
 /*
  * share.h - how much everybody may have at a time, and who is refused: one table for the whole daemon.
  *
- * A share is of a principal, a task or an agent (a sandbox): it counts what lives of theirs, what their programs are
+ * A share is of a principal, with those that it made grants for (grant_root()), a task or an agent (a sandbox): it counts what lives of theirs, what their programs are
  * sent and print, and what the record keeps of an agent's. Each session is counted in its three shares from its
  * beginning to its end; after a restart the sessions that are found again are counted again.
  *

@@ -258,7 +258,7 @@ static int put_share(struct rig *r, const char *principal, const char *name)
 	return put_spec(r, &spec, 10, *name);
 }
 
-/* What an agent keeps leaves staff their artifacts of it, and what they keep leaves the agent its share. */
+/* An agent that keeps files leaves staff their artifacts of it, and what they keep leaves the agent its share. */
 static void test_staff_stand_apart(void **state)
 {
 	struct rig *r = *state;
@@ -276,6 +276,23 @@ static void test_staff_stand_apart(void **state)
 	artifacts_set_conf(r->a, r->conf);
 	assert_int_equal(put_share(r, "bot", "a2"), ERR_ARTIFACTS_FULL);
 	assert_int_equal(put_share(r, "staff.piet", "s3"), 0);
+}
+
+/* A principal and those that it made grants for have one share; who is merely called alike has another. */
+static void test_children_share(void **state)
+{
+	struct rig *r = *state;
+
+	r->conf->share_artifacts[CONF_SHARE_PRINCIPAL] = 2;
+	artifacts_set_conf(r->a, r->conf);
+	assert_int_equal(put_share(r, "bot/1", "a1"), 0);
+	assert_int_equal(put_share(r, "bot/2", "a2"), 0);
+	assert_int_equal(put_share(r, "bot/3", "a3"), ERR_ARTIFACTS_FULL);
+	assert_int_equal(put_share(r, "bot", "a4"), ERR_ARTIFACTS_FULL);
+	assert_int_equal(put_share(r, "bot/1", "a1"), 0); /* in its own place */
+	assert_int_equal(put_share(r, "bot2", "a5"), 0);
+	assert_int_equal(put_share(r, "bot.1", "a6"), 0);
+	assert_int_equal(put_share(r, "bo", "a7"), 0);
 }
 
 static void test_abort_and_stop(void **state)
@@ -528,6 +545,7 @@ int main(void)
 	    cmocka_unit_test_setup_teardown(test_put, setup, teardown),
 	    cmocka_unit_test_setup_teardown(test_caps, setup, teardown),
 	    cmocka_unit_test_setup_teardown(test_staff_stand_apart, setup, teardown),
+	    cmocka_unit_test_setup_teardown(test_children_share, setup, teardown),
 	    cmocka_unit_test_setup_teardown(test_abort_and_stop, setup, teardown),
 	    cmocka_unit_test_setup_teardown(test_sweep, setup, teardown),
 	    cmocka_unit_test_setup_teardown(test_expiry, setup, teardown),
