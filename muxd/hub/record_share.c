@@ -14,20 +14,16 @@ int record_share_lets(const struct hub *h, const struct share *agent, uint64_t n
 	return share_record_ask(h->conf, &h->shares, agent, low, now, e);
 }
 
-static void add(struct hub *h, struct share *agent, uint64_t n)
+static void add(struct share *agent, uint64_t n)
 {
-	uint64_t now = clock_boot_ns();
-
-	if (!agent || !n)
-		return;
-	share_day_add(&agent->record, n, now);
-	share_day_add(&h->shares.record, n, now);
+	if (agent && n)
+		share_day_add(&agent->record, n, clock_boot_ns());
 }
 
 void record_share_add(struct session *s, uint64_t n)
 {
 	if (!s->share_apart)
-		add(s->hub, s->shares[CONF_SHARE_AGENT], n);
+		add(s->shares[CONF_SHARE_AGENT], n);
 }
 
 void record_share_note(struct session *s, size_t n)
@@ -45,5 +41,5 @@ int record_share_ask_work(const struct hub *h, const char *agent, const struct g
 void record_share_add_work(struct hub *h, const char *agent, const struct grant *g, uint64_t n)
 {
 	if (!share_stands_apart(g))
-		add(h, share_get(&h->shares, CONF_SHARE_AGENT, agent), n);
+		add(share_get(&h->shares, CONF_SHARE_AGENT, agent), n);
 }
