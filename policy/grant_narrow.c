@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/text.h"
 
 #include <string.h>
 
@@ -41,6 +42,13 @@ bool grant_same_root(const char *a, const char *b)
 	size_t n = strcspn(a, "/");
 
 	return n == strcspn(b, "/") && strncmp(a, b, n) == 0;
+}
+
+void grant_root(const char *principal, char out[GRANT_NAME_MAX + 1])
+{
+	size_t n = strcspn(principal, "/");
+
+	text_put_bytes(out, GRANT_NAME_MAX + 1, principal, n);
 }
 
 /* Is each path of pattern p one of list? Only what is plainly so counts: the same text, or below a `dir/` + `**`. */

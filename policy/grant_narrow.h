@@ -24,6 +24,8 @@ int grant_narrow(const struct grant *parent, int64_t ends_ns, const struct grant
  * end: so each name counts by what stands before its first slash.
  */
 bool grant_same_root(const char *a, const char *b);
+/* The part before the slash, as the key of what they share. Cut where it has no room. */
+void grant_root(const char *principal, char out[GRANT_NAME_MAX + 1]);
 /*
  * The paths that both allow, as patterns of either that are plainly within the other's; nothing is in it that one of
  * them does not allow. size_max: the smaller.

@@ -113,14 +113,19 @@ int row_task(struct sqlite3 *db, const char *task, const char *but, struct artif
 			  task, but);
 }
 
-int row_share(struct sqlite3 *db, enum conf_share_of of, const struct artifact_row *r, struct artifacts_numbers *out,
-	      struct err *e)
+#define ELSE " AND apart = 0 AND NOT (task = ?2 AND name = ?3)"
+
+int row_share(struct sqlite3 *db, enum conf_share_of of, const char *name, const struct artifact_row *r,
+	      struct artifacts_numbers *out, struct err *e)
 {
-	return store_each(db, NULL, numbers_on_row, out, e,
-			  "SELECT count(*), coalesce(sum(size), 0) FROM artifacts WHERE (?1 = 0 OR agent = ?2)"
-			  " AND (?1 = 1 OR principal = ?2) AND NOT (task = ?3 AND name = ?4)",
-			  "ittt", (int64_t)(of == CONF_SHARE_AGENT), of == CONF_SHARE_AGENT ? r->agent : r->principal,
-			  r->task, r->name);
+	static const char of_agent[] = "SELECT count(*), coalesce(sum(size), 0) FROM artifacts WHERE agent = ?1" ELSE;
+	/* '0' comes next after '/': two ranges of one index */
+	static const char of_principal[] =
+	    "SELECT count(*), coalesce(sum(size), 0) FROM (SELECT size FROM artifacts WHERE principal = ?1" ELSE
+	    " UNION ALL SELECT size FROM artifacts WHERE principal > ?1 || '/' AND principal < ?1 || '0'" ELSE ")";
+
+	return store_each(db, NULL, numbers_on_row, out, e, of == CONF_SHARE_AGENT ? of_agent : of_principal, "ttt",
+			  name, r->task, r->name);
 }
 
 int row_all(struct sqlite3 *db, struct artifacts_numbers *out, struct err *e)
@@ -183,11 +188,11 @@ int row_put(struct sqlite3 *db, const struct artifact_row *r, bool blob_is_new, 
 	if (!rc)
 		rc = store_run(db, NULL, e,
 			       "INSERT OR REPLACE INTO artifacts(task, name, blob, size, principal, agent, round, run,"
-			       " base, media_type, created_ns, expires_ns)"
-			       " VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, nullif(?, 0))",
-			       "tttittttttii", r->task, r->name, r->blob, (int64_t)r->size, r->principal,
+			       " base, media_type, created_ns, expires_ns, apart)"
+			       " VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, nullif(?, 0), ?)",
+			       "tttittttttiii", r->task, r->name, r->blob, (int64_t)r->size, r->principal,
 			       or_null(r->agent), or_null(r->round), or_null(r->run), or_null(r->base),
-			       or_null(r->media_type), r->created_ns, r->expires_ns);
+			       or_null(r->media_type), r->created_ns, r->expires_ns, (int64_t)r->apart);
 	*out_replaced = found;
 	return rc;
 }

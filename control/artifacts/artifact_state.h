@@ -50,6 +50,7 @@ struct artifact_row {
 	char sha256[ARTIFACT_SHA256_SZ], blob[ID_STR_LEN];
 	uint64_t size;
 	int64_t created_ns, expires_ns; /* expires_ns 0: never */
+	bool apart;                     /* as of struct artifact_spec; not read */
 };
 
 static inline int64_t artifacts_now(const struct artifacts *a)
@@ -81,9 +82,10 @@ json_t *row_json(const struct artifact_row *r); /* NULL: no memory */
 int rows_json(struct sqlite3 *db, const struct artifact_filter *f, int64_t now_ns, json_t *list, struct err *e);
 /* count and bytes of a task without that name. */
 int row_task(struct sqlite3 *db, const char *task, const char *but, struct artifacts_numbers *out, struct err *e);
-/* Of a principal or an agent, in all tasks, but the artifact r. */
-int row_share(struct sqlite3 *db, enum conf_share_of of, const struct artifact_row *r, struct artifacts_numbers *out,
-	      struct err *e);
+/* Of r's agent, or of its principal with those that it made grants for (name: grant_root()), in all tasks, but the
+ * artifact r and those that stand apart. */
+int row_share(struct sqlite3 *db, enum conf_share_of of, const char *name, const struct artifact_row *r,
+	      struct artifacts_numbers *out, struct err *e);
 int row_all(struct sqlite3 *db, struct artifacts_numbers *out, struct err *e);
 /* *out_blob "": no file has that content. */
 int row_blob(struct sqlite3 *db, const char *sha256, char out_blob[ID_STR_LEN], struct err *e);

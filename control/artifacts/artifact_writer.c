@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "control/artifacts/artifact_state.h"
 #include "control/store/store.h"
+#include "policy/grant_narrow.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -300,13 +301,15 @@ static int check_share(struct sqlite3 *db, const struct artifact_writer *w, enum
 	static const char *const sizes[CONF_SHARE_OFS] = {"shares.artifact_size_per_principal", "",
 							  "shares.artifact_size_per_agent"};
 	const struct artifact_conf *c = &w->conf;
-	const char *name = of == CONF_SHARE_AGENT ? w->row.agent : w->row.principal;
+	char root[GRANT_NAME_MAX + 1];
+	const char *name = of == CONF_SHARE_AGENT ? w->row.agent : root;
 	struct artifacts_numbers n = {0};
 	int rc;
 
-	if ((!c->share_max[of] && !c->share_size[of]) || !*name)
+	grant_root(w->row.principal, root);
+	if ((!c->share_max[of] && !c->share_size[of]) || !*name || w->row.apart)
 		return 0;
-	rc = row_share(db, of, &w->row, &n, e);
+	rc = row_share(db, of, name, &w->row, &n, e);
 	if (!rc && c->share_max[of] && n.count >= c->share_max[of])
 		return refuse_share(e, of, name, counts[of], c->share_max[of], n.count);
 	if (!rc && c->share_size[of] && (n.bytes > c->share_size[of] || size > c->share_size[of] - n.bytes))
@@ -564,6 +567,7 @@ static void take_spec(struct artifact_writer *w, const struct artifact_spec *s)
 	w->announced = s->size;
 	w->only_new = s->only_new;
 	w->any_owner = s->any_owner;
+	r->apart = s->apart;
 }
 
 static int writer_create(struct artifacts *a, const struct artifact_spec *spec, struct artifact_writer **out,

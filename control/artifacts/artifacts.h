@@ -80,6 +80,7 @@ struct artifact_spec {
 	uint64_t size;      /* as announced; UINT64_MAX: not known */
 	bool only_new;      /* ERR_CONFLICT where the name is taken */
 	bool any_owner;     /* may replace another principal's; else that is ERR_CONFLICT too */
+	bool apart;         /* neither held nor counted by shares.* */
 };
 
 /* row: as artifacts_list() has it, a put's with `replaced`; borrowed. The writer is gone with it. */

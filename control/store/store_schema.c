@@ -24,6 +24,7 @@ static const char *const steps[] = {
     store_schema_services_1,  /* services inside; settings of agents */
     store_schema_services_2,  /* services that are done */
     store_schema_filespace_1, /* files that workspaces and the owner's store agreed on */
+    store_schema_artifacts_2, /* artifacts by agent and by principal */
 };
 #define VERSION ((int)(sizeof(steps) / sizeof(steps[0])))
 

@@ -23,7 +23,7 @@ extern const char store_schema_servers_2[];
 extern const char store_schema_services_1[], store_schema_services_2[];
 extern const char store_schema_work_1[], store_schema_work_2[];
 extern const char store_schema_outbox_1[], store_schema_outbox_2[];
-extern const char store_schema_artifacts_1[];
+extern const char store_schema_artifacts_1[], store_schema_artifacts_2[];
 
 int store_schema_version(void); /* of this program */
 /*

@@ -13,3 +13,8 @@ const char store_schema_artifacts_1[] =
     " created_ns INTEGER NOT NULL, expires_ns INTEGER, PRIMARY KEY(task, name)) WITHOUT ROWID;"
     "CREATE INDEX artifacts_blob ON artifacts(blob);"
     "CREATE INDEX artifacts_expires ON artifacts(expires_ns) WHERE expires_ns IS NOT NULL;";
+/* Shares of agents and principals (shares.*); apart: counted in none. Rows of before count. */
+const char store_schema_artifacts_2[] =
+    "ALTER TABLE artifacts ADD COLUMN apart INTEGER NOT NULL DEFAULT 0;"
+    "CREATE INDEX artifacts_agent ON artifacts(agent, size) WHERE apart = 0;"
+    "CREATE INDEX artifacts_principal ON artifacts(principal, size) WHERE apart = 0;";

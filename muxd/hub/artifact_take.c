@@ -108,7 +108,8 @@ static int take_writer(struct taking *t, struct err *e)
 				     .call = call,
 				     .size = UINT64_MAX,
 				     .only_new = t->only_new,
-				     .any_owner = t->any_owner};
+				     .any_owner = t->any_owner,
+				     .apart = share_stands_apart(&t->rq.grant)};
 
 	rc = call ? artifact_write(t->hub->p.artifacts, &spec, &writer_ops, t, &t->w, e)
 		  : err_set(e, ERR_NOMEM, "no memory for an event");

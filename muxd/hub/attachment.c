@@ -11,6 +11,7 @@
 #include "muxd/hub/hub_state.h"
 #include "muxd/hub/launch.h"
 #include "muxd/hub/port.h"
+#include "muxd/hub/record_share.h"
 #include "muxd/hub/screen.h"
 #include "muxd/hub/session_end.h"
 #include "muxd/hub/session_input.h"
@@ -263,6 +264,7 @@ int session_resize(struct session *s, const struct attachment *by, unsigned cols
 	rc = journal_bytes(s->hub->journal, RING_RESIZE, &s->id, wire, sizeof(wire));
 	if (rc)
 		return rc; /* not taken: the same size again is not one that it has */
+	record_share_note(s, sizeof(wire));
 	l->cols = cols, l->rows = rows, l->xpixel = xpixel, l->ypixel = ypixel;
 	session_note_size(s);
 	s->size_unsure = false;

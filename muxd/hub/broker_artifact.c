@@ -224,7 +224,8 @@ static void act_put(struct artifact_job *j)
 				     .sha256 = j->put.sha256,
 				     .size = j->put.size,
 				     .only_new = j->put.only_new,
-				     .any_owner = !j->principal};
+				     .any_owner = !j->principal,
+				     .apart = share_stands_apart(g)};
 	struct artifact_writer *w = NULL;
 	struct err e = {0};
 	int rc;

@@ -10,6 +10,7 @@
 #include "muxd/hub/filespace_due.h"
 #include "muxd/hub/hub_state.h"
 #include "muxd/hub/inside_state.h"
+#include "muxd/hub/record_share.h"
 
 #include <openssl/evp.h>
 #include <stdio.h>
@@ -83,9 +84,13 @@ static void put_body(struct hub *h, struct inside_record *r, int stream, const c
 
 int inside_record_begin(struct hub *h, const struct inside_facts *f, struct inside_record *out, struct err *e)
 {
+	const struct grant *g = &f->rq->grant;
 	json_t *o, *d;
-	int rc = id_new(&out->id);
+	int rc = record_share_ask_work(h, f->agent->name, g, e);
 
+	if (rc)
+		return rc;
+	rc = id_new(&out->id);
 	out->begun_ns = clock_boot_ns();
 	digest_text(f->params, out->params_sha256);
 	o = rc ? NULL : inside_open_json(h, f, out);
@@ -97,6 +102,7 @@ int inside_record_begin(struct hub *h, const struct inside_facts *f, struct insi
 	id_format(&out->id, out->text);
 	h->stats.sessions_opened[SESSION_MCP]++;
 	put_body(h, out, STREAM_INPUT, f->params, &out->in);
+	record_share_add_work(h, f->agent->name, g, RECORD_SHARE_COST + out->in);
 	d = facts_json(f, out);
 	if (d) {
 		json_object_set_new(d, "session", json_string(out->text));
@@ -174,6 +180,10 @@ void inside_record_end(struct hub *h, const struct inside_facts *f, struct insid
 	metric_times_add(&h->mcp_times, duration);
 	if (end->answer)
 		put_body(h, r, STREAM_OUTPUT, end->answer, &r->out);
+	/* The streams of its server, which stands apart, have both bodies again, and whole. */
+	record_share_add_work(h, f->agent->name, &f->rq->grant,
+			      r->out + (f->sandbox ? strlen(f->params) : 0) +
+				  (f->sandbox && end->answer ? strlen(end->answer) : 0));
 	put_exit(h, &r->id, inside_exit_json(f, r, end, duration));
 	d = facts_json(f, r);
 	if (d) {
@@ -219,6 +229,8 @@ void inside_record_question(struct hub *h, const struct request *rq, const char 
 		put_words(o, "answer", t->answer);
 		if (journal_json(h->journal, RING_EVENT, &r->id, o))
 			log_warn(NULL, "a question of an MCP server is not in its round: the ring is full");
+		else
+			record_share_add_work(h, agent, &rq->grant, json_dumpb(o, NULL, 0, JSON_COMPACT));
 	}
 	json_decref(o);
 	(void)audit_event(h, "mcp.ask", rq, agent, t->outcome,

@@ -9,6 +9,7 @@
 #include "muxd/hub/attachment_state.h"
 #include "muxd/hub/audit.h"
 #include "muxd/hub/hub_state.h"
+#include "muxd/hub/record_share.h"
 #include "muxd/hub/screen.h"
 #include "muxd/hub/session_run.h"
 #include "muxd/hub/session_state.h"
@@ -72,6 +73,8 @@ void session_event(struct session *s, const char *event, json_t *detail)
 	if (o && s->end < END_RECORDED) {
 		json_object_set_new(o, "event", json_string(event));
 		rc = journal_json(s->hub->journal, RING_EVENT, &s->id, o);
+		if (!rc)
+			record_share_note(s, json_dumpb(o, NULL, 0, JSON_COMPACT));
 		json_object_del(o, "event");
 	}
 	if (rc) /* and so it is not shown either */

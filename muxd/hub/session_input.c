@@ -8,6 +8,7 @@
 #include "muxd/hub/attachment_state.h"
 #include "muxd/hub/hub_state.h"
 #include "muxd/hub/launch.h"
+#include "muxd/hub/record_share.h"
 #include "muxd/hub/session_output.h"
 #include "muxd/hub/session_share.h"
 #include "muxd/hub/session_state.h"
@@ -173,6 +174,8 @@ static int name_typist(struct session *s, const struct attachment *by)
 		json_object_set_new(o, "attachment", json_string(text));
 	}
 	rc = o ? journal_json(s->hub->journal, RING_EVENT, &s->id, o) : ERR_NOMEM;
+	if (!rc)
+		record_share_note(s, json_dumpb(o, NULL, 0, JSON_COMPACT));
 	json_decref(o);
 	if (!rc) {
 		s->typist = *id;

@@ -6,14 +6,15 @@
 #include "muxd/hub/attachment_state.h"
 #include "muxd/hub/hub_state.h"
 #include "muxd/hub/launch.h"
+#include "muxd/hub/record_share.h"
 #include "muxd/hub/session_state.h"
 #include "muxd/hub/wake.h"
+#include "policy/grant_narrow.h"
 #include "policy/verdict.h"
 #include "recorder/format/trunc.h"
 
 #include <string.h>
 
-#define SESSION_COST (4 * 1024)         /* bytes of the record for what is known of each session, its chain too */
 #define BESIDE_BURST (32 * 1024 * 1024) /* bytes */
 
 /* ---- what a session is */
@@ -30,7 +31,7 @@ static void uses_of(enum session_kind kind, const struct launch *l, bool out[CON
 
 static bool stands_apart(const struct grant *g, const struct launch *l)
 {
-	return g->kind == GRANT_STAFF || launch_is_inside(l);
+	return share_stands_apart(g) || launch_is_inside(l);
 }
 
 static unsigned own_in_sandbox(const struct agent *a, const struct grant *g)
@@ -39,7 +40,7 @@ static unsigned own_in_sandbox(const struct agent *a, const struct grant *g)
 	unsigned n = 0;
 
 	for (s = a->channels; s; s = s->hh_channel.next)
-		n += s->state != SESSION_ENDED && strcmp(s->grant.principal, g->principal) == 0;
+		n += s->state != SESSION_ENDED && grant_same_root(s->grant.principal, g->principal);
 	return n;
 }
 
@@ -47,11 +48,14 @@ static int ask(const struct agent *a, const struct grant *g, enum session_kind k
 	       bool elsewhere, struct err *e)
 {
 	const struct hub *h = a->hub;
+	char root[GRANT_NAME_MAX + 1];
+
+	grant_root(g->principal, root);
 	struct share_load load = {.staff = share_is_staff(g),
 				  .apart = stands_apart(g, l),
 				  .agent = a->name,
-				  .principal = g->principal,
-				  .of = {share_find(&h->shares, CONF_SHARE_PRINCIPAL, g->principal),
+				  .principal = root,
+				  .of = {share_find(&h->shares, CONF_SHARE_PRINCIPAL, root),
 					 share_find(&h->shares, CONF_SHARE_TASK, l->task),
 					 elsewhere ? NULL : share_find(&h->shares, CONF_SHARE_AGENT, a->name)}};
 
@@ -63,21 +67,13 @@ static int ask(const struct agent *a, const struct grant *g, enum session_kind k
 	return share_ask(h->conf, &load, e);
 }
 
-static bool disk_low(const struct hub *h)
-{
-	return journal_flags(h->journal) & RING_CURSOR_LOW;
-}
-
 int session_share_ask(const struct agent *a, const struct grant *g, enum session_kind kind, const struct launch *l,
 		      struct err *e)
 {
 	const struct hub *h = a->hub;
 	int rc = ask(a, g, kind, l, false, e);
 
-	if (rc || stands_apart(g, l))
-		return rc;
-	return share_record_ask(h->conf, &h->shares, share_find(&h->shares, CONF_SHARE_AGENT, a->name), disk_low(h),
-				clock_boot_ns(), e);
+	return rc || stands_apart(g, l) ? rc : record_share_ask_work(h, a->name, g, e);
 }
 
 int session_share_ask_elsewhere(const struct agent *a, const struct grant *g, enum session_kind kind,
@@ -130,32 +126,23 @@ static void count(struct session *s, int by)
 	}
 }
 
-static void record_add(struct session *s, uint64_t n)
-{
-	struct share *a = s->shares[CONF_SHARE_AGENT];
-	uint64_t now = clock_boot_ns();
-
-	if (!a || s->share_apart || !n)
-		return;
-	share_day_add(&a->record, n, now);
-	share_day_add(&s->hub->shares.record, n, now);
-}
-
 void session_share_take(struct session *s)
 {
 	struct shares *x = &s->hub->shares;
+	char root[GRANT_NAME_MAX + 1];
 
 	if (s->shared)
 		return;
+	grant_root(s->grant.principal, root);
 	s->shared = true;
 	s->share_apart = stands_apart(&s->grant, &s->launch);
 	s->record_most = record_most(s);
-	s->shares[CONF_SHARE_PRINCIPAL] = share_get(x, CONF_SHARE_PRINCIPAL, s->grant.principal);
+	s->shares[CONF_SHARE_PRINCIPAL] = share_get(x, CONF_SHARE_PRINCIPAL, root);
 	s->shares[CONF_SHARE_TASK] = share_get(x, CONF_SHARE_TASK, s->launch.task);
 	s->shares[CONF_SHARE_AGENT] = share_get(x, CONF_SHARE_AGENT, s->agent->name);
 	count(s, 1);
 	if (s->state == SESSION_OPENING) /* one that is found after a restart was recorded before */
-		record_add(s, SESSION_COST);
+		record_share_add(s, RECORD_SHARE_COST);
 	if (!s->share_apart && s->shares[CONF_SHARE_AGENT])
 		share_runs(x, s->shares[CONF_SHARE_AGENT], clock_boot_ns());
 }
@@ -202,21 +189,22 @@ static bool rates_let(const struct session *s, enum share_way way, uint64_t now)
 	return true;
 }
 
-static int record_lets(const struct session *s, uint64_t now, struct err *e)
+/*
+ * A session that is ended, or whose timeout is over, gives its sandbox a few seconds to send what is left and how it
+ * ended: held back, both would be lost. What comes is bounded by what the sandbox holds of it and by rounds.kill_grace.
+ */
+static bool is_ended(const struct session *s, uint64_t now)
 {
-	const struct hub *h = s->hub;
-
-	return share_record_ask(h->conf, &h->shares, s->shares[CONF_SHARE_AGENT], disk_low(h), now, e);
+	return s->state == SESSION_ENDING || (s->launch.timeout_ns && now - s->opened_boot_ns >= s->launch.timeout_ns);
 }
 
 bool session_share_lets_out(struct session *s)
 {
 	struct share *a = s->shares[CONF_SHARE_AGENT];
-	uint64_t now;
+	uint64_t now = clock_boot_ns();
 
-	if (s->share_apart || !a)
+	if (s->share_apart || !a || is_ended(s, now))
 		return true;
-	now = clock_boot_ns();
 	if (s->record_held || !rates_let(s, SHARE_OUT, now))
 		return false;
 	return !is_held_beside(s, now) || share_rate_may(&a->beside, beside_rate(s), BESIDE_BURST, now);
@@ -255,7 +243,7 @@ void session_share_moved(struct session *s, int stream, uint64_t end, size_t n)
 			share_rate_took(&s->shares[of]->rate[way], n);
 	if (way == SHARE_OUT && s->shares[CONF_SHARE_AGENT])
 		share_rate_took(&s->shares[CONF_SHARE_AGENT]->beside, n);
-	record_add(s, kept_of(s, end) - kept_of(s, end - n));
+	record_share_add(s, kept_of(s, end) - kept_of(s, end - n));
 }
 
 struct journal_share *session_share_ring(const struct session *s)
@@ -277,7 +265,10 @@ json_t *session_share_json(const struct session *s)
 {
 	struct err e = {0};
 
-	return s->record_held && s->shared && record_lets(s, clock_boot_ns(), &e) ? share_json(&e.share) : NULL;
+	return s->record_held && s->shared &&
+		       record_share_lets(s->hub, s->shares[CONF_SHARE_AGENT], clock_boot_ns(), &e)
+		   ? share_json(&e.share)
+		   : NULL;
 }
 
 static void session_share_hold(struct session *s, const struct err *e)
@@ -290,6 +281,8 @@ static void session_share_hold(struct session *s, const struct err *e)
 			    "held: its agent's share of the record is used up (%s); nothing is lost, it goes on when "
 			    "there is room",
 			    e->share.limit);
+	else if (is_ended(s, clock_boot_ns()))
+		text_put(text, sizeof(text), "the session is ended: what is left of its output comes");
 	else
 		text_put(text, sizeof(text), "its agent's share of the record has room again: the session goes on");
 	session_event(s, s->record_held ? "held" : "held_over", s->record_held ? share_json(&e->share) : NULL);
@@ -304,7 +297,8 @@ void session_share_tick(struct session *s, uint64_t now)
 
 	if (s->share_apart || !s->shared)
 		return;
-	held = record_lets(s, now, &e) != 0 && s->record_most;
+	held =
+	    s->record_most && !is_ended(s, now) && record_share_lets(s->hub, s->shares[CONF_SHARE_AGENT], now, &e) != 0;
 	if (held == s->record_held)
 		return;
 	s->record_held = held;

@@ -3,7 +3,8 @@
  * begins, and held where one of them is used up.
  *
  * Held: its output stays in its sandbox and its input in its queue until there is room; keys are never held. Nothing is
- * lost. Where the record's share is used up an event of the recording says so, and its people are told.
+ * lost: one that is ended, or whose timeout is over, is not held any more, and what its sandbox has of it comes. Where
+ * the record's share is used up an event of the recording says so, and its people are told.
  */
 #ifndef MUXD_HUB_SESSION_SHARE_H
 #define MUXD_HUB_SESSION_SHARE_H

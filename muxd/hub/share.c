@@ -19,6 +19,11 @@ bool share_is_staff(const struct grant *g)
 	return g->kind == GRANT_STAFF && (g->scopes & SCOPE_TERMINAL);
 }
 
+bool share_stands_apart(const struct grant *g)
+{
+	return g->kind == GRANT_STAFF;
+}
+
 const char *share_of_name(enum conf_share_of of)
 {
 	static const char *const names[CONF_SHARE_OFS] = {"principal", "task", "agent"};
@@ -69,14 +74,33 @@ void share_runs(struct shares *x, const struct share *agent, uint64_t now)
 	x->newest = agent;
 }
 
+/* Forgotten earlier, the next share of that name would begin with a whole burst. */
+static bool rates_are_full(const struct share *s, uint64_t now)
+{
+	return share_rate_full(&s->rate[SHARE_IN], now) && share_rate_full(&s->rate[SHARE_OUT], now) &&
+	       share_rate_full(&s->beside, now);
+}
+
 void shares_sweep(struct shares *x, uint64_t now)
 {
 	struct share *s, *next;
 
+	bool small = false;
+
+	x->sharers = 0;
+	x->shared = 0;
 	for (int of = 0; of < CONF_SHARE_OFS; of++)
 		HASH_ITER(hh, x->all[of], s, next)
-	if (!s->sessions && !share_day_sum(&s->record, now))
-		share_drop(x, s);
+		{
+			uint64_t record = share_day_sum(&s->record, now);
+
+			x->shared += record; /* of agents alone */
+			x->sharers += record >= EVEN_LEAST;
+			small = small || (record && record < EVEN_LEAST);
+			if (!s->sessions && !record && rates_are_full(s, now))
+				share_drop(x, s);
+		}
+	x->sharers += small;
 }
 
 void shares_finish(struct shares *x)
@@ -174,17 +198,31 @@ int share_ask(const struct conf *c, const struct share_load *l, struct err *e)
 
 /* ---- bytes a second */
 
-bool share_rate_may(struct share_rate *r, uint64_t rate, uint64_t burst, uint64_t now)
+/* The room that it has come to. */
+static int64_t room_at(const struct share_rate *r, uint64_t now)
 {
 	uint64_t since = now - r->at_ns;
+	int64_t burst = (int64_t)r->burst, room = r->room;
 
+	if (!r->at_ns || since > 3600 * NS_PER_SEC)
+		return burst;
+	room += (int64_t)((double)r->rate * (double)since / 1e9);
+	return room < burst ? room : burst;
+}
+
+bool share_rate_full(const struct share_rate *r, uint64_t now)
+{
+	return room_at(r, now) >= (int64_t)r->burst;
+}
+
+bool share_rate_may(struct share_rate *r, uint64_t rate, uint64_t burst, uint64_t now)
+{
 	if (!rate)
 		return true;
-	if (!r->at_ns || since > 3600 * NS_PER_SEC) {
-		*r = (struct share_rate){.room = (int64_t)burst, .at_ns = now};
-	} else if (since >= NS_PER_MS) {
-		r->room += (int64_t)((double)rate * (double)since / 1e9);
-		r->room = r->room < (int64_t)burst ? r->room : (int64_t)burst;
+	r->rate = rate;
+	r->burst = burst;
+	if (!r->at_ns || now - r->at_ns >= NS_PER_MS) {
+		r->room = room_at(r, now);
 		r->at_ns = now;
 	}
 	if (now - r->promised_ns >= PROMISE_NS) {
@@ -232,16 +270,6 @@ uint64_t share_day_sum(const struct share_day *d, uint64_t now)
 	return t.now + (uint64_t)((double)t.before * left);
 }
 
-/* How many agents added something of late. */
-static unsigned sharers(const struct shares *x, uint64_t now)
-{
-	unsigned n = 0;
-
-	for (const struct share *s = x->all[CONF_SHARE_AGENT]; s; s = s->hh.next)
-		n += share_day_sum(&s->record, now) > 0;
-	return n;
-}
-
 static int refuse_record(struct err *e, const struct share *a, const char *limit, uint64_t value, uint64_t used,
 			 unsigned retry_s)
 {
@@ -258,13 +286,11 @@ int share_record_ask(const struct conf *c, const struct shares *x, const struct 
 		     struct err *e)
 {
 	uint64_t used = a ? share_day_sum(&a->record, now) : 0, even;
-	unsigned n;
 
 	if (c->share_record && used >= c->share_record)
 		return refuse_record(e, a, "shares.record_per_agent", c->share_record, used, 3600);
 	if (!disk_low || used < EVEN_LEAST)
 		return 0;
-	n = sharers(x, now);
-	even = share_day_sum(&x->record, now) / (n ? n : 1);
-	return n > 1 && used > even ? refuse_record(e, a, "shares.record_low", even, used, 60) : 0;
+	even = x->sharers ? x->shared / x->sharers : 0;
+	return x->sharers > 1 && used > even ? refuse_record(e, a, "shares.record_low", even, used, 60) : 0;
 }

@@ -1,9 +1,10 @@
 /*
  * share.h - how much everybody may have at a time, and who is refused: one table for the whole daemon.
  *
- * A share is of a principal, a task or an agent (a sandbox): it counts what lives of theirs, what their programs are
- * sent and print, and what the record keeps of an agent's. Each session is counted in its three shares from its
- * beginning to its end; after a restart the sessions that are found again are counted again.
+ * A share is of a principal, with those that it made grants for (grant_root()), a task or an agent (a sandbox): it
+ * counts what lives of theirs, what their programs are sent and print, and what the record keeps of an agent's. Each
+ * session is counted in its three shares from its beginning to its end; after a restart the sessions that are found
+ * again are counted again.
  *
  * share_ask() goes through the rows: sessions.max and sessions.max_per_agent with a reserve beyond either that only
  * staff may use (a grant of the kind staff with the scope terminal), so whatever an agent opens, or leaves hanging, a
@@ -15,7 +16,8 @@
  * muxlet holds SHARE_CHANNELS channels. Those that lifecycle opens (sync, freeze) are no sessions: SHARE_LIFECYCLE of
  * them are never given away, however high sessions.max_per_agent is. The end of a sandbox needs neither.
  *
- * Pure: no clock and no session; the hub counts by session_share.h. A share without anything in it goes by itself.
+ * Pure: no clock and no session; the hub counts by session_share.h. A share without anything in it, whose rates are
+ * full, goes by itself.
  */
 #ifndef MUXD_HUB_SHARE_H
 #define MUXD_HUB_SHARE_H
@@ -37,7 +39,7 @@ struct grant;
 /* Past a burst, bytes a second. */
 struct share_rate {
 	int64_t room;
-	uint64_t at_ns;
+	uint64_t at_ns, rate, burst;    /* as it was last asked */
 	uint64_t promised, promised_ns; /* windows that were opened of late, and may not have been used yet */
 };
 enum share_way { SHARE_IN, SHARE_OUT, SHARE_WAYS };
@@ -61,7 +63,8 @@ struct share {
 };
 struct shares {
 	struct share *all[CONF_SHARE_OFS];
-	struct share_day record;    /* of all agents */
+	unsigned sharers;           /* agents that added 1 MiB or more in a day, all others as one; by the last sweep */
+	uint64_t shared;            /* bytes of theirs */
 	const struct share *newest; /* the agent that began something last */
 	uint64_t beside_until_ns;   /* more than one did of late */
 };
@@ -71,7 +74,7 @@ struct share *share_get(struct shares *x, enum conf_share_of of, const char *nam
 struct share *share_find(const struct shares *x, enum conf_share_of of, const char *name);
 /* A program of that agent begins. */
 void share_runs(struct shares *x, const struct share *agent, uint64_t now);
-/* Shares in which nothing lives and nothing is remembered go. */
+/* At each tick: shares in which nothing lives and nothing is remembered go; the sharers of the record are counted. */
 void shares_sweep(struct shares *x, uint64_t now);
 void shares_finish(struct shares *x);
 const char *share_of_name(enum conf_share_of of);
@@ -86,6 +89,8 @@ struct share_load {
 };
 
 bool share_is_staff(const struct grant *g);
+/* Neither held nor counted by shares.*: of the kind staff. */
+bool share_stands_apart(const struct grant *g);
 /* One more session: 0, or ERR_LIMIT with err.share: whose share, and the key whose limit is reached. */
 int share_ask(const struct conf *c, const struct share_load *l, struct err *e);
 /* The most sessions that can be open at once. */
@@ -93,6 +98,8 @@ unsigned share_most(const struct conf *c);
 
 /* bytes a second, 0: no limit. May more be sent (way IN), or a window be opened that far (OUT)? */
 bool share_rate_may(struct share_rate *r, uint64_t rate, uint64_t burst, uint64_t now);
+/* Nothing of what it took is left to be waited for. */
+bool share_rate_full(const struct share_rate *r, uint64_t now);
 void share_rate_promise(struct share_rate *r, uint64_t n);
 void share_rate_took(struct share_rate *r, uint64_t n);
 
@@ -100,7 +107,8 @@ void share_day_add(struct share_day *d, uint64_t n, uint64_t now);
 uint64_t share_day_sum(const struct share_day *d, uint64_t now);
 /*
  * What the record keeps of an agent in a day is over its share: over shares.record_per_agent, or where the disk is low
- * over an even part of what all added. ERR_RECORD_SHARE with err.share; 0. a NULL: nothing was added.
+ * over an even part of what all added (struct shares: sharers). ERR_RECORD_SHARE with err.share; 0. a NULL:
+ * nothing was added.
  */
 int share_record_ask(const struct conf *c, const struct shares *x, const struct share *a, bool disk_low, uint64_t now,
 		     struct err *e);

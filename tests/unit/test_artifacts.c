@@ -146,13 +146,19 @@ static void on_done(void *arg, int rc, const struct err *e, const json_t *row)
 
 static const struct artifact_writer_ops ops = {.ready = on_ready, .done = on_done};
 
-static int begin(struct rig *r, const char *name, uint64_t size, struct artifact_writer **out)
+static int begin_spec(struct rig *r, const struct artifact_spec *spec, struct artifact_writer **out)
 {
-	struct artifact_spec spec = {.task = "t", .name = name, .principal = "p", .size = size, .any_owner = true};
 	struct err e = {0};
 
 	r->rc = 1;
-	return artifact_write(r->a, &spec, &ops, r, out, &e);
+	return artifact_write(r->a, spec, &ops, r, out, &e);
+}
+
+static int begin(struct rig *r, const char *name, uint64_t size, struct artifact_writer **out)
+{
+	struct artifact_spec spec = {.task = "t", .name = name, .principal = "p", .size = size, .any_owner = true};
+
+	return begin_spec(r, &spec, out);
 }
 
 static int feed(struct rig *r, struct artifact_writer *w, size_t n, char with)
@@ -173,10 +179,10 @@ static int feed(struct rig *r, struct artifact_writer *w, size_t n, char with)
 	return 0;
 }
 
-static int put(struct rig *r, const char *name, size_t n, char with)
+static int put_spec(struct rig *r, const struct artifact_spec *spec, size_t n, char with)
 {
 	struct artifact_writer *w = NULL;
-	int rc = begin(r, name, UINT64_MAX, &w);
+	int rc = begin_spec(r, spec, &w);
 
 	if (rc)
 		return rc;
@@ -189,6 +195,14 @@ static int put(struct rig *r, const char *name, size_t n, char with)
 	while (r->rc == 1)
 		uv_run(&r->loop, UV_RUN_ONCE);
 	return r->rc;
+}
+
+static int put(struct rig *r, const char *name, size_t n, char with)
+{
+	struct artifact_spec spec = {
+	    .task = "t", .name = name, .principal = "p", .size = UINT64_MAX, .any_owner = true};
+
+	return put_spec(r, &spec, n, with);
 }
 
 /* A file that was replaced, or whose content is there already, is removed behind the answer. */
@@ -229,6 +243,56 @@ static void test_caps(void **state)
 	assert_int_equal(put(r, "d", 0, 'z'), ERR_ARTIFACTS_FULL); /* a count */
 	assert_int_equal(put(r, "c", 1, 'z'), 0);                  /* in its own place there is one */
 	settle(r, 3);
+}
+
+/* By that principal, of the agent "art", in a task of its own; who is called staff stands apart. */
+static int put_share(struct rig *r, const char *principal, const char *name)
+{
+	struct artifact_spec spec = {.task = name,
+				     .name = name,
+				     .principal = principal,
+				     .agent = "art",
+				     .size = UINT64_MAX,
+				     .apart = strncmp(principal, "staff", 5) == 0};
+
+	return put_spec(r, &spec, 10, *name);
+}
+
+/* An agent that keeps files leaves staff their artifacts of it, and what they keep leaves the agent its share. */
+static void test_staff_stand_apart(void **state)
+{
+	struct rig *r = *state;
+
+	r->conf->share_artifacts[CONF_SHARE_AGENT] = 1;
+	artifacts_set_conf(r->a, r->conf);
+	assert_int_equal(put_share(r, "staff.olga", "s1"), 0);
+	assert_int_equal(put_share(r, "bot", "a1"), 0);
+	assert_int_equal(put_share(r, "bot", "a2"), ERR_ARTIFACTS_FULL);
+	assert_int_equal(put_share(r, "other", "a3"), ERR_ARTIFACTS_FULL);
+	assert_int_equal(put_share(r, "bot", "a1"), 0); /* in its own place */
+	assert_int_equal(put_share(r, "staff.olga", "s2"), 0);
+	r->conf->share_artifacts[CONF_SHARE_AGENT] = 0;
+	r->conf->share_artifact_size[CONF_SHARE_AGENT] = 15;
+	artifacts_set_conf(r->a, r->conf);
+	assert_int_equal(put_share(r, "bot", "a2"), ERR_ARTIFACTS_FULL);
+	assert_int_equal(put_share(r, "staff.piet", "s3"), 0);
+}
+
+/* A principal and those that it made grants for have one share; who is merely called alike has another. */
+static void test_children_share(void **state)
+{
+	struct rig *r = *state;
+
+	r->conf->share_artifacts[CONF_SHARE_PRINCIPAL] = 2;
+	artifacts_set_conf(r->a, r->conf);
+	assert_int_equal(put_share(r, "bot/1", "a1"), 0);
+	assert_int_equal(put_share(r, "bot/2", "a2"), 0);
+	assert_int_equal(put_share(r, "bot/3", "a3"), ERR_ARTIFACTS_FULL);
+	assert_int_equal(put_share(r, "bot", "a4"), ERR_ARTIFACTS_FULL);
+	assert_int_equal(put_share(r, "bot/1", "a1"), 0); /* in its own place */
+	assert_int_equal(put_share(r, "bot2", "a5"), 0);
+	assert_int_equal(put_share(r, "bot.1", "a6"), 0);
+	assert_int_equal(put_share(r, "bo", "a7"), 0);
 }
 
 static void test_abort_and_stop(void **state)
@@ -480,6 +544,8 @@ int main(void)
 	    cmocka_unit_test(test_wishes),
 	    cmocka_unit_test_setup_teardown(test_put, setup, teardown),
 	    cmocka_unit_test_setup_teardown(test_caps, setup, teardown),
+	    cmocka_unit_test_setup_teardown(test_staff_stand_apart, setup, teardown),
+	    cmocka_unit_test_setup_teardown(test_children_share, setup, teardown),
 	    cmocka_unit_test_setup_teardown(test_abort_and_stop, setup, teardown),
 	    cmocka_unit_test_setup_teardown(test_sweep, setup, teardown),
 	    cmocka_unit_test_setup_teardown(test_expiry, setup, teardown),

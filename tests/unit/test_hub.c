@@ -595,6 +595,30 @@ static void an_agent_at_its_limit_leaves_room_for_staff(void **state)
 	hub_rig_destroy(r);
 }
 
+/* Names that a principal made grants for are one with it: neither it nor another of them gets past its share. */
+static void children_have_the_share_of_their_principal(void **state)
+{
+	static const char *const names[] = {"bot/1", "bot/2", "bot", "bot2"};
+	FRESH(r);
+	struct hub_client c[4];
+
+	(void)state;
+	r->hub->conf->share_most[CONF_SHARE_ROUNDS][CONF_SHARE_PRINCIPAL] = 1;
+	for (size_t i = 0; i < 4; i++) {
+		struct request rq = hub_request();
+
+		rq.grant.kind = GRANT_AGENT;
+		snprintf(rq.grant.principal, sizeof(rq.grant.principal), "%s", names[i]);
+		hub_ask(r, &c[i], SESSION_ROUND, "read x", &rq);
+		assert_true(hub_until(r, c[i].opened));
+		assert_int_equal(c[i].rc, i == 0 || i == 3 ? 0 : ERR_LIMIT);
+		if (c[i].rc)
+			assert_non_null(strstr(c[i].why, "1 rounds of principal bot are live"));
+		buf_finish(&c[i].got);
+	}
+	hub_rig_destroy(r);
+}
+
 /* Whose connection broke again and again has terminals that wait for him: the one that waits longest makes room. */
 static void terminals_that_linger_do_not_keep_their_person_out(void **state)
 {
@@ -961,6 +985,7 @@ int main(void)
 	    cmocka_unit_test(keys_after_a_prompt_that_ended_in_a_break_are_recorded),
 	    cmocka_unit_test(a_password_after_a_break_is_not_recorded),
 	    cmocka_unit_test(an_agent_at_its_limit_leaves_room_for_staff),
+	    cmocka_unit_test(children_have_the_share_of_their_principal),
 	    cmocka_unit_test(terminals_that_linger_do_not_keep_their_person_out),
 	    cmocka_unit_test(a_full_sandbox_ends_no_terminal_elsewhere),
 	    cmocka_unit_test(a_flood_nobody_looks_at_is_paced),

@@ -153,6 +153,75 @@ static void a_reported_exit_outlives_its_sandbox(void **state)
 	hub_rig_destroy(r);
 }
 
+/* ---- held by its agent's share of the record */
+
+#define MORE (SESSION_WINDOW + 60000) /* than goes out before it is held; a pipe has room for the rest */
+
+/* A round of an agent that printed more than its share of the record lets out, and ended; its sandbox has the rest. */
+static void hub_hold(struct hub_rig *r, struct hub_client *c)
+{
+	struct request rq = hub_request();
+	char command[300], gate[100];
+	FILE *f;
+
+	rq.grant.kind = GRANT_AGENT;
+	snprintf(gate, sizeof(gate), "%s/gate", r->dir);
+	snprintf(command, sizeof(command),
+		 "trap '' TERM; until [ -e %s ]; do sleep 0.02; done; head -c %d /dev/zero; rm %s; exit 3", gate, MORE,
+		 gate);
+	hub_ask(r, c, SESSION_ROUND, command, &rq);
+	assert_true(hub_until(r, c->opened));
+	assert_int_equal(c->rc, 0);
+	r->hub->conf->share_record = 1;
+	assert_true(hub_until(r, c->s->record_held));
+	f = fopen(gate, "w");
+	assert_non_null(f);
+	fclose(f);
+	assert_true(hub_until(r, c->s->stream[STREAM_OUTPUT].end == SESSION_WINDOW));
+	assert_true(hub_until(r, access(gate, F_OK)));
+	hub_turns(r, 600);
+	assert_int_equal(c->s->stream[STREAM_OUTPUT].end, SESSION_WINDOW);
+	assert_int_equal(json_array_size(r->exits), 0);
+}
+
+static void ends_whole(struct hub_rig *r, const char *cause)
+{
+	const json_t *x;
+
+	assert_true(hub_until(r, json_array_size(r->exits) == 1));
+	x = json_array_get(r->exits, 0);
+	assert_string_equal(text_of(r->exits, 0, "cause"), cause);
+	assert_int_equal(json_integer_value(json_object_get(x, "code")), 3);
+	assert_int_equal(json_integer_value(json_array_get(json_object_get(x, "totals"), STREAM_OUTPUT)), MORE);
+	assert_int_equal(buf_len(&r->output), MORE);
+}
+
+static void a_held_round_that_is_ended_loses_nothing(void **state)
+{
+	FRESH(r);
+	struct hub_client c;
+
+	(void)state;
+	hub_hold(r, &c);
+	session_kill(c.s, EXIT_KILLED, "test");
+	ends_whole(r, exit_cause_name(EXIT_KILLED));
+	buf_finish(&c.got);
+	hub_rig_destroy(r);
+}
+
+static void a_held_round_whose_timeout_is_over_loses_nothing(void **state)
+{
+	FRESH(r);
+	struct hub_client c;
+
+	(void)state;
+	hub_hold(r, &c);
+	c.s->launch.timeout_ns = 1;
+	ends_whole(r, exit_cause_name(EXIT_EXITED)); /* it had ended before */
+	buf_finish(&c.got);
+	hub_rig_destroy(r);
+}
+
 /* A session whose stream is gone, and of which nobody remembers to look for it. */
 static struct hub_rig *adrift(struct hub_client *c, int refuses, enum agent_state as)
 {
@@ -283,6 +352,8 @@ int main(void)
 	    cmocka_unit_test(an_end_that_cannot_be_told_in_full_is_told_in_brief),
 	    cmocka_unit_test(an_exit_does_not_wait_for_an_answer_that_never_comes),
 	    cmocka_unit_test(a_reported_exit_outlives_its_sandbox),
+	    cmocka_unit_test(a_held_round_that_is_ended_loses_nothing),
+	    cmocka_unit_test(a_held_round_whose_timeout_is_over_loses_nothing),
 	    cmocka_unit_test(what_nobody_looks_after_ends_where_its_sandbox_is_gone),
 	    cmocka_unit_test(what_nobody_looks_after_goes_on_where_its_sandbox_lives),
 	    cmocka_unit_test(a_link_that_is_down_ends_nothing),

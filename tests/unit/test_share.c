@@ -211,14 +211,14 @@ static void who_filled_the_disk(void **state)
 
 	(void)state;
 	share_day_add(&bad->record, 90 << 20, 1);
-	share_day_add(&x.record, 90 << 20, 1);
+	shares_sweep(&x, 1);
 	assert_int_equal(share_record_ask(&c, &x, bad, true, 1, &e), 0);
 	for (int i = 0; i < 9; i++) {
 		snprintf(name, sizeof(name), "good%d", i);
 		good = share_get(&x, CONF_SHARE_AGENT, name);
 		share_day_add(&good->record, 2 << 20, 1);
-		share_day_add(&x.record, 2 << 20, 1);
 	}
+	shares_sweep(&x, 1);
 	assert_int_equal(share_record_ask(&c, &x, bad, false, 1, &e), 0);
 	assert_int_equal(share_record_ask(&c, &x, bad, true, 1, &e), ERR_RECORD_SHARE);
 	assert_string_equal(e.share.limit, "shares.record_low");
@@ -233,6 +233,60 @@ static void who_filled_the_disk(void **state)
 	assert_ptr_equal(share_find(&x, CONF_SHARE_AGENT, "bad"), bad);
 	shares_sweep(&x, 3 * 86400 * NS_PER_SEC);
 	assert_null(share_find(&x, CONF_SHARE_AGENT, "bad"));
+	shares_finish(&x);
+}
+
+/* Many who added next to nothing count as one: they make nobody's part much smaller, and one beside them is not alone.
+ */
+static void many_small_ones_change_nothing(void **state)
+{
+	struct conf c = {0};
+	struct shares x = {0};
+	struct share *honest = share_get(&x, CONF_SHARE_AGENT, "honest"),
+		     *flood = share_get(&x, CONF_SHARE_AGENT, "flood");
+	struct err e = {0};
+	char name[16];
+
+	(void)state;
+	share_day_add(&honest->record, 20 << 20, 1);
+	share_day_add(&flood->record, UINT64_C(4) << 30, 1);
+	for (int i = 0; i < 1000; i++) {
+		snprintf(name, sizeof(name), "small%d", i);
+		share_day_add(&share_get(&x, CONF_SHARE_AGENT, name)->record, 8192, 1);
+	}
+	shares_sweep(&x, 1);
+	assert_int_equal(x.sharers, 3);
+	assert_int_equal(share_record_ask(&c, &x, honest, true, 1, &e), 0);
+	assert_int_equal(share_record_ask(&c, &x, flood, true, 1, &e), ERR_RECORD_SHARE);
+	assert_int_equal(e.share.value, ((UINT64_C(4) << 30) + (20 << 20) + 1000 * 8192) / 3);
+	honest->record = (struct share_day){0};
+	shares_sweep(&x, 1);
+	assert_int_equal(x.sharers, 2);
+	assert_int_equal(share_record_ask(&c, &x, flood, true, 1, &e), ERR_RECORD_SHARE);
+	shares_finish(&x);
+}
+
+/* One program after the other has the rate of one: a share is remembered until its burst is there again. */
+static void a_rate_outlives_its_sessions(void **state)
+{
+	const uint64_t rate = 1000, burst = 5000;
+	struct shares x = {0};
+	struct share *s = share_get(&x, CONF_SHARE_TASK, "t");
+	uint64_t now = NS_PER_SEC;
+
+	(void)state;
+	assert_true(share_rate_may(&s->rate[SHARE_OUT], rate, burst, now));
+	share_rate_took(&s->rate[SHARE_OUT], burst + 1000);
+	for (int i = 0; i < 23; i++, now += NS_PER_SEC / 4)
+		shares_sweep(&x, now);
+	assert_ptr_equal(share_find(&x, CONF_SHARE_TASK, "t"), s);
+	assert_true(share_rate_may(&s->rate[SHARE_OUT], rate, burst, now));
+	assert_in_range(s->rate[SHARE_OUT].room, 4600, 4900);
+	shares_sweep(&x, now + NS_PER_SEC);
+	assert_null(share_find(&x, CONF_SHARE_TASK, "t"));
+	(void)share_get(&x, CONF_SHARE_PRINCIPAL, "p"); /* without a rate there is nothing to remember */
+	shares_sweep(&x, now);
+	assert_null(share_find(&x, CONF_SHARE_PRINCIPAL, "p"));
 	shares_finish(&x);
 }
 
@@ -251,10 +305,16 @@ static void weights(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(the_table),           cmocka_unit_test(nobody_is_shut_out),
-	    cmocka_unit_test(who_is_staff),        cmocka_unit_test(each_share),
-	    cmocka_unit_test(bytes_a_second),      cmocka_unit_test(bytes_of_a_day),
-	    cmocka_unit_test(who_filled_the_disk), cmocka_unit_test(weights),
+	    cmocka_unit_test(the_table),
+	    cmocka_unit_test(nobody_is_shut_out),
+	    cmocka_unit_test(who_is_staff),
+	    cmocka_unit_test(each_share),
+	    cmocka_unit_test(bytes_a_second),
+	    cmocka_unit_test(bytes_of_a_day),
+	    cmocka_unit_test(who_filled_the_disk),
+	    cmocka_unit_test(weights),
+	    cmocka_unit_test(many_small_ones_change_nothing),
+	    cmocka_unit_test(a_rate_outlives_its_sessions),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
