@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "muxd/monitor/monitor.h"
 #include "muxd/monitor/request.h"
+#include "muxd/monitor/tally.h"
 #include "policy/outside.h"
 
 #include <stdlib.h>
@@ -167,6 +168,16 @@ static json_t *detail_of(const struct conf_issuer *x, const struct found *f)
 			 "jti", f->jti, "kid", f->kid, "alg", f->alg, "token_expires_at", ends);
 }
 
+/* Of the tokens that are counted: an issuer that gives out very many leaves room for those of the others. */
+static size_t share_of(const struct conf *c)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < c->nissuers; i++)
+		n += c->issuers[i].exchanges > 0;
+	return TALLY_MAX / (n ? n : 1);
+}
+
 /* A reload may have come since the question: the configuration of now counts. */
 static int exchange_create(struct exchange *x, const json_t *msg, struct err *e)
 {
@@ -191,6 +202,7 @@ static int exchange_create(struct exchange *x, const json_t *msg, struct err *e)
 	w.ends_ns = f.expires * (int64_t)NS_PER_SEC;
 	w.used = f.seen;
 	w.uses_max = (int64_t)issuer->exchanges;
+	w.uses_share = share_of(x->m->conf);
 	w.detail = detail_of(issuer, &f);
 	text_format(w.by, sizeof(w.by), BY_PREFIX "%s", issuer->name);
 	exchange_unlink(x);
