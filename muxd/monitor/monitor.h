@@ -77,6 +77,7 @@ struct monitor {
 	json_t *issuer_states; /* by name, as the checker told of its keys last */
 	struct exchange *exchanges;
 	int64_t exchange_tag;
+	uint64_t checker_silent_ns; /* uptime since which it owes an answer and has said nothing; 0: it owes none */
 	struct screens screens;
 	struct admin *admin;
 	struct revoke_wait *revoke_waits; /* issue.c */
