@@ -289,22 +289,35 @@ void exchange_ended(struct monitor *m)
 
 static void exchange_on_shut_out(void *arg, int rc, const struct err *e, const struct grant *g)
 {
-	(void)arg, (void)g;
-	if (rc)
-		log_error(NULL, "a grant of an issuer that is named no more could not be revoked: %s", e->message);
+	struct monitor *m = arg;
+
+	(void)g;
+	if (!rc)
+		return;
+	m->shut_out_owed = true;
+	log_error(NULL, "a grant of an issuer that is named no more could not be revoked, again in a minute: %s",
+		  e->message);
 }
 
+/* What the log does not take of one it takes of none. */
 static int shut_out_one(void *arg, const struct grant *g, const char *via, const char *by)
 {
 	struct monitor *m = arg;
 	size_t n = strlen(BY_PREFIX);
 
 	if (strcmp(via, "issuer") == 0 && strncmp(by, BY_PREFIX, n) == 0 && !conf_issuer_find(m->conf, by + n))
-		issue_revoke(m, &g->id, "the configuration", exchange_on_shut_out, NULL);
-	return 0;
+		issue_revoke(m, &g->id, "the configuration", exchange_on_shut_out, m);
+	return m->shut_out_owed;
 }
 
 void exchange_shut_out(struct monitor *m)
 {
+	m->shut_out_owed = false;
 	(void)grants_each_alive(m->grants, shut_out_one, m);
+}
+
+void exchange_tick(struct monitor *m)
+{
+	if (m->shut_out_owed)
+		exchange_shut_out(m);
 }

@@ -21,5 +21,6 @@ void exchange_heard(struct monitor *m);                     /* the checker, what
 void exchange_ended(struct monitor *m);                     /* the checker has ended: nobody answers any more */
 /* Grants of issuers that the configuration does not name any more are revoked, with all that was made from them. */
 void exchange_shut_out(struct monitor *m);
+void exchange_tick(struct monitor *m); /* each minute: those that could not be revoked are tried again */
 
 #endif

@@ -91,8 +91,9 @@ struct monitor {
 	uv_timer_t beat; /* of an edge: its floor of time is saved more often, since leases are short */
 	unsigned minutes;
 	bool end_sandboxes, sandboxes_ended;
-	bool ready_owed; /* ready.json could not be written; tried again each minute */
-	int exit_rc;     /* ERR_* of what ended it, 0 = as wanted */
+	bool shut_out_owed; /* grants that could not be revoked; tried again each minute (exchange.h) */
+	bool ready_owed;    /* ready.json could not be written; tried again each minute */
+	int exit_rc;        /* ERR_* of what ended it, 0 = as wanted */
 };
 
 /* monitor.c */

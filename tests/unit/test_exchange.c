@@ -10,10 +10,12 @@
 #include "muxd/monitor/monitor.h"
 
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -416,6 +418,34 @@ static void an_issuer_that_is_named_no_more_has_no_grants(void **state)
 	issue_net_ended(&f->m);
 }
 
+/* The grants' disk is full at the reload: the next minute that it is not, they end. */
+static void a_revocation_that_could_not_be_written_is_tried_again(void **state)
+{
+	struct fixture *f = *state;
+	struct grant g, first;
+	struct rlimit old, none;
+
+	signal(SIGXFSZ, SIG_IGN);
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
+	none = (struct rlimit){1, old.rlim_max};
+	assert_int_equal(exchange(f, "{\"reason\":\"r\"}", GOOD("1")), 0);
+	first = f->grant;
+	assert_int_equal(exchange(f, "{\"reason\":\"r\"}", GOOD("2")), 0);
+	conf_destroy(f->m.conf);
+	assert_int_equal(conf_parse(none_text, strlen(none_text), "test", &f->m.conf, NULL), 0);
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &none), 0);
+	exchange_shut_out(&f->m);
+	exchange_tick(&f->m);
+	assert_true(f->m.shut_out_owed);
+	assert_int_equal(grants_get(f->m.grants, &first.id, &g, NULL, NULL), 0);
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
+	exchange_tick(&f->m);
+	assert_int_equal(grants_get(f->m.grants, &first.id, &g, NULL, NULL), ERR_TOKEN_REVOKED);
+	assert_int_equal(grants_get(f->m.grants, &f->grant.id, &g, NULL, NULL), ERR_TOKEN_REVOKED);
+	assert_false(f->m.shut_out_owed);
+	issue_net_ended(&f->m);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -427,6 +457,7 @@ int main(void)
 	    cmocka_unit_test_setup_teardown(a_slow_issuer_holds_up_its_own_alone, setup, teardown),
 	    cmocka_unit_test_setup_teardown(a_checker_that_answers_nobody_is_ended, setup, teardown),
 	    cmocka_unit_test_setup_teardown(an_issuer_that_is_named_no_more_has_no_grants, setup, teardown),
+	    cmocka_unit_test_setup_teardown(a_revocation_that_could_not_be_written_is_tried_again, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
