@@ -144,8 +144,8 @@ int conf_check_issuer(const struct conf_issuer *x, struct err *e)
 		return err_set(e, ERR_CONFIG, "ttl and lifetime are a second at least");
 	if (x->skew_ns > 300 * NS_PER_SEC)
 		return err_set(e, ERR_CONFIG, "skew is five minutes at most");
-	if (x->timeout_ns < 100 * NS_PER_MS || x->timeout_ns > 20 * NS_PER_SEC)
-		return err_set(e, ERR_CONFIG, "timeout is between 100ms and 20s");
+	if (x->timeout_ns < 100 * NS_PER_MS || x->timeout_ns > 10 * NS_PER_SEC)
+		return err_set(e, ERR_CONFIG, "timeout is between 100ms and 10s");
 	if (x->refresh_ns < NS_PER_SEC || x->keep_ns < x->refresh_ns || x->keep_ns > DAY)
 		return err_set(e, ERR_CONFIG,
 			       "refresh is a second at least, keep no shorter than it and a day at most");

@@ -26,20 +26,26 @@ struct removals {
 	uint64_t write_ns; /* uptime at which the newest time is written again */
 };
 
+struct kept {
+	int64_t seen_ns;
+	uint64_t until_ns, left_ns; /* left_ns 0: an older daemon did not say */
+	bool same_boot;
+};
+
 /* A file that was not written whole says nothing. */
-static void kept_read(int fd, int64_t *out_seen, uint64_t *out_until, bool *out_same_boot)
+static void kept_read(int fd, struct kept *out)
 {
 	char text[KEPT_SIZE + 1] = "";
 	json_t *o = NULL;
 	ssize_t n = fd >= 0 ? pread(fd, text, KEPT_SIZE, 0) : 0;
 
-	*out_seen = 0;
-	*out_until = 0;
+	*out = (struct kept){0};
 	if (n <= 0 || json_parse(text, (size_t)n, KEPT_SIZE, &o, NULL))
 		return;
-	*out_seen = json_integer_value(json_object_get(o, "seen_ns"));
-	*out_until = (uint64_t)json_integer_value(json_object_get(o, "until_ns"));
-	*out_same_boot = strcmp(json_get_text(o, "boot_id"), clock_boot_id()) == 0;
+	out->seen_ns = json_integer_value(json_object_get(o, "seen_ns"));
+	out->until_ns = (uint64_t)json_integer_value(json_object_get(o, "until_ns"));
+	out->left_ns = (uint64_t)json_integer_value(json_object_get(o, "left_ns"));
+	out->same_boot = strcmp(json_get_text(o, "boot_id"), clock_boot_id()) == 0;
 	json_decref(o);
 }
 
@@ -53,8 +59,9 @@ static void kept_write(struct removals *r, bool sync)
 	if (r->fd < 0)
 		return;
 	memset(text, ' ', sizeof(text));
-	n = snprintf(text, sizeof(text), "{\"seen_ns\":%lld,\"until_ns\":%llu,\"boot_id\":\"%s\"}",
-		     (long long)r->guard.wall_ns, (unsigned long long)r->guard.until_ns, clock_boot_id());
+	n = snprintf(text, sizeof(text), "{\"seen_ns\":%lld,\"until_ns\":%llu,\"left_ns\":%llu,\"boot_id\":\"%s\"}",
+		     (long long)r->guard.wall_ns, (unsigned long long)r->guard.until_ns,
+		     (unsigned long long)clock_guard_left(&r->guard), clock_boot_id());
 	text[n] = ' ';
 	text[KEPT_SIZE - 1] = '\n';
 	bad = pwrite(r->fd, text, KEPT_SIZE, 0) != KEPT_SIZE || (sync && fdatasync(r->fd) < 0);
@@ -74,9 +81,7 @@ static void removals_tell(struct removals *r)
 int removals_create(const char *path, void (*told)(void *arg), void *arg, struct removals **out)
 {
 	struct removals *r = calloc(1, sizeof(*r));
-	bool same_boot = false;
-	uint64_t until;
-	int64_t seen;
+	struct kept k;
 
 	if (!r)
 		return ERR_NOMEM;
@@ -86,8 +91,8 @@ int removals_create(const char *path, void (*told)(void *arg), void *arg, struct
 	if (path && r->fd < 0)
 		log_warn(NULL, "%s: %s: whether the wall clock is believed is not kept over a restart", path,
 			 strerror(errno));
-	kept_read(r->fd, &seen, &until, &same_boot);
-	r->owed = clock_guard_start(&r->guard, seen, until, same_boot) == CLOCK_GUARD_JUMPED;
+	kept_read(r->fd, &k);
+	r->owed = clock_guard_start(&r->guard, k.seen_ns, k.until_ns, k.same_boot, k.left_ns) == CLOCK_GUARD_JUMPED;
 	kept_write(r, r->owed);
 	*out = r;
 	return 0;
@@ -121,6 +126,9 @@ bool removals_wait(struct removals *r)
 	case CLOCK_GUARD_OVER:
 		kept_write(r, true);
 		log_info(NULL, "24 h of uptime later the wall clock is believed: what is too old by it goes");
+		break;
+	case CLOCK_GUARD_KEEP:
+		kept_write(r, false);
 		break;
 	case CLOCK_GUARD_AS_BEFORE:
 		if (r->guard.boot_ns >= r->write_ns)

@@ -23,7 +23,7 @@
 #define TICK_MS     1000
 #define FETCHES     8
 #define FETCH_EVERY (15 * NS_PER_SEC)
-#define WAITING_MAX 64
+#define WAITING_MAX 64 /* of one issuer */
 #define URL_MAX     600
 #define KIDS_SHOWN  16 /* in the status and the record */
 
@@ -39,6 +39,7 @@ struct issuer {
 	int64_t refresh_ns, keep_ns, timeout_ns;
 	enum keys_state state;
 	enum fetch_state fetch;
+	size_t nwaiting; /* questions */
 	struct jwk_set keys;
 	uint64_t held_ns; /* when they were had, by the clock that does not turn */
 	unsigned allowance;
@@ -64,7 +65,6 @@ struct checker {
 	size_t n;
 	struct fetcher *fetcher;
 	struct question *waiting;
-	size_t nwaiting;
 };
 
 static const char *const state_names[] = {"none", "held", "lost"};
@@ -202,7 +202,7 @@ static void settle_waiting(struct issuer *x)
 			continue;
 		}
 		*at = q->next;
-		x->c->nwaiting--;
+		x->nwaiting--;
 		rc = jwt_parse(q->token, q->len, x->typ, &j, &e);
 		if (rc) {
 			say_refused(x->c, q->tag, rc, &e);
@@ -377,15 +377,15 @@ static int question_wait(struct issuer *x, const char *token, int64_t tag, int64
 	size_t len = strlen(token);
 	struct question *q;
 
-	if (x->c->nwaiting >= WAITING_MAX)
-		return err_set(e, ERR_AGAIN, "%d tokens wait for keys of their issuers already", WAITING_MAX);
+	if (x->nwaiting >= WAITING_MAX)
+		return err_set(e, ERR_AGAIN, "%d tokens wait for keys of this issuer already", WAITING_MAX);
 	q = malloc(sizeof(*q) + len + 1);
 	if (!q)
 		return err_set(e, ERR_NOMEM, "no memory for a token");
 	*q = (struct question){.next = x->c->waiting, .issuer = x, .tag = tag, .now = now, .len = len};
 	memcpy(q->token, token, len + 1);
 	x->c->waiting = q;
-	x->c->nwaiting++;
+	x->nwaiting++;
 	return 0;
 }
 

@@ -6,13 +6,14 @@
 #include "base/text.h"
 #include "muxd/monitor/monitor.h"
 #include "muxd/monitor/request.h"
+#include "muxd/monitor/tally.h"
 #include "policy/outside.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define ANSWER_MS     30000 /* a checker that is silent for so long is started again */
-#define EXCHANGES_MAX 64
+#define MARGIN_NS     (5 * NS_PER_SEC) /* for the checker itself, beside what it fetches */
+#define EXCHANGES_MAX 64               /* of one issuer: a slow one holds up its own alone */
 #define BY_PREFIX     "issuer "
 
 struct exchange {
@@ -49,17 +50,53 @@ static void exchange_refuse(struct exchange *x, int rc, const struct err *e)
 	x->done(x->arg, rc, e, NULL, NULL);
 }
 
-static void exchange_on_silent(uv_timer_t *t)
-{
-	struct exchange *x = t->data;
-
-	log_error(NULL, "the checker of issuers' tokens does not answer and is started again");
-	proc_kill(&x->m->checker); /* whatever waits is answered when it has ended */
-}
-
 static const char *issuer_of(const struct exchange *x)
 {
 	return json_get_text(x->msg, "issuer");
+}
+
+/* ---- silence */
+
+/* Discovery and keys may each take the issuer's timeout; a checker that is well has answered by then. */
+static uint64_t bound_of(const struct conf_issuer *x)
+{
+	return 2 * x->timeout_ns + MARGIN_NS;
+}
+
+static uint64_t longest_bound(const struct conf *c)
+{
+	uint64_t longest = MARGIN_NS;
+
+	for (size_t i = 0; i < c->nissuers; i++)
+		if (bound_of(&c->issuers[i]) > longest)
+			longest = bound_of(&c->issuers[i]);
+	return longest;
+}
+
+/* One that answers nobody is started again, and what waits is answered when it has ended. */
+static void checker_look(struct monitor *m)
+{
+	if (!m->checker_silent_ns || clock_boot_ns() - m->checker_silent_ns < longest_bound(m->conf))
+		return;
+	log_error(NULL, "the checker of issuers' tokens answers nobody and is started again");
+	proc_kill(&m->checker);
+}
+
+/* Its own exchange alone: the others' issuers may be well. */
+static void exchange_on_silent(uv_timer_t *t)
+{
+	struct exchange *x = t->data;
+	struct monitor *m = x->m;
+	struct err e = {0};
+
+	err_set(&e, ERR_ISSUER, "issuer %s: nobody could say in time whether its token is good", issuer_of(x));
+	exchange_refuse(x, ERR_ISSUER, &e);
+	checker_look(m);
+}
+
+void exchange_heard(struct monitor *m)
+{
+	m->checker_silent_ns = m->exchanges ? clock_boot_ns() : 0;
 }
 
 /* ---- the question */
@@ -71,18 +108,19 @@ static json_t *check_of(const struct exchange *x)
 			 (json_int_t)(floor_now(&x->m->floor) / (int64_t)NS_PER_SEC));
 }
 
-static size_t exchanges_count(const struct monitor *m)
+static size_t exchanges_count(const struct monitor *m, const char *issuer)
 {
 	size_t n = 0;
 
 	for (const struct exchange *x = m->exchanges; x; x = x->next)
-		n++;
+		n += strcmp(issuer_of(x), issuer) == 0;
 	return n;
 }
 
 int exchange_begin(struct monitor *m, const json_t *msg, issue_done *done, void *arg, struct err *e)
 {
 	const char *name = NULL, *token = NULL;
+	const struct conf_issuer *issuer;
 	struct exchange *x;
 	json_t *check;
 	int rc;
@@ -91,12 +129,13 @@ int exchange_begin(struct monitor *m, const json_t *msg, issue_done *done, void 
 		return rc;
 	if (m->edge.on)
 		return err_set(e, ERR_UNSUPPORTED, "an edge makes no grants: its centre mints leases");
-	if (!conf_issuer_find(m->conf, name))
+	issuer = conf_issuer_find(m->conf, name);
+	if (!issuer)
 		return err_set(e, ERR_ISSUER_UNKNOWN, "the configuration has no issuer \"%.40s\"", name);
 	if (m->checker.state != PROC_READY)
 		return err_set(e, ERR_UNAVAILABLE, "the checker of issuers' tokens is being started");
-	if (exchanges_count(m) >= EXCHANGES_MAX)
-		return err_set(e, ERR_AGAIN, "%d tokens are being checked already", EXCHANGES_MAX);
+	if (exchanges_count(m, name) >= EXCHANGES_MAX)
+		return err_set(e, ERR_AGAIN, "%d tokens of this issuer are being checked already", EXCHANGES_MAX);
 	x = calloc(1, sizeof(*x));
 	if (!x)
 		return err_set(e, ERR_NOMEM, "no memory for an exchange");
@@ -116,7 +155,9 @@ int exchange_begin(struct monitor *m, const json_t *msg, issue_done *done, void 
 		exchange_unlink(x);
 		return err_set(e, rc, "the checker of issuers' tokens cannot be asked");
 	}
-	uv_timer_start(&x->timer, exchange_on_silent, ANSWER_MS, 0);
+	if (!m->checker_silent_ns)
+		m->checker_silent_ns = clock_boot_ns();
+	uv_timer_start(&x->timer, exchange_on_silent, bound_of(issuer) / NS_PER_MS, 0);
 	return 0;
 }
 
@@ -167,6 +208,16 @@ static json_t *detail_of(const struct conf_issuer *x, const struct found *f)
 			 "jti", f->jti, "kid", f->kid, "alg", f->alg, "token_expires_at", ends);
 }
 
+/* Of the tokens that are counted: an issuer that gives out very many leaves room for those of the others. */
+static size_t share_of(const struct conf *c)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < c->nissuers; i++)
+		n += c->issuers[i].exchanges > 0;
+	return TALLY_MAX / (n ? n : 1);
+}
+
 /* A reload may have come since the question: the configuration of now counts. */
 static int exchange_create(struct exchange *x, const json_t *msg, struct err *e)
 {
@@ -191,6 +242,7 @@ static int exchange_create(struct exchange *x, const json_t *msg, struct err *e)
 	w.ends_ns = f.expires * (int64_t)NS_PER_SEC;
 	w.used = f.seen;
 	w.uses_max = (int64_t)issuer->exchanges;
+	w.uses_share = share_of(x->m->conf);
 	w.detail = detail_of(issuer, &f);
 	text_format(w.by, sizeof(w.by), BY_PREFIX "%s", issuer->name);
 	exchange_unlink(x);
@@ -227,6 +279,7 @@ void exchange_ended(struct monitor *m)
 {
 	struct err e = {0};
 
+	m->checker_silent_ns = 0;
 	err_set(&e, ERR_UNAVAILABLE, "the checker of issuers' tokens has ended and is started again");
 	while (m->exchanges)
 		exchange_refuse(m->exchanges, ERR_UNAVAILABLE, &e);
@@ -236,22 +289,35 @@ void exchange_ended(struct monitor *m)
 
 static void exchange_on_shut_out(void *arg, int rc, const struct err *e, const struct grant *g)
 {
-	(void)arg, (void)g;
-	if (rc)
-		log_error(NULL, "a grant of an issuer that is named no more could not be revoked: %s", e->message);
+	struct monitor *m = arg;
+
+	(void)g;
+	if (!rc)
+		return;
+	m->shut_out_owed = true;
+	log_error(NULL, "a grant of an issuer that is named no more could not be revoked, again in a minute: %s",
+		  e->message);
 }
 
+/* What the log does not take of one it takes of none. */
 static int shut_out_one(void *arg, const struct grant *g, const char *via, const char *by)
 {
 	struct monitor *m = arg;
 	size_t n = strlen(BY_PREFIX);
 
 	if (strcmp(via, "issuer") == 0 && strncmp(by, BY_PREFIX, n) == 0 && !conf_issuer_find(m->conf, by + n))
-		issue_revoke(m, &g->id, "the configuration", exchange_on_shut_out, NULL);
-	return 0;
+		issue_revoke(m, &g->id, "the configuration", exchange_on_shut_out, m);
+	return m->shut_out_owed;
 }
 
 void exchange_shut_out(struct monitor *m)
 {
+	m->shut_out_owed = false;
 	(void)grants_each_alive(m->grants, shut_out_one, m);
+}
+
+void exchange_tick(struct monitor *m)
+{
+	if (m->shut_out_owed)
+		exchange_shut_out(m);
 }

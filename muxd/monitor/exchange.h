@@ -12,12 +12,15 @@
 
 /*
  * msg: net's {issuer, token, grant: {agent, task, reason, scopes, ttl_ns, read, write, file_max}}. done is called once,
- * unless this returns an error. ERR_ISSUER_UNKNOWN, ERR_UNAVAILABLE (the checker is starting), ERR_LIMIT.
+ * unless this returns an error. ERR_ISSUER_UNKNOWN, ERR_UNAVAILABLE (the checker is starting), ERR_AGAIN. An exchange
+ * that the checker does not answer in its issuer's time ends with ERR_ISSUER.
  */
 int exchange_begin(struct monitor *m, const json_t *msg, issue_done *done, void *arg, struct err *e);
 void exchange_answer(struct monitor *m, const json_t *msg); /* the checker's, of a tag */
+void exchange_heard(struct monitor *m);                     /* the checker, whatever it said: it answers */
 void exchange_ended(struct monitor *m);                     /* the checker has ended: nobody answers any more */
 /* Grants of issuers that the configuration does not name any more are revoked, with all that was made from them. */
 void exchange_shut_out(struct monitor *m);
+void exchange_tick(struct monitor *m); /* each minute: those that could not be revoked are tried again */
 
 #endif

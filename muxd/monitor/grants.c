@@ -110,13 +110,13 @@ static json_t *revoke_line(const struct grant *g, enum grants_reach reach, int64
 	return o;
 }
 
-static json_t *use_line(const struct tally_entry *u)
+static json_t *use_line(const struct id *of, int64_t n, int64_t until_ns, const char *by)
 {
 	char id[ID_STR_LEN];
 
-	id_format(&u->id, id);
-	return json_pack("{s:s, s:s, s:I, s:I}", "op", "use", "id", id, "n", (json_int_t)u->n, "until_ns",
-			 (json_int_t)u->until_ns);
+	id_format(of, id);
+	return json_pack("{s:s, s:s, s:I, s:I, s:s}", "op", "use", "id", id, "n", (json_int_t)n, "until_ns",
+			 (json_int_t)until_ns, "by", by);
 }
 
 static size_t lower_bound(const struct grants *g, const struct id *id)
@@ -286,27 +286,20 @@ static void drop_pending(struct grants *g)
 	}
 }
 
-/* Each line again of the same is dead weight. */
-static int tally_note(struct grants *g, const struct tally_entry *u)
-{
-	size_t before = g->tally.n;
-	int rc = tally_add(&g->tally, &u->id, u->until_ns, u->n);
-
-	g->dead += rc == 0 && g->tally.n == before;
-	return rc;
-}
-
+/* Whatever the log has was counted: here no bound refuses it, and those that are over go when all is read. */
 static int apply_use(struct grants *g, const json_t *o, struct err *e)
 {
+	const char *by = "";
+	int64_t n, until_ns;
 	char text[ID_STR_LEN];
-	struct tally_entry u;
+	struct id id;
 	int rc;
 
-	if ((rc = copy_str(o, "id", text, sizeof text, e)) || (rc = id_parse(text, &u.id)) ||
-	    (rc = json_need_int(o, "n", 1, INT32_MAX, &u.n, e)) ||
-	    (rc = json_need_int(o, "until_ns", 1, INT64_MAX, &u.until_ns, e)))
+	if ((rc = copy_str(o, "id", text, sizeof text, e)) || (rc = id_parse(text, &id)) ||
+	    (rc = json_need_int(o, "n", 1, INT32_MAX, &n, e)) ||
+	    (rc = json_need_int(o, "until_ns", 1, INT64_MAX, &until_ns, e)) || (rc = json_opt_str(o, "by", &by, e)))
 		return rc;
-	return tally_note(g, &u);
+	return tally_gather(&g->tally, &id, by, until_ns, n);
 }
 
 static int apply_line(struct grants *g, const char *line, size_t len, struct err *e)
@@ -399,6 +392,11 @@ static int open_log(struct grants *g, struct err *e)
 	return 0;
 }
 
+static json_t *tally_line(const struct tally *t, const struct tally_entry *u)
+{
+	return use_line(&u->id, u->n, u->until_ns, t->sources[u->of].name);
+}
+
 /* The log anew, with what is alive. */
 static int rewrite(struct grants *g, struct err *e)
 {
@@ -413,7 +411,7 @@ static int rewrite(struct grants *g, struct err *e)
 							     g->list[i].grant.not_before_ns, "compaction"));
 	}
 	for (size_t i = 0; i < g->tally.n && rc == 0; i++)
-		rc = grants_put_line(&b, use_line(&g->tally.list[i]));
+		rc = grants_put_line(&b, tally_line(&g->tally, &g->tally.list[i]));
 	rc = rc ? err_set(e, rc, "%s could not be written anew", g->path)
 		: file_publish(g->path, buf_ptr(&b), buf_len(&b), 0600, FILE_OWNER_SELF, true, e);
 	buf_finish(&b);
@@ -453,6 +451,7 @@ static int monitor_grants_load(struct grants *g, int64_t now_ns, struct grants_l
 	if (rc)
 		return rc;
 	drop_pending(g);
+	g->dead += tally_settle(&g->tally);
 	out->torn_bytes = len - good;
 	out->expired = drop_expired(g, now_ns);
 	out->alive = g->n;
@@ -600,19 +599,27 @@ int grants_renewed(struct grants *g, const struct id *id, struct err *e)
 	return rc;
 }
 
-int grants_use(struct grants *g, const struct id *id, int64_t until_ns, int64_t max, struct err *e)
+int grants_use(struct grants *g, const struct grants_use *u, struct err *e)
 {
-	const struct tally_entry one = {*id, until_ns, 1};
+	int64_t before = tally_count(&g->tally, &u->id);
 	int rc;
 
-	if (tally_count(&g->tally, id) >= max)
-		return err_set(e, ERR_TOKEN_USED, "it has been used %lld time%s, which is the most", (long long)max,
-			       max == 1 ? "" : "s");
-	rc = append_line(g, use_line(&one), e);
+	if (before >= u->max)
+		return err_set(e, ERR_TOKEN_USED, "it has been used %lld time%s, which is the most", (long long)u->max,
+			       u->max == 1 ? "" : "s");
+	/* Before the log has it: what is refused is not to be there. */
+	if (tally_is_full(&g->tally, &u->id, u->by, u->share))
+		return err_set(e, ERR_LIMIT, "%zu tokens of %s are counted already, until they are over", u->share,
+			       u->by);
+	rc = append_line(g, use_line(&u->id, 1, u->until_ns, u->by), e);
+	if (rc)
+		return rc;
 	/* A use that memory cannot count is refused: the log has it all the same. */
-	if (rc == 0 && (rc = tally_note(g, &one)))
-		rc = err_set(e, rc, "%d tokens and grants are counted already", TALLY_MAX);
-	return rc;
+	rc = tally_add(&g->tally, &u->id, u->by, u->until_ns, 1);
+	if (rc)
+		return err_set(e, rc, "no memory to count a token");
+	g->dead += before > 0; /* each line again of the same is dead weight */
+	return 0;
 }
 
 int grants_get(const struct grants *g, const struct id *id, struct grant *out, const char **out_via, struct err *e)

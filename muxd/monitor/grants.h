@@ -51,9 +51,15 @@ int grants_get(const struct grants *g, const struct id *id, struct grant *out, c
 int grants_renewed(struct grants *g, const struct id *id, struct err *e);
 /*
  * One more use of what may be used max times, until it is over: a token of an issuer, or a grant. Synced when it
- * returns 0. ERR_TOKEN_USED: it has been used so often.
+ * returns 0. ERR_TOKEN_USED: it has been used so often. ERR_LIMIT: `by` counts as many as its share (tally.h) is.
  */
-int grants_use(struct grants *g, const struct id *id, int64_t until_ns, int64_t max, struct err *e);
+struct grants_use {
+	struct id id;
+	int64_t until_ns, max;
+	const char *by; /* who counts: "issuer NAME"; borrowed */
+	size_t share;
+};
+int grants_use(struct grants *g, const struct grants_use *u, struct err *e);
 /* When the newest renewal of that `first` ends that was not revoked; 0: there is none. */
 int64_t grants_ends(const struct grants *g, const struct id *first);
 /* Forget what has expired; rewrites the log once most of it is dead. */

@@ -405,7 +405,8 @@ void issue_create(struct monitor *m, const struct wish *w, issue_done *done, voi
 		rc = grant_sign(&p->grant, m->keys.kid, m->keys.seed, &p->token, &e);
 	/* Counted first: a kill in between costs the token one exchange, and gives it none. */
 	if (rc == 0 && w->uses_max)
-		rc = grants_use(m->grants, &w->used, w->ends_ns, w->uses_max, &e);
+		rc = grants_use(m->grants, &(struct grants_use){w->used, w->ends_ns, w->uses_max, w->by, w->uses_share},
+				&e);
 	if (rc == 0)
 		rc = grants_create(m->grants, &p->grant, w->via, w->by, &e);
 	if (rc == 0) {

@@ -34,11 +34,13 @@ struct wish {
 	uint64_t least_ns; /* then grants.ttl, but at least so long */
 	const char *via;   /* "admin", "ssh-key", "cluster", "grant" (a token's holder), "issuer" */
 	char by[48];       /* "uid 1000", "net", "issuer NAME" */
-	/* For a token of an issuer: when that ends, what stands for it, how often it counts (0: any), for the record.
+	/* For a token of an issuer: when that ends, what stands for it, how often it counts (0: any), how many of
+	 * its issuer are counted at most, for the record.
 	 */
 	int64_t ends_ns;
 	struct id used;
 	int64_t uses_max;
+	size_t uses_share;
 	json_t *detail; /* borrowed */
 };
 

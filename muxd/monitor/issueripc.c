@@ -148,6 +148,7 @@ static void issueripc_on_packet(void *arg, const json_t *msg)
 		proc_set_ready(&m->checker);
 	else
 		log_warn(NULL, "the checker of issuers' tokens sent '%s', which is not expected", op);
+	exchange_heard(m);
 }
 
 static int issueripc_on_may_start(void *arg, struct err *e)

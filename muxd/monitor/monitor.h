@@ -77,6 +77,7 @@ struct monitor {
 	json_t *issuer_states; /* by name, as the checker told of its keys last */
 	struct exchange *exchanges;
 	int64_t exchange_tag;
+	uint64_t checker_silent_ns; /* uptime since which it owes an answer and has said nothing; 0: it owes none */
 	struct screens screens;
 	struct admin *admin;
 	struct revoke_wait *revoke_waits; /* issue.c */
@@ -90,8 +91,9 @@ struct monitor {
 	uv_timer_t beat; /* of an edge: its floor of time is saved more often, since leases are short */
 	unsigned minutes;
 	bool end_sandboxes, sandboxes_ended;
-	bool ready_owed; /* ready.json could not be written; tried again each minute */
-	int exit_rc;     /* ERR_* of what ended it, 0 = as wanted */
+	bool shut_out_owed; /* grants that could not be revoked; tried again each minute (exchange.h) */
+	bool ready_owed;    /* ready.json could not be written; tried again each minute */
+	int exit_rc;        /* ERR_* of what ended it, 0 = as wanted */
 };
 
 /* monitor.c */

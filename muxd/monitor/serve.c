@@ -94,6 +94,7 @@ static void serve_on_minute(uv_timer_t *t)
 	filespace_keys_refresh(m->conf, &m->layout, &m->who);
 	if (grants_expire(m->grants, floor_now(&m->floor), &e))
 		log_error(NULL, "expired grants are not dropped: %s", e.message);
+	exchange_tick(m);
 	if (++m->minutes % 60 || m->edge.on)
 		return;
 	if (keys_expire(&m->keys, &m->layout, clock_wall_ns() / (int64_t)NS_PER_SEC,

@@ -89,9 +89,9 @@ static const char *const texts[INDEX_SQL_COUNT] = {
 		     " LEFT JOIN checkpoints c ON c.id = s.id WHERE s.state IN ('open', 'ended') ORDER BY s.id",
     [SQL_SESSIONS_ABOVE] =
 	"SELECT " ROW_SESSION_COLUMNS ", code FROM sessions WHERE open_lsn > :since OR end_lsn > :since",
-    [SQL_PUT_WAIT] = "INSERT INTO meta(key, a, b) VALUES('retention_wait', :boot, :until)"
-		     " ON CONFLICT(key) DO UPDATE SET a = :boot, b = :until",
-    [SQL_GET_WAIT] = "SELECT a, b FROM meta WHERE key = 'retention_wait'",
+    [SQL_PUT_WAIT] = "INSERT INTO meta(key, a, b, c) VALUES('retention_wait', :boot, :until, :left)"
+		     " ON CONFLICT(key) DO UPDATE SET a = :boot, b = :until, c = :left",
+    [SQL_GET_WAIT] = "SELECT a, b, coalesce(c, 0) FROM meta WHERE key = 'retention_wait'",
     /* The last event, not the latest: one day of a wrong clock is not to stand for the newest thing for ever. */
     [SQL_NEWEST] = "SELECT coalesce((SELECT wall_ns FROM audit ORDER BY lsn DESC LIMIT 1),"
 		   " (SELECT max(ended_ns) FROM sessions WHERE state = 'sealed'), 0)",

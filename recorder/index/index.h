@@ -101,15 +101,18 @@ int index_put_gone(struct index *ix, const struct id *id, const char *state, str
 int index_put_audit(struct index *ix, uint64_t lsn, int64_t wall_ns, const struct id *session, const char *json,
 		    struct err *e);
 int index_put_cursor(struct index *ix, const struct index_cursor *c, struct err *e);
-/* Retention waits until that uptime of that boot; 0: it does not. */
-int index_put_wait(struct index *ix, uint64_t boot, uint64_t until_ns, struct err *e);
+/* Retention waits until that uptime of that boot, and of another one for as long as is left; 0: it does not. */
+struct index_wait {
+	uint64_t boot, until_ns, left_ns; /* left_ns 0: an older recorder did not say */
+};
+int index_put_wait(struct index *ix, const struct index_wait *w, struct err *e);
 int index_put_checkpoint(struct index *ix, const struct id *id, const void *state, size_t n, struct err *e);
 
 int index_cursor(struct index *ix, struct index_cursor *out, struct err *e);
 /* Of the audit events that were there at the last checkpoint; 0: none. */
 int index_last_audit(struct index *ix, uint64_t *out, struct err *e);
 int index_last_lsn(struct index *ix, uint64_t *out, struct err *e); /* highest seen in any row */
-int index_wait(struct index *ix, uint64_t *out_boot, uint64_t *out_until_ns, struct err *e);
+int index_wait(struct index *ix, struct index_wait *out, struct err *e);
 /* Wall time of the newest thing in it, 0: it is empty. */
 int index_newest(struct index *ix, int64_t *out_wall_ns, struct err *e);
 /* "open", "ended", "sealed" into out; ERR_NOT_FOUND. path may be NULL. */

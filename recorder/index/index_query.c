@@ -234,14 +234,15 @@ int index_put_cursor(struct index *ix, const struct index_cursor *c, struct err 
 	return index_step_done(ix, s, e);
 }
 
-int index_put_wait(struct index *ix, uint64_t boot, uint64_t until_ns, struct err *e)
+int index_put_wait(struct index *ix, const struct index_wait *w, struct err *e)
 {
 	sqlite3_stmt *s;
 	int rc = index_stmt(ix, SQL_PUT_WAIT, &s, e);
 	if (rc)
 		return rc;
-	index_bind_u64(s, ":boot", boot);
-	index_bind_u64(s, ":until", until_ns);
+	index_bind_u64(s, ":boot", w->boot);
+	index_bind_u64(s, ":until", w->until_ns);
+	index_bind_u64(s, ":left", w->left_ns);
 	return index_step_done(ix, s, e);
 }
 
@@ -364,14 +365,12 @@ int index_last_audit(struct index *ix, uint64_t *out, struct err *e)
 	return rc;
 }
 
-int index_wait(struct index *ix, uint64_t *out_boot, uint64_t *out_until_ns, struct err *e)
+int index_wait(struct index *ix, struct index_wait *out, struct err *e)
 {
-	uint64_t n[2];
-	int rc = numbers_of(ix, SQL_GET_WAIT, n, 2, e);
-	if (rc == 0) {
-		*out_boot = n[0];
-		*out_until_ns = n[1];
-	}
+	uint64_t n[3];
+	int rc = numbers_of(ix, SQL_GET_WAIT, n, 3, e);
+	if (rc == 0)
+		*out = (struct index_wait){n[0], n[1], n[2]};
 	return rc;
 }
 

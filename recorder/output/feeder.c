@@ -398,7 +398,7 @@ static int feeder_load(struct feeder *f, struct err *e)
 		return rc;
 	atomic_store(&f->needs, at.segment);
 	f->checkpoint_ns = clock_boot_ns();
-	(void)clock_guard_start(&f->guard, 0, 0, false);
+	(void)clock_guard_start(&f->guard, 0, 0, false, 0); /* the cutter keeps the wait over restarts */
 	return 0;
 }
 

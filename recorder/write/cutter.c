@@ -434,7 +434,8 @@ static void last_checkpoint(struct cutter *c)
 {
 	struct err e = {0};
 
-	if (index_begin(c->index, &e) || cut_checkpoint(c, &e) || chain_sign_head(c->chain, clock_wall_ns(), &e)) {
+	if (index_begin(c->index, &e) || cut_retain_end(c, &e) || cut_checkpoint(c, &e) ||
+	    chain_sign_head(c->chain, clock_wall_ns(), &e)) {
 		index_rollback(c->index);
 		log_warn(NULL, "the last checkpoint could not be stored, the next start reads more again: %s",
 			 e.message);

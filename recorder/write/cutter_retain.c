@@ -46,6 +46,12 @@ int cut_retain_start(struct cutter *c, struct err *e)
 	return rc;
 }
 
+/* The uptime of now counts for the wait, also when the next start is of another boot. */
+int cut_retain_end(struct cutter *c, struct err *e)
+{
+	return c->retains && clock_guard_waits(&c->guard) ? retention_guard_keep(&c->guard, c->index, e) : 0;
+}
+
 bool cutter_clock_waits(void *cutter)
 {
 	const struct cutter *c = cutter;

@@ -176,8 +176,9 @@ int cut_config_due(struct cutter *c, struct err *e);
 
 /* cutter_retain.c */
 int cut_retain_start(struct cutter *c, struct err *e);
-/* Inside an index transaction. */
+/* Both inside an index transaction. */
 int cut_retain_due(struct cutter *c, struct err *e);
+int cut_retain_end(struct cutter *c, struct err *e);
 
 int cut_part(struct cutter *c, struct cut_session *s, struct err *e);
 

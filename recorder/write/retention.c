@@ -222,24 +222,28 @@ static uint64_t boot_mark(void)
 	return id_parse(clock_boot_id(), &boot) ? 0 : get_u64(boot.b) & INT64_MAX;
 }
 
-static int guard_keep(const struct clock_guard *g, struct index *ix, struct err *e)
+int retention_guard_keep(const struct clock_guard *g, struct index *ix, struct err *e)
 {
-	return index_put_wait(ix, g->until_ns ? boot_mark() : 0, g->until_ns, e);
+	struct index_wait w = {g->until_ns ? boot_mark() : 0, g->until_ns, clock_guard_left(g)};
+
+	return index_put_wait(ix, &w, e);
 }
 
 int retention_guard_start(struct clock_guard *g, struct index *ix, bool *out_jumped, struct err *e)
 {
-	uint64_t boot = 0, until = 0;
+	struct index_wait w = {0};
 	int64_t newest = 0;
-	int rc = index_wait(ix, &boot, &until, e);
+	bool same_boot;
+	int rc = index_wait(ix, &w, e);
 
 	*out_jumped = false;
 	if (rc == 0)
 		rc = index_newest(ix, &newest, e);
 	if (rc)
 		return rc;
-	*out_jumped = clock_guard_start(g, newest, until, boot == boot_mark()) == CLOCK_GUARD_JUMPED;
-	return *out_jumped ? guard_keep(g, ix, e) : 0;
+	same_boot = w.boot == boot_mark();
+	*out_jumped = clock_guard_start(g, newest, w.until_ns, same_boot, w.left_ns) == CLOCK_GUARD_JUMPED;
+	return *out_jumped || (w.until_ns && !same_boot) ? retention_guard_keep(g, ix, e) : 0;
 }
 
 int retention_guard_check(struct clock_guard *g, struct index *ix, bool *out_jumped, struct err *e)
@@ -247,5 +251,5 @@ int retention_guard_check(struct clock_guard *g, struct index *ix, bool *out_jum
 	enum clock_guard_news news = clock_guard_check(g);
 
 	*out_jumped = news == CLOCK_GUARD_JUMPED;
-	return news == CLOCK_GUARD_AS_BEFORE ? 0 : guard_keep(g, ix, e);
+	return news == CLOCK_GUARD_AS_BEFORE ? 0 : retention_guard_keep(g, ix, e);
 }

@@ -41,10 +41,11 @@ struct retention_job {
  */
 int retention_run(const struct retention_job *job, size_t *out_n, struct err *e);
 
-/* The guard (base/clock_guard.h), owned by the cutter; both are called inside a transaction of the index, which keeps
- * the wait over restarts. */
+/* The guard (base/clock_guard.h), owned by the cutter; all are called inside a transaction of the index, which keeps
+ * the wait over restarts and boots. */
 /* *out_jumped: a wait begins now. */
 int retention_guard_start(struct clock_guard *g, struct index *ix, bool *out_jumped, struct err *e);
 int retention_guard_check(struct clock_guard *g, struct index *ix, bool *out_jumped, struct err *e);
+int retention_guard_keep(const struct clock_guard *g, struct index *ix, struct err *e); /* at a clean end */
 
 #endif

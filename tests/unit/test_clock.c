@@ -166,7 +166,7 @@ static void ages_count_unless_the_clock_ran_ahead(void **state)
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		struct clock_guard g;
 		clock_test_set((uint64_t)boot, wall);
-		assert_int_equal(clock_guard_start(&g, wall, 0, true), CLOCK_GUARD_AS_BEFORE);
+		assert_int_equal(clock_guard_start(&g, wall, 0, true, 0), CLOCK_GUARD_AS_BEFORE);
 		assert_false(clock_guard_waits(&g));
 		clock_test_set((uint64_t)(boot + rows[i].boot), wall + rows[i].wall);
 		assert_int_equal(clock_guard_check(&g), rows[i].waits ? CLOCK_GUARD_JUMPED : CLOCK_GUARD_AS_BEFORE);
@@ -175,8 +175,10 @@ static void ages_count_unless_the_clock_ran_ahead(void **state)
 			continue;
 		/* set right again or not: a day of uptime, and not of that clock */
 		clock_test_set((uint64_t)(boot + rows[i].boot + DAY - 1), wall + rows[i].boot + DAY);
+		assert_int_equal(clock_guard_check(&g), CLOCK_GUARD_KEEP);
 		assert_int_equal(clock_guard_check(&g), CLOCK_GUARD_AS_BEFORE);
 		assert_true(clock_guard_waits(&g));
+		assert_int_equal(clock_guard_left(&g), 1);
 		clock_test_set((uint64_t)(boot + rows[i].boot + DAY), wall + rows[i].boot + DAY);
 		assert_int_equal(clock_guard_check(&g), CLOCK_GUARD_OVER);
 		assert_false(clock_guard_waits(&g));
@@ -191,23 +193,60 @@ static void a_start_goes_on_with_what_was_kept(void **state)
 		int64_t seen;   /* so long before the start; 0: nothing was kept */
 		uint64_t until; /* uptime */
 		bool same_boot;
+		uint64_t left;
 		uint64_t waits; /* until then */
 	} rows[] = {
-	    {0, 0, false, 0},
-	    {23 * HOUR, 0, false, 0},
-	    {25 * HOUR, 0, true, 1000 * SEC + DAY},
-	    {25 * HOUR, 0, false, 1000 * SEC + DAY},
-	    {-40 * DAY, 0, true, 0},                     /* seen by the clock that was wrong */
-	    {HOUR, 5000 * SEC, true, 5000 * SEC},        /* goes on */
-	    {HOUR, 5000 * SEC, false, 1000 * SEC + DAY}, /* how long it was off nobody knows: begins again */
-	    {25 * HOUR, 5000 * SEC, true, 1000 * SEC + DAY},
+	    {0, 0, false, 0, 0},
+	    {23 * HOUR, 0, false, 0, 0},
+	    {25 * HOUR, 0, true, 0, 1000 * SEC + DAY},
+	    {25 * HOUR, 0, false, 0, 1000 * SEC + DAY},
+	    {-40 * DAY, 0, true, 0, 0},                                 /* seen by the clock that was wrong */
+	    {HOUR, 5000 * SEC, true, 7 * HOUR, 5000 * SEC},             /* goes on */
+	    {HOUR, 500 * SEC, true, 0, 1000 * SEC + 1},                 /* its end came meanwhile */
+	    {HOUR, 9000 * DAY, true, 0, 1000 * SEC + DAY},              /* never longer */
+	    {HOUR, 5000 * SEC, false, 7 * HOUR, 1000 * SEC + 7 * HOUR}, /* the next boot goes on with what is left */
+	    {HOUR, 5000 * SEC, false, 0, 1000 * SEC + DAY},             /* which nobody kept */
+	    {HOUR, 5000 * SEC, false, 9000 * DAY, 1000 * SEC + DAY},    /* nor longer */
+	    {25 * HOUR, 5000 * SEC, false, 7 * HOUR, 1000 * SEC + DAY}, /* off for too long again */
+	    {25 * HOUR, 5000 * SEC, true, 7 * HOUR, 1000 * SEC + DAY},
 	};
 	const int64_t wall = INT64_C(1795248100) * SEC;
 	clock_test_set(1000 * SEC, wall);
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		struct clock_guard g;
-		(void)clock_guard_start(&g, rows[i].seen ? wall - rows[i].seen : 0, rows[i].until, rows[i].same_boot);
+		(void)clock_guard_start(&g, rows[i].seen ? wall - rows[i].seen : 0, rows[i].until, rows[i].same_boot,
+					rows[i].left);
 		assert_int_equal(g.until_ns, rows[i].waits);
+	}
+	clock_test_reset();
+}
+
+/* A machine that is on for eight hours a day, and was off for a week once. */
+static void a_machine_that_is_booted_each_morning_comes_to_the_end(void **state)
+{
+	(void)state;
+	int64_t wall = INT64_C(1795248100) * SEC, seen = wall - 7 * DAY;
+	uint64_t until = 0, left = 0;
+	for (int day = 1; day <= 4; day++) {
+		struct clock_guard g;
+		enum clock_guard_news news;
+		int kept = 0;
+		clock_test_set(60 * SEC, wall);
+		news = clock_guard_start(&g, seen, until, false, left);
+		assert_int_equal(news, day == 1 ? CLOCK_GUARD_JUMPED : CLOCK_GUARD_AS_BEFORE);
+		assert_int_equal(clock_guard_waits(&g), day <= 3);
+		for (int minute = 1; minute <= 8 * 60; minute++) {
+			clock_test_set((uint64_t)(60 + minute * 60) * SEC, wall + minute * 60 * SEC);
+			news = clock_guard_check(&g);
+			kept += news == CLOCK_GUARD_KEEP;
+			assert_int_equal(news == CLOCK_GUARD_OVER, day == 3 && minute == 8 * 60);
+		}
+		assert_int_equal(kept, day <= 2 ? 8 : day == 3 ? 7 : 0);
+		seen = g.wall_ns;
+		until = g.until_ns;
+		left = clock_guard_left(&g);
+		assert_int_equal(left, day <= 2 ? DAY - day * 8 * HOUR : 0);
+		wall += DAY;
 	}
 	clock_test_reset();
 }
@@ -223,6 +262,7 @@ int main(void)
 	    cmocka_unit_test(stands_still_for_tests),
 	    cmocka_unit_test(ages_count_unless_the_clock_ran_ahead),
 	    cmocka_unit_test(a_start_goes_on_with_what_was_kept),
+	    cmocka_unit_test(a_machine_that_is_booted_each_morning_comes_to_the_end),
 	};
 	return cmocka_run_group_tests_name("clock", tests, NULL, NULL);
 }

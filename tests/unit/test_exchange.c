@@ -10,10 +10,12 @@
 #include "muxd/monitor/monitor.h"
 
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -28,6 +30,10 @@ static const char conf_text[] =
     "issuers:\n"
     "  - {name: gitlab, issuer: \"https://gitlab\", audience: muxd, principal: \"gitlab/{sub}\", agents: \"ci-*\",\n"
     "     scopes: \"rounds,files\", require: \"group=platform\", ttl: 10m, exchanges: 2}\n";
+static const char two_text[] =
+    "issuers:\n"
+    "  - {name: slow, issuer: \"https://slow\", audience: muxd, agents: \"ci\", scopes: rounds, timeout: 10s}\n"
+    "  - {name: quick, issuer: \"https://quick\", audience: muxd, agents: \"ci\", scopes: rounds, timeout: 1s}\n";
 static const char none_text[] = "grants: {ttl: 5m}\n";
 
 struct fixture {
@@ -278,6 +284,124 @@ static void a_checker_that_ends_leaves_nobody_waiting(void **state)
 	json_decref(msg);
 }
 
+/* It stands before that of libc: who is ended, and no process is. */
+static pid_t ended;
+
+int kill(pid_t pid, int sig)
+{
+	(void)sig;
+	ended = pid;
+	return 0;
+}
+
+struct due {
+	uint64_t ms;
+	uv_timer_t *timer;
+};
+
+static void find_due(uv_handle_t *h, void *arg)
+{
+	struct due *d = arg;
+	uv_timer_t *t = (uv_timer_t *)h;
+
+	if (h->type == UV_TIMER && uv_is_active(h) && !uv_is_closing(h) && uv_timer_get_due_in(t) < d->ms)
+		*d = (struct due){uv_timer_get_due_in(t), t};
+}
+
+/* The timer that is due next goes off, and time with it; the loop's own stands still. Returns how long it took. */
+static uint64_t wait_next(struct fixture *f, uint64_t *boot_ns, uint64_t before_ms)
+{
+	struct due d = {.ms = UINT64_MAX};
+
+	uv_walk(&f->m.loop, find_due, &d);
+	assert_non_null(d.timer);
+	*boot_ns += (d.ms - before_ms) * 1000000;
+	clock_test_set(*boot_ns, NOW * SECOND);
+	uv_timer_stop(d.timer);
+	d.timer->timer_cb(d.timer);
+	return d.ms;
+}
+
+static int ask(struct fixture *f, const char *issuer)
+{
+	json_t *msg = json_pack("{s:s,s:s,s:{s:s}}", "issuer", issuer, "token", "t", "grant", "reason", "r");
+	struct err e = {0};
+	int rc = exchange_begin(&f->m, msg, on_done, f, &e);
+
+	json_decref(msg);
+	return rc;
+}
+
+static void use_two_issuers(struct fixture *f)
+{
+	conf_destroy(f->m.conf);
+	assert_int_equal(conf_parse(two_text, strlen(two_text), "test", &f->m.conf, NULL), 0);
+	f->m.checker.pid = 4242;
+	ended = 0;
+}
+
+static void a_slow_issuer_holds_up_its_own_alone(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t boot = 1000 * (uint64_t)SECOND;
+	json_t *asked;
+
+	use_two_issuers(f);
+	assert_int_equal(ask(f, "slow"), 0);
+	for (int i = 1; i < 64; i++)
+		assert_int_equal(ask(f, "slow"), 0);
+	assert_int_equal(ask(f, "slow"), ERR_AGAIN);
+	assert_int_equal(ask(f, "quick"), 0);
+	/* Its time is its own; the checker is not given up for it. */
+	assert_int_equal(wait_next(f, &boot, 0), 7000);
+	assert_int_equal(f->answers, 1);
+	assert_int_equal(f->rc, ERR_ISSUER);
+	assert_int_equal(ended, 0);
+	/* The checker says something to somebody: it answers, and the slow one is refused by itself. */
+	exchange_heard(&f->m);
+	assert_int_equal(wait_next(f, &boot, 7000), 25000);
+	assert_int_equal(f->answers, 2);
+	assert_int_equal(f->rc, ERR_ISSUER);
+	assert_int_equal(ended, 0);
+	/* An answer that comes too late is nobody's. */
+	while ((asked = hear(f->checker))) {
+		json_t *late = json_pack("{s:O,s:i}", "tag", json_object_get(asked, "tag"), "rc", 0);
+
+		exchange_answer(&f->m, late);
+		json_decref(late);
+		json_decref(asked);
+	}
+	assert_int_equal(f->answers, 65);
+	f->m.checker.pid = 0;
+}
+
+static void a_checker_that_answers_nobody_is_ended(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t boot = 1000 * (uint64_t)SECOND;
+
+	use_two_issuers(f);
+	assert_int_equal(ask(f, "quick"), 0);
+	assert_int_equal(wait_next(f, &boot, 0), 7000);
+	assert_int_equal(ended, 0); /* it may be busy with another's: the longest bound is 25 s */
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(ask(f, "quick"), 0);
+		(void)wait_next(f, &boot, 0);
+		assert_int_equal(ended, 0);
+	}
+	assert_int_equal(ask(f, "quick"), 0);
+	(void)wait_next(f, &boot, 0);
+	assert_int_equal(ended, 4242);
+	assert_int_equal(f->answers, 4);
+	/* The next one owes nothing yet. */
+	exchange_ended(&f->m);
+	ended = 0;
+	assert_int_equal(ask(f, "quick"), 0);
+	(void)wait_next(f, &boot, 0);
+	assert_int_equal(ended, 0);
+	f->m.checker.pid = 0;
+}
+
 static void an_issuer_that_is_named_no_more_has_no_grants(void **state)
 {
 	struct fixture *f = *state;
@@ -294,6 +418,34 @@ static void an_issuer_that_is_named_no_more_has_no_grants(void **state)
 	issue_net_ended(&f->m);
 }
 
+/* The grants' disk is full at the reload: the next minute that it is not, they end. */
+static void a_revocation_that_could_not_be_written_is_tried_again(void **state)
+{
+	struct fixture *f = *state;
+	struct grant g, first;
+	struct rlimit old, none;
+
+	signal(SIGXFSZ, SIG_IGN);
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
+	none = (struct rlimit){1, old.rlim_max};
+	assert_int_equal(exchange(f, "{\"reason\":\"r\"}", GOOD("1")), 0);
+	first = f->grant;
+	assert_int_equal(exchange(f, "{\"reason\":\"r\"}", GOOD("2")), 0);
+	conf_destroy(f->m.conf);
+	assert_int_equal(conf_parse(none_text, strlen(none_text), "test", &f->m.conf, NULL), 0);
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &none), 0);
+	exchange_shut_out(&f->m);
+	exchange_tick(&f->m);
+	assert_true(f->m.shut_out_owed);
+	assert_int_equal(grants_get(f->m.grants, &first.id, &g, NULL, NULL), 0);
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
+	exchange_tick(&f->m);
+	assert_int_equal(grants_get(f->m.grants, &first.id, &g, NULL, NULL), ERR_TOKEN_REVOKED);
+	assert_int_equal(grants_get(f->m.grants, &f->grant.id, &g, NULL, NULL), ERR_TOKEN_REVOKED);
+	assert_false(f->m.shut_out_owed);
+	issue_net_ended(&f->m);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -302,7 +454,10 @@ int main(void)
 	    cmocka_unit_test_setup_teardown(a_token_counts_as_often_as_is_said, setup, teardown),
 	    cmocka_unit_test_setup_teardown(a_checker_that_lies_is_bounded, setup, teardown),
 	    cmocka_unit_test_setup_teardown(a_checker_that_ends_leaves_nobody_waiting, setup, teardown),
+	    cmocka_unit_test_setup_teardown(a_slow_issuer_holds_up_its_own_alone, setup, teardown),
+	    cmocka_unit_test_setup_teardown(a_checker_that_answers_nobody_is_ended, setup, teardown),
 	    cmocka_unit_test_setup_teardown(an_issuer_that_is_named_no_more_has_no_grants, setup, teardown),
+	    cmocka_unit_test_setup_teardown(a_revocation_that_could_not_be_written_is_tried_again, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

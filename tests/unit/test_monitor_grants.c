@@ -2,6 +2,7 @@
 #include "base/err.h"
 #include "muxd/monitor/file.h"
 #include "muxd/monitor/grants.h"
+#include "muxd/monitor/tally.h"
 #include "tests/lib/folders_fail.h"
 
 #include <fcntl.h>
@@ -444,6 +445,78 @@ static void lists_come_in_pages_newest_first(void **state)
 	grants_close(NULL);
 }
 
+/* A log as a day of very many tokens leaves it: more of them than may be counted at once, most of them over. */
+static void write_uses(const char *path, int over, int alive)
+{
+	FILE *file = fopen(path, "w");
+
+	assert_non_null(file);
+	for (int i = 0; i < over + alive; i++)
+		fprintf(file,
+			"{\"op\":\"use\",\"id\":\"%08x-0000-7000-8000-000000000000\",\"n\":1,\"until_ns\":%lld}\n",
+			(unsigned)i * 2654435761u, (long long)(i < over ? NOW - SECOND : NOW + 900 * SECOND));
+	assert_int_equal(fclose(file), 0);
+}
+
+static struct grants_use use_of(unsigned n, const char *by, size_t share)
+{
+	struct grants_use u = {.until_ns = NOW + 900 * SECOND, .max = 2, .by = by, .share = share};
+
+	u.id.b[0] = (uint8_t)n;
+	u.id.b[15] = 1;
+	return u;
+}
+
+static void a_log_of_more_uses_than_are_counted_is_read(void **state)
+{
+	static const struct {
+		int over, alive;
+	} logs[] = {{TALLY_MAX + 1, 3}, {2, TALLY_MAX + 1}};
+	struct fixture *f = *state;
+
+	for (size_t i = 0; i < sizeof logs / sizeof logs[0]; i++) {
+		struct grants_load load;
+		struct grants_use again = {.until_ns = NOW + 900 * SECOND, .max = 1, .by = "issuer a", .share = 1};
+		struct grants *g;
+		char last[ID_STR_LEN];
+
+		write_uses(f->path, logs[i].over, logs[i].alive);
+		g = open_at(f->path, NOW, &load);
+		assert_int_equal(lines_of(f->path), logs[i].alive);
+		snprintf(last, sizeof last, "%08x-0000-7000-8000-000000000000",
+			 (unsigned)(logs[i].over + logs[i].alive - 1) * 2654435761u);
+		assert_int_equal(id_parse(last, &again.id), 0);
+		assert_int_equal(grants_use(g, &again, NULL), ERR_TOKEN_USED);
+		grants_close(g);
+	}
+}
+
+static void an_issuer_counts_its_share_and_leaves_others_theirs(void **state)
+{
+	struct fixture *f = *state;
+	struct grants_load load;
+	struct grants *g = open_at(f->path, NOW, &load);
+
+	for (int round = 0; round < 2; round++) {
+		struct grants_use a[] = {use_of(1, "issuer a", 2), use_of(2, "issuer a", 2), use_of(3, "issuer a", 2)},
+				  b = use_of((unsigned)round + 4, "issuer b", 2);
+
+		assert_int_equal(grants_use(g, &a[0], NULL), 0); /* the second round: once more of what is counted */
+		assert_int_equal(grants_use(g, &a[1], NULL), 0);
+		assert_int_equal(grants_use(g, &a[2], NULL), ERR_LIMIT);
+		assert_int_equal(grants_use(g, &b, NULL), 0);
+		assert_int_equal(lines_of(f->path), round ? 6 : 3); /* what was refused is not in it */
+		grants_close(g);
+		g = open_at(f->path, NOW, &load);
+		assert_int_equal(lines_of(f->path), round ? 4 : 3); /* one for each */
+	}
+	/* Those that are over leave room. */
+	assert_int_equal(grants_expire(g, NOW + 901 * SECOND, NULL), 0);
+	struct grants_use late = use_of(3, "issuer a", 2);
+	assert_int_equal(grants_use(g, &late, NULL), 0);
+	grants_close(g);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -460,6 +533,8 @@ int main(void)
 	    TEST(a_torn_last_line_is_cut_off),
 	    TEST(damage_in_the_middle_refuses_the_start),
 	    TEST(a_full_disk_leaves_no_half_line),
+	    TEST(a_log_of_more_uses_than_are_counted_is_read),
+	    TEST(an_issuer_counts_its_share_and_leaves_others_theirs),
 	    TEST(lists_come_in_pages_newest_first),
 	};
 	return cmocka_run_group_tests_name("monitor_grants", tests, NULL, NULL);

@@ -394,6 +394,47 @@ static void a_clock_that_is_ahead_at_the_start_erases_nothing(void **state)
 	clock_test_reset();
 }
 
+/* The index has the wait of another boot: with what was left of it, or as an older recorder wrote it. */
+static void another_boot_goes_on_with_what_is_left(void **state)
+{
+	struct place *p = *state;
+	struct index_wait other = {7, 90 * HOUR_NS, 5 * HOUR_NS}, now;
+	struct clock_guard g, again;
+	struct index *ix;
+	bool jumped = true;
+	uint64_t boot = 1000 * NS_PER_SEC;
+	int64_t wall = clock_wall_ns();
+	char path[96];
+
+	snprintf(path, sizeof(path), "%s/alone.db", p->dir);
+	assert_int_equal(index_open(path, &ix, NULL), 0);
+	clock_test_set(boot, wall);
+	assert_int_equal(index_put_wait(ix, &other, NULL), 0);
+	assert_int_equal(retention_guard_start(&g, ix, &jumped, NULL), 0);
+	assert_false(jumped);
+	assert_int_equal(g.until_ns, boot + 5 * HOUR_NS);
+	/* From now on it is of this boot, and each hour is kept. */
+	assert_int_equal(retention_guard_start(&again, ix, &jumped, NULL), 0);
+	assert_int_equal(again.until_ns, g.until_ns);
+	clock_test_set(boot + HOUR_NS, wall + (int64_t)HOUR_NS);
+	assert_int_equal(retention_guard_check(&g, ix, &jumped, NULL), 0);
+	assert_int_equal(index_wait(ix, &now, NULL), 0);
+	assert_true(now.boot != other.boot && now.until_ns == g.until_ns && now.left_ns == 4 * HOUR_NS);
+	/* A clean end. */
+	clock_test_set(boot + HOUR_NS + HOUR_NS / 2, wall + (int64_t)HOUR_NS);
+	assert_int_equal(retention_guard_keep(&g, ix, NULL), 0);
+	assert_int_equal(index_wait(ix, &now, NULL), 0);
+	assert_int_equal(now.left_ns, 7 * HOUR_NS / 2);
+	other.left_ns = 0;
+	assert_int_equal(index_put_wait(ix, &other, NULL), 0);
+	clock_test_set(boot, wall);
+	assert_int_equal(retention_guard_start(&g, ix, &jumped, NULL), 0);
+	assert_true(jumped);
+	assert_int_equal(g.until_ns, boot + CLOCK_GUARD_WAIT_NS);
+	index_close(ix);
+	clock_test_reset();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -405,6 +446,7 @@ int main(void)
 	    CUTTER_TEST(what_is_held_stays_when_the_index_is_lost),
 	    CUTTER_TEST(a_clock_that_jumps_ahead_erases_nothing),
 	    CUTTER_TEST(a_clock_that_is_ahead_at_the_start_erases_nothing),
+	    CUTTER_TEST(another_boot_goes_on_with_what_is_left),
 	};
 	return cmocka_run_group_tests_name("recorder_retention", tests, quiet, NULL);
 }

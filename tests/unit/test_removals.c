@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -105,6 +106,68 @@ static void a_clock_that_is_ahead_at_the_start(void **state)
 	assert_true(removals_wait(r->removals));
 }
 
+/* What is written of a boot, as if it had been another one. left: as an older daemon wrote it, without. */
+static void boot_anew(struct rig *r, bool left)
+{
+	char text[512] = "", *at;
+	FILE *f;
+
+	removals_destroy(r->removals);
+	f = fopen(r->path, "r+");
+	assert_non_null(f);
+	assert_true(fread(text, 1, sizeof(text) - 1, f) > 0);
+	at = strstr(text, clock_boot_id());
+	assert_non_null(at);
+	*at = *at == '0' ? '1' : '0';
+	at = strstr(text, "left_ns");
+	assert_non_null(at);
+	if (!left)
+		*at = 'L';
+	rewind(f);
+	assert_true(fputs(text, f) >= 0);
+	assert_int_equal(fclose(f), 0);
+	r->boot = 60 * SEC;
+	set_clocks(r, 0, 0);
+	up(r);
+}
+
+static void boots_go_on_with_what_is_left(void **state)
+{
+	struct rig *r = *state;
+
+	set_clocks(r, 2 * SEC, 40 * DAY);
+	assert_true(removals_wait(r->removals));
+	for (int day = 0; day < 2; day++) {
+		/* Said hourly, but for the first that is of a clean end. */
+		for (int hour = 0; hour < 10; hour++) {
+			set_clocks(r, HOUR, HOUR);
+			if (day || hour == 9)
+				assert_true(removals_wait(r->removals));
+		}
+		set_clocks(r, 0, 14 * HOUR);
+		boot_anew(r, true);
+	}
+	set_clocks(r, 4 * HOUR - 1, 4 * HOUR);
+	assert_true(removals_wait(r->removals));
+	set_clocks(r, 1, 0);
+	assert_false(removals_wait(r->removals));
+	assert_int_equal(r->told, 1);
+}
+
+static void an_older_file_waits_from_the_beginning(void **state)
+{
+	struct rig *r = *state;
+
+	set_clocks(r, 2 * SEC, 40 * DAY);
+	assert_true(removals_wait(r->removals));
+	set_clocks(r, 10 * HOUR, 10 * HOUR);
+	boot_anew(r, false);
+	set_clocks(r, DAY - 1, DAY);
+	assert_true(removals_wait(r->removals));
+	set_clocks(r, 1, 0);
+	assert_false(removals_wait(r->removals));
+}
+
 static void a_file_that_says_nothing_is_no_wait(void **state)
 {
 	static const char *const texts[] = {"", "{", "[1]", "{\"seen_ns\":\"x\",\"until_ns\":[]}"};
@@ -129,6 +192,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test_setup_teardown(it_waits_and_says_so_once, setup, teardown),
 	    cmocka_unit_test_setup_teardown(a_clock_that_is_ahead_at_the_start, setup, teardown),
+	    cmocka_unit_test_setup_teardown(boots_go_on_with_what_is_left, setup, teardown),
+	    cmocka_unit_test_setup_teardown(an_older_file_waits_from_the_beginning, setup, teardown),
 	    cmocka_unit_test_setup_teardown(a_file_that_says_nothing_is_no_wait, setup, teardown),
 	};
 
