@@ -299,7 +299,7 @@ static void exchange_on_shut_out(void *arg, int rc, const struct err *e, const s
 		  e->message);
 }
 
-/* A log that does not take one of them takes none. */
+/* The first refusal ends it: a log that does not take one line takes none. */
 static int shut_out_one(void *arg, const struct grant *g, const char *via, const char *by)
 {
 	struct monitor *m = arg;

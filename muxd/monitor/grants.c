@@ -286,7 +286,7 @@ static void drop_pending(struct grants *g)
 	}
 }
 
-/* Whatever the log has was counted: here no bound refuses it, and those that are over go when all is read. */
+/* Uses that the log has were counted: here no bound refuses one, and those that are over go when all is read. */
 static int apply_use(struct grants *g, const json_t *o, struct err *e)
 {
 	const char *by = "";

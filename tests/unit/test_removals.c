@@ -106,7 +106,7 @@ static void a_clock_that_is_ahead_at_the_start(void **state)
 	assert_true(removals_wait(r->removals));
 }
 
-/* The note of a boot, as if it had been another one. left: as an older daemon wrote it, without. */
+/* The file of this boot becomes one of another. left: false is as an older daemon wrote it, without. */
 static void boot_anew(struct rig *r, bool left)
 {
 	char text[512] = "", *at;

@@ -237,9 +237,10 @@ static int wants_reviews(const struct conf *c, struct err *e)
 			     "this daemon is no admission webhook: kubernetes.admission_user is not set");
 }
 
-static int wants_staff(const struct conf *c, struct err *e)
+/* Tokens of a cluster, and of outside issuers: the body says which. */
+static int wants_outside(const struct conf *c, struct err *e)
 {
-	return c->kubernetes_staff
+	return c->kubernetes_staff || c->nissuers
 		   ? 0
 		   : err_set(e, ERR_UNSUPPORTED, "tokens of a cluster open no grants here: kubernetes.staff");
 }
@@ -247,7 +248,7 @@ static int wants_staff(const struct conf *c, struct err *e)
 static const struct route_open opens[] = {
     {rest_witness_keep, 512u << 10, wants_heads}, /* a batch of entries: the recorder takes no more */
     {rest_admission, 4u << 20, wants_reviews},    /* two objects, of which etcd takes 1.5 MiB each */
-    {rest_grant_create, 32u << 10, wants_staff},
+    {rest_grant_create, 32u << 10, wants_outside},
 };
 
 const struct route_open *route_open_find(const struct route *r)
