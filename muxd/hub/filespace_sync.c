@@ -10,6 +10,7 @@
 #include "control/filespace/fstore.h"
 #include "control/filespace/rows.h"
 #include "control/filespace/wire.h"
+#include "control/life/life.h"
 #include "control/kube/client/url.h"
 #include "files/ignore.h"
 #include "files/syncrec.h"
@@ -55,7 +56,10 @@ struct filespace_sync {
 	struct agent *agent;
 	enum filespace_direction direction;
 	enum sync_state state;
+	char sandbox[ID_STR_LEN]; /* whose workspace it is; another one is none of it */
 	struct filespace_list here, there, agreed;
+	bool foreign; /* `agreed` was agreed on with another workspace than this one, which was restored, say */
+	struct filespace_restored restored;
 	struct filespace_state row;
 	struct ignore *ignore;
 	const char *rules[RULES_MAX + 1];
@@ -63,8 +67,10 @@ struct filespace_sync {
 	struct sync_task *tasks;
 	size_t ntasks, at, batch; /* the batch is tasks[at..batch) */
 	struct filespace_change change;
-	bool marked; /* control.db is to know the new marker, or the sandbox */
-	char marker_here[FILESPACE_KEY_LEN + 1];
+	bool marked; /* control.db is to know the markers, or the sandbox */
+	bool marking; /* ahead of the marker in the workspace */
+	char marker_here[FILESPACE_KEY_LEN + 1], marker_text[ID_STR_LEN + 1];
+	int64_t agreed_wall_ns; /* when the last sync that agreed on something began */
 	struct syncrec_stat marker_seen;
 	uint64_t workspace_bytes;
 	unsigned pages;
@@ -286,6 +292,36 @@ static int list_record(struct filespace_sync *s, struct syncrec_reader *reader, 
 static void sync_ask_store(struct filespace_sync *s, const char *after);
 static void sync_compare(struct filespace_sync *s);
 
+/* When the workspace of a new sandbox was written at the latest: ids tell their time. INT64_MAX: nothing says so. */
+static int64_t snapshot_ms(const struct filespace_sync *s, bool agreed_before)
+{
+	struct life_current c = {0};
+	struct id id;
+	int64_t ms = 0;
+
+	if (strcmp(s->row.sandbox, s->sandbox) == 0) /* it is as its programs have made it */
+		return INT64_MAX;
+	life_current(s->agent->hub->p.life, s->agent->name, &c);
+	if (!c.snapshot[0] || id_parse(c.snapshot, &id))
+		return agreed_before ? 0 : INT64_MAX;
+	for (int i = 0; i < 6; i++)
+		ms = ms << 8 | id.b[i];
+	return ms;
+}
+
+/* Is it the workspace that the agreements are with? */
+static void sync_recognize(struct filespace_sync *s)
+{
+	const struct filespace_state *r = &s->row;
+	bool agreed_before = r->marker[0] || r->next[0];
+
+	if (s->marker_here[0] && (strcmp(r->marker, s->marker_here) == 0 || strcmp(r->next, s->marker_here) == 0))
+		return;
+	s->foreign = s->change.forget = true;
+	s->told.forgot = agreed_before;
+	s->restored = (struct filespace_restored){snapshot_ms(s, agreed_before), s->agreed_wall_ns / (int64_t)NS_PER_MS};
+}
+
 static void sync_on_listed(void *arg, int rc, const struct err *e, const struct buf *out)
 {
 	struct filespace_sync *s = arg;
@@ -305,11 +341,7 @@ static void sync_on_listed(void *arg, int rc, const struct err *e, const struct 
 		sync_over(s, rc, e);
 		return;
 	}
-	if (strcmp(s->row.marker, s->marker_here) != 0 || !s->row.marker[0]) {
-		s->told.forgot = s->row.marker[0] != '\0';
-		filespace_list_finish(&s->agreed);
-		s->change.forget = true;
-	}
+	sync_recognize(s);
 	if (s->direction == FILESPACE_PULL || s->change.forget)
 		sync_ask_store(s, NULL);
 	else
@@ -486,6 +518,31 @@ static int64_t if_of(const struct filespace_file *there)
 	return there && (there->side.key[0] || there->side.deleted) ? there->side.at_ms : -1;
 }
 
+static enum filespace_verdict who_wins(const struct filespace_sync *s, const struct filespace_side *here,
+				       const struct filespace_side *there, const struct filespace_file *last,
+				       bool *out_conflict)
+{
+	const struct filespace_side *agreed = last ? &last->side : NULL;
+	struct filespace_restored r = s->restored;
+
+	if (!s->foreign)
+		return filespace_rule(here, there, agreed, store_now(s), out_conflict);
+	if (r.at_ms != INT64_MAX)
+		r.at_ms += s->store_ahead_ms;
+	r.agreed_ms += s->store_ahead_ms;
+	return filespace_rule_restored(here, there, agreed, &r, store_now(s), out_conflict);
+}
+
+/* Restored, and older than the store's: a push that comes before its copy down is not to take it for a change. */
+static int keep_older(struct filespace_sync *s, const char *path, const struct filespace_side *here,
+		      const struct filespace_side *there)
+{
+	struct filespace_side older = *here;
+
+	older.at_ms = there->at_ms - 1;
+	return agree(s, path, &older, NULL);
+}
+
 static int compare_path(struct filespace_sync *s, const char *path, const struct filespace_file *there)
 {
 	const struct filespace_file *here = filespace_list_find(&s->here, path);
@@ -502,14 +559,19 @@ static int compare_path(struct filespace_sync *s, const char *path, const struct
 			leave_out(s, path, skip_why(EFBIG));
 		return 0;
 	}
-	v = filespace_rule(&a, &b, last ? &last->side : NULL, store_now(s), &conflict);
+	v = who_wins(s, &a, &b, last, &conflict);
 	if (conflict) {
 		s->told.conflicts++;
 		tell_name(s, v == FILESPACE_COPY_UP ? "conflict_here_wins" : "conflict_store_wins", path,
 			  v == FILESPACE_COPY_UP ? a.key : b.key);
 	}
+	if (s->foreign && here && (v == FILESPACE_COPY_DOWN || v == FILESPACE_DELETE_HERE) &&
+	    keep_older(s, path, &a, &b))
+		return ERR_NOMEM;
 	switch (v) {
 	case FILESPACE_NOTHING:
+		if (s->foreign && here && last)
+			return agree(s, path, &b, here->why ? NULL : &st);
 		return here && last && !here->why && !same_stat_of(here, last) ? agree(s, path, &b, &st) : 0;
 	case FILESPACE_AGREE:
 	case FILESPACE_FORGET:
@@ -519,7 +581,7 @@ static int compare_path(struct filespace_sync *s, const char *path, const struct
 		return pull ? plan_task(s, path, v, here, there, -1) : 0;
 	case FILESPACE_COPY_UP:
 		/* The store has lost it, or keeps an old deletion: the next push is to send it again. */
-		if (pull && last && last->side.key[0] && !b.key[0])
+		if (pull && !s->foreign && last && last->side.key[0] && !b.key[0])
 			return agree(s, path, &b, NULL);
 		return pull ? 0 : plan_task(s, path, v, here, there, if_of(there));
 	case FILESPACE_DELETE_THERE:
@@ -532,7 +594,7 @@ static int compare_path(struct filespace_sync *s, const char *path, const struct
 static int compare_all(struct filespace_sync *s)
 {
 	const struct filespace_list *there =
-	    s->there.n || s->direction == FILESPACE_PULL || s->change.forget ? &s->there : &s->agreed;
+	    s->direction == FILESPACE_PULL || s->foreign ? &s->there : &s->agreed;
 	int rc = 0;
 
 	s->tasks = calloc(s->here.n + there->n + s->agreed.n + 1, sizeof(*s->tasks));
@@ -605,14 +667,13 @@ static int check_room(const struct filespace_sync *s, struct err *e)
 }
 
 static void sync_mark(struct filespace_sync *s);
+static void sync_on_noted(void *arg, int rc, const struct err *e);
 static void sync_next(struct filespace_sync *s);
 static void sync_note(struct filespace_sync *s);
 
 static void sync_compare(struct filespace_sync *s)
 {
-	bool pull = s->direction == FILESPACE_PULL;
 	struct err e = {0};
-	char sandbox[ID_STR_LEN];
 	int rc = compare_all(s);
 
 	if (rc) {
@@ -626,11 +687,7 @@ static void sync_compare(struct filespace_sync *s)
 		sync_over(s, rc, &e);
 		return;
 	}
-	id_format(&s->agent->linked, sandbox);
-	s->marked = pull && strcmp(s->row.sandbox, sandbox) != 0;
-	if (pull)
-		text_put(s->row.sandbox, sizeof(s->row.sandbox), sandbox);
-	if (s->ntasks || s->change.rows.n || s->change.forget)
+	if (s->ntasks || s->change.rows.n || s->foreign)
 		sync_mark(s);
 	else
 		sync_next(s);
@@ -655,39 +712,56 @@ static void sync_on_marked(void *arg, int rc, const struct err *e, const struct 
 		sync_over(s, rc, e);
 		return;
 	}
+	text_put(s->row.marker, sizeof(s->row.marker), s->row.next);
+	s->row.next[0] = '\0';
 	s->marked = true;
 	sync_note(s);
 }
 
-/*
- * A copy of the workspace that is older than what is agreed on carries another marker: ahead of anything that is copied
- * the workspace gets a new one, then control.db knows it.
- */
-static void sync_mark(struct filespace_sync *s)
+static void sync_write_marker(struct filespace_sync *s)
 {
 	struct syncrec r;
-	uint8_t sum[SHA256_DIGEST_LENGTH];
-	char text[ID_STR_LEN + 1];
 	struct buf in;
-	struct id id;
-	int rc = id_new(&id) ? ERR_SYS : 0;
+	int rc;
 
-	sync_set_state(s, SYNC_MARKING);
-	id_format(&id, text);
-	strcat(text, "\n");
-	SHA256((const uint8_t *)text, strlen(text), sum);
-	filespace_key_put(sum, false, s->row.marker);
-	record_of(&r, SYNCREC_CONTENT, MARKER, s->row.marker, &s->marker_seen);
-	r.content = strlen(text);
+	record_of(&r, SYNCREC_CONTENT, MARKER, s->row.next, &s->marker_seen);
+	r.content = strlen(s->marker_text);
 	buf_init(&in, BATCH_BYTES);
-	if (!rc)
-		rc = put_record(&in, &r, text);
+	rc = put_record(&in, &r, s->marker_text);
 	if (rc) {
 		buf_finish(&in);
 		sync_fail(s, rc, "no memory for a sync");
 		return;
 	}
 	ask_muxlet(s, "sync_put", &in, LIST_BYTES, sync_on_marked);
+}
+
+/*
+ * A copy of the workspace that is older than what is agreed on carries another marker: ahead of anything that is copied
+ * control.db knows a new one, then the workspace gets it. A kill between the two: either is known. What was agreed on
+ * with another workspace goes ahead of that.
+ */
+static void sync_mark(struct filespace_sync *s)
+{
+	struct filespace_change c = {.forget = s->foreign, .has_state = true};
+	uint8_t sum[SHA256_DIGEST_LENGTH];
+	char text[ID_STR_LEN];
+	struct id id;
+
+	sync_set_state(s, SYNC_MARKING);
+	if (id_new(&id)) {
+		sync_fail(s, ERR_SYS, "no random bytes");
+		return;
+	}
+	id_format(&id, text);
+	text_format(s->marker_text, sizeof(s->marker_text), "%s\n", text);
+	SHA256((const uint8_t *)s->marker_text, strlen(s->marker_text), sum);
+	filespace_key_put(sum, false, s->row.next);
+	text_put(s->row.marker, sizeof(s->row.marker), s->foreign ? "" : s->marker_here);
+	text_put(c.agent, sizeof(c.agent), s->agent->name);
+	c.state = s->row;
+	s->noting = s->marking = true;
+	filespace_rows_put(s->agent->hub->p.store, &c, sync_on_noted, s);
 }
 
 /* ---- NOTING */
@@ -701,6 +775,8 @@ static void sync_on_noted(void *arg, int rc, const struct err *e)
 		sync_free(s);
 	else if (rc)
 		sync_over(s, rc, e);
+	else if (s->marking)
+		s->marking = false, sync_write_marker(s);
 	else
 		sync_next(s);
 }
@@ -916,7 +992,7 @@ static int up_result(void *arg, const char *path, const struct filespace_put *p)
 		return agree(s, path, &now, here && !here->why ? &st : NULL);
 	}
 	a = here_side(s, here);
-	v = filespace_rule(&a, &p->side, last ? &last->side : NULL, store_now(s), &conflict);
+	v = who_wins(s, &a, &p->side, last, &conflict);
 	if (v == FILESPACE_AGREE || v == FILESPACE_FORGET || v == FILESPACE_NOTHING)
 		return agree(s, path, &p->side, here && !here->why ? &st : NULL);
 	if (conflict && !t->again) {
@@ -1101,6 +1177,12 @@ static void sync_next(struct filespace_sync *s)
 	uint64_t bytes = 0;
 
 	if (s->at == s->ntasks) {
+		if (s->direction == FILESPACE_PULL && strcmp(s->row.sandbox, s->sandbox) != 0) {
+			text_put(s->row.sandbox, sizeof(s->row.sandbox), s->sandbox); /* all of it is there */
+			if (!s->marker_text[0])
+				s->row.synced_wall_ns = s->agreed_wall_ns; /* and nothing else is new */
+			s->marked = true;
+		}
 		if (s->marked)
 			sync_note(s);
 		else
@@ -1163,6 +1245,8 @@ struct filespace_sync *filespace_sync_create(struct agent *a, enum filespace_dir
 		sync_free(s);
 		return NULL;
 	}
+	id_format(&a->linked, s->sandbox);
+	s->agreed_wall_ns = s->row.synced_wall_ns;
 	s->row.synced_wall_ns = clock_wall_ns();
 	return s;
 }
