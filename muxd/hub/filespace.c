@@ -19,7 +19,7 @@
 #include <string.h>
 
 #define EVENT      "filespace.sync"
-#define AGAIN_NS   (NS_PER_SEC / 2)
+#define AGAIN_NS   (10 * NS_PER_SEC) /* at most: a store's restart is no failure */
 #define CAUSES_MAX 20
 
 enum filespace_phase { FILESPACE_IDLE, FILESPACE_RUNNING, FILESPACE_WAITING, FILESPACE_FAILED };
@@ -132,8 +132,10 @@ static json_t *detail_of(const struct filespace *f, const struct filespace_told 
 		json_object_set_new(o, "unnamed", json_integer(t->unnamed));
 	if (t->forgot)
 		json_object_set_new(o, "by_time_alone", json_true());
-	if (e)
+	if (e) {
 		json_object_set_new(o, "message", json_string(e->message));
+		json_object_set_new(o, "failed_at", json_string(t->at_store ? "store" : "workspace"));
+	}
 	return o;
 }
 
@@ -168,7 +170,7 @@ static void filespace_next(struct agent *a);
 static bool works(const struct agent *a)
 {
 	for (const struct session *s = a->channels; s; s = s->hh_channel.next)
-		if (s->state != SESSION_ENDED && s->kind != SESSION_TERMINAL && !launch_is_inside(&s->launch))
+		if (s->state != SESSION_ENDED && !launch_is_inside(&s->launch))
 			return true;
 	return false;
 }
@@ -192,6 +194,13 @@ static void filespace_give_up(struct agent *a, const struct err *why)
 	life_stop(a->hub->p.life, a->name, reason, 0, filespace_on_stopped, NULL);
 }
 
+static uint64_t again_ns(const struct agent *a)
+{
+	uint64_t timeout = a->hub->conf->filespace_timeout_ns;
+
+	return timeout < AGAIN_NS ? timeout : AGAIN_NS;
+}
+
 static void filespace_on_synced(void *arg, int rc, const struct err *e, const struct filespace_told *told)
 {
 	struct agent *a = arg;
@@ -203,10 +212,10 @@ static void filespace_on_synced(void *arg, int rc, const struct err *e, const st
 	f->sync = NULL;
 	if (rc)
 		err_again(&why, rc, e, NULL);
-	if (rc && f->tries < 2 && rc != ERR_CANCELLED && rc != ERR_TOO_LARGE && !a->hub->stopping) {
+	if (rc && f->tries < 2 && (told->at_store || f->direction == FILESPACE_PUSH) && rc != ERR_CANCELLED && rc != ERR_TOO_LARGE && !a->hub->stopping) {
 		log_warn(&(struct log_ids){.agent = a->name}, "a %s failed, it is tried again: %s",
 			 filespace_direction_name(f->direction), why.message);
-		f->retry_ns = clock_boot_ns() + AGAIN_NS;
+		f->retry_ns = clock_boot_ns() + again_ns(a);
 		filespace_set_state(a, FILESPACE_WAITING);
 		return;
 	}
@@ -225,7 +234,7 @@ static void filespace_on_synced(void *arg, int rc, const struct err *e, const st
 		STAILQ_INIT(&over.waiters);
 	wish_answer(&over, rc, rc ? &why : NULL, detail);
 	json_decref(detail);
-	if (rc && rc != ERR_CANCELLED && rc != ERR_TOO_LARGE)
+	if (rc && told->at_store && rc != ERR_CANCELLED && rc != ERR_TOO_LARGE)
 		filespace_give_up(a, &why);
 	filespace_next(a);
 }
@@ -335,10 +344,11 @@ void filespace_want(struct hub *h, const char *agent, enum filespace_direction d
 static void filespace_on_pulled(void *arg, int rc, const struct err *e, const json_t *detail)
 {
 	struct agent *a = arg;
+	bool at_store = !detail || strcmp(json_get_text(detail, "failed_at"), "store") == 0;
 
-	(void)detail;
+	/* What the workspace itself is the cause of would keep everybody out who could repair it. */
 	if (rc != ERR_CANCELLED)
-		agent_ahead_over(a, rc, e);
+		agent_ahead_over(a, at_store && rc != ERR_TOO_LARGE ? rc : 0, e);
 }
 
 static bool was_pulled(struct agent *a)

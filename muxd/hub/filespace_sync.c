@@ -74,6 +74,7 @@ struct filespace_sync {
 	struct syncrec_stat marker_seen;
 	uint64_t workspace_bytes;
 	unsigned pages;
+	size_t there_files; /* of the store's, without deletions */
 	int64_t store_ahead_ms; /* the store's clock less ours */
 	struct filespace_ask *ask;
 	struct filespace_told told;
@@ -120,6 +121,13 @@ static void sync_over(struct filespace_sync *s, int rc, const struct err *e)
 	sync_set_state(s, SYNC_OVER);
 	done(s->arg, rc, rc ? e : NULL, &s->told);
 	sync_free(s);
+}
+
+/* What failed is the store, and not the workspace. */
+static void sync_over_store(struct filespace_sync *s, int rc, const struct err *e)
+{
+	s->told.at_store = rc != 0;
+	sync_over(s, rc, e);
 }
 
 static void sync_fail(struct filespace_sync *s, int rc, const char *why)
@@ -258,6 +266,8 @@ static const char *skip_why(int why)
 	return why == ELOOP    ? "a link: it is not followed"
 	       : why == EFBIG  ? "larger than filespace.max_file_size"
 	       : why == ENODEV ? "no file"
+	       : why == ENAMETOOLONG
+		   ? "too deep: nothing below it is synced"
 			       : strerror(why);
 }
 
@@ -265,7 +275,8 @@ static int list_record(struct filespace_sync *s, struct syncrec_reader *reader, 
 {
 	const struct syncrec *r = &reader->r;
 	struct filespace_file f = {
-	    .size = r->st.size, .inode = r->st.inode, .mtime_ns = r->st.mtime_ns, .ctime_ns = r->st.ctime_ns};
+	    .size = r->st.size, .inode = r->st.inode, .mtime_ns = r->st.mtime_ns, .ctime_ns = r->st.ctime_ns,
+	    .used = r->kind == SYNCREC_SKIPPED ? r->st.size : (uint64_t)r->used_kib * 1024};
 
 	if (event != SYNCREC_RECORD || (r->kind != SYNCREC_FILE && r->kind != SYNCREC_SKIPPED))
 		return ERR_PROTOCOL;
@@ -275,7 +286,6 @@ static int list_record(struct filespace_sync *s, struct syncrec_reader *reader, 
 	}
 	if (is_own(r->path))
 		return 0;
-	s->workspace_bytes += r->st.size;
 	if (r->kind == SYNCREC_SKIPPED) {
 		f.skipped = true;
 		f.why = r->why;
@@ -332,6 +342,7 @@ static void sync_on_listed(void *arg, int rc, const struct err *e, const struct 
 		rc = read_records(s, out, 0, list_record, &why), e = &why;
 	if (!rc && !filespace_list_sort(&s->here))
 		rc = err_set(&why, ERR_PROTOCOL, "the sandbox names a file twice");
+	s->workspace_bytes = filespace_list_used(&s->here);
 	if (!rc && s->workspace_bytes > c->workspace_size)
 		rc = err_set(&why, ERR_TOO_LARGE,
 			     "the workspace has %llu bytes, more than the %llu of sandbox.workspace_size: nothing was "
@@ -386,7 +397,23 @@ static struct filespace_bounds sync_bounds(const struct filespace_sync *s)
 {
 	const struct conf *c = s->agent->hub->conf;
 
-	return (struct filespace_bounds){c->filespace_max_files, c->filespace_max_file_size};
+	return (struct filespace_bounds){.files_max = c->filespace_max_files, .size_max = c->filespace_max_file_size};
+}
+
+static bool is_known(void *arg, const char *path)
+{
+	const struct filespace_sync *s = arg;
+
+	return filespace_list_find(&s->here, path) || filespace_list_find(&s->agreed, path);
+}
+
+static struct filespace_bounds sync_page_bounds(struct filespace_sync *s)
+{
+	struct filespace_bounds b = sync_bounds(s);
+
+	b.wanted = is_known;
+	b.arg = s;
+	return b;
 }
 
 static void store_ask(struct filespace_sync *s, const char *call, const json_t *body, size_t answer_max,
@@ -400,7 +427,7 @@ static void store_ask(struct filespace_sync *s, const char *call, const json_t *
 	struct err e = {0};
 
 	if (filespace_store_ask(s->agent->hub->p.files, &q, done, s, &s->ask, &e))
-		sync_over(s, e.code, &e);
+		sync_over_store(s, e.code, &e);
 }
 
 static void store_clock(struct filespace_sync *s, int64_t now_ms)
@@ -411,13 +438,14 @@ static void store_clock(struct filespace_sync *s, int64_t now_ms)
 static void sync_on_page(void *arg, int rc, const struct err *e, const json_t *body)
 {
 	struct filespace_sync *s = arg;
-	const struct filespace_bounds b = sync_bounds(s);
-	struct filespace_page page = {.list = &s->there};
+	const struct filespace_bounds b = sync_page_bounds(s);
+	struct filespace_page page = {.list = &s->there, .files = s->there_files};
 	struct err why = {0};
 
 	s->ask = NULL;
 	if (!rc)
 		rc = filespace_wire_page(body, &b, &page, &why), e = &why;
+	s->there_files = page.files;
 	if (!rc && page.refused) {
 		s->told.left_out += (unsigned)page.refused - 1;
 		leave_out(s, page.refused_first, "the store's name is not taken");
@@ -429,7 +457,7 @@ static void sync_on_page(void *arg, int rc, const struct err *e, const json_t *b
 	if (!rc && !page.next && !filespace_list_sort(&s->there))
 		rc = err_set(&why, ERR_FILESPACE, "the store lists a file twice");
 	if (rc)
-		sync_over(s, rc, e);
+		sync_over_store(s, rc, e);
 	else if (page.next)
 		sync_ask_store(s, page.next);
 	else
@@ -916,7 +944,7 @@ static void put_here(struct filespace_sync *s, const json_t *body)
 	if (rc || !buf_len(&in)) {
 		buf_finish(&in);
 		if (rc)
-			sync_over(s, rc, &e);
+			sync_over_store(s, rc, &e);
 		else
 			sync_batch_over(s); /* all of it changed there meanwhile */
 		return;
@@ -930,7 +958,7 @@ static void sync_on_contents(void *arg, int rc, const struct err *e, const json_
 
 	s->ask = NULL;
 	if (rc)
-		sync_over(s, rc, e);
+		sync_over_store(s, rc, e);
 	else
 		put_here(s, body);
 }
@@ -1025,11 +1053,10 @@ static void sync_on_put_there(void *arg, int rc, const struct err *e, const json
 	const struct filespace_bounds b = sync_bounds(s);
 	struct err why = {0};
 	int64_t now_ms = 0;
-	const json_t *now = json_object_get(body, "now");
 
 	s->ask = NULL;
-	if (!rc && json_is_integer(now))
-		store_clock(s, json_integer_value(now));
+	if (!rc && filespace_wire_now(body, &now_ms, NULL) == 0)
+		store_clock(s, now_ms);
 	if (!rc) {
 		rc = filespace_wire_puts(body, &b, up_result, s, &now_ms, &why);
 		e = &why;
@@ -1037,7 +1064,7 @@ static void sync_on_put_there(void *arg, int rc, const struct err *e, const json
 			err_set(&why, rc, "the store answers of files that it was not given");
 	}
 	if (rc)
-		sync_over(s, rc, e);
+		sync_over_store(s, rc, e);
 	else if (batch_again(s))
 		fetch_here(s);
 	else

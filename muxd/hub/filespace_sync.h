@@ -35,6 +35,7 @@ struct filespace_told {
 	json_t *names;      /* [{how, path, sha256}], of copies, deletions and conflicts; bounded */
 	json_t *left_names; /* [{path, why}] */
 	unsigned unnamed;   /* of both */
+	bool at_store;      /* it failed there; else in the workspace, or here */
 	bool forgot;        /* the workspace was another one than was agreed on: times alone decided */
 };
 
