@@ -10,8 +10,8 @@
 #include "control/filespace/fstore.h"
 #include "control/filespace/rows.h"
 #include "control/filespace/wire.h"
-#include "control/life/life.h"
 #include "control/kube/client/url.h"
+#include "control/life/life.h"
 #include "files/ignore.h"
 #include "files/syncrec.h"
 #include "muxd/hub/agent.h"
@@ -34,8 +34,8 @@
 #define PAGE_BYTES   (16u * 1024 * 1024)
 #define PAGES_MAX    10000
 #define NAMED_MAX    50 /* of each kind, in one event */
+#define NAMED_BYTES  (40u * 1024)
 #define WORKSPACE_NS (120 * NS_PER_SEC)
-#define RULES_MAX    64
 
 enum sync_state { SYNC_LISTING, SYNC_ASKING, SYNC_MARKING, SYNC_FETCHING, SYNC_PUTTING, SYNC_NOTING, SYNC_OVER };
 static const char *const state_names[] = {"listing", "asking", "marking", "fetching", "putting", "noting", "over"};
@@ -62,19 +62,20 @@ struct filespace_sync {
 	struct filespace_restored restored;
 	struct filespace_state row;
 	struct ignore *ignore;
-	const char *rules[RULES_MAX + 1];
+	const char *rules[CONF_IGNORE_RULES_MAX + 2 + 1];
 	char *rules_text;
 	struct sync_task *tasks;
 	size_t ntasks, at, batch; /* the batch is tasks[at..batch) */
 	struct filespace_change change;
-	bool marked; /* control.db is to know the markers, or the sandbox */
+	bool marked;  /* control.db is to know the markers, or the sandbox */
 	bool marking; /* ahead of the marker in the workspace */
 	char marker_here[FILESPACE_KEY_LEN + 1], marker_text[ID_STR_LEN + 1];
 	int64_t agreed_wall_ns; /* when the last sync that agreed on something began */
 	struct syncrec_stat marker_seen;
 	uint64_t workspace_bytes;
+	size_t named_bytes; /* of what is told by name */
 	unsigned pages;
-	size_t there_files; /* of the store's, without deletions */
+	size_t there_files;     /* of the store's, without deletions */
 	int64_t store_ahead_ms; /* the store's clock less ours */
 	struct filespace_ask *ask;
 	struct filespace_told told;
@@ -140,28 +141,34 @@ static void sync_fail(struct filespace_sync *s, int rc, const char *why)
 
 /* ---- what is told of it */
 
+/* An event has its bounds, and a name may have 4,095 bytes of anything: what has no room is counted. o: stolen */
+static void tell(struct filespace_sync *s, json_t *list, json_t *o)
+{
+	size_t n = json_dumpb(o, NULL, 0, JSON_COMPACT | JSON_ENSURE_ASCII);
+
+	if (!o || json_array_size(list) >= NAMED_MAX || n > NAMED_BYTES - s->named_bytes) {
+		s->told.unnamed++;
+		json_decref(o);
+		return;
+	}
+	s->named_bytes += n;
+	json_array_append_new(list, o);
+}
+
 static void tell_name(struct filespace_sync *s, const char *how, const char *path, const char *key)
 {
 	json_t *o;
 
-	if (json_array_size(s->told.names) >= NAMED_MAX) {
-		s->told.unnamed++;
-		return;
-	}
 	o = json_pack("{s:s,s:o?}", "how", how, "path", filespace_wire_path(path));
 	if (o && key[0])
 		json_object_set_new(o, "sha256", json_stringn(key, 64));
-	json_array_append_new(s->told.names, o);
+	tell(s, s->told.names, o);
 }
 
 static void leave_out(struct filespace_sync *s, const char *path, const char *why)
 {
 	s->told.left_out++;
-	if (json_array_size(s->told.left_names) >= NAMED_MAX)
-		s->told.unnamed++;
-	else
-		json_array_append_new(s->told.left_names,
-				      json_pack("{s:o?,s:s}", "path", filespace_wire_path(path), "why", why));
+	tell(s, s->told.left_names, json_pack("{s:o?,s:s}", "path", filespace_wire_path(path), "why", why));
 }
 
 /* ---- requests to muxlet */
@@ -178,16 +185,32 @@ static json_t *muxlet_request(const struct filespace_sync *s, const char *op)
 	return o;
 }
 
+static bool is_its_sandbox(const struct filespace_sync *s)
+{
+	char now[ID_STR_LEN];
+
+	id_format(&s->agent->linked, now);
+	return strcmp(now, s->sandbox) == 0;
+}
+
 /* input: taken over. */
 static void ask_muxlet(struct filespace_sync *s, const char *op, struct buf *input, size_t answer_max,
 		       workspace_ask_done *done)
 {
-	json_t *request = muxlet_request(s, op);
+	json_t *request = is_its_sandbox(s) ? muxlet_request(s, op) : NULL;
 	struct workspace_question q = {
 	    .request = request, .input = input, .answer_max = answer_max, .timeout_ns = WORKSPACE_NS};
 	struct err e = {0};
-	int rc = request ? workspace_ask_begin(s->agent, &q, done, s, &e) : err_set(&e, ERR_NOMEM, "no memory");
+	int rc = 0;
 
+	if (request)
+		rc = workspace_ask_begin(s->agent, &q, done, s, &e);
+	else if (is_its_sandbox(s))
+		rc = err_set(&e, ERR_NOMEM, "no memory");
+	else
+		rc = err_set(&e, ERR_LINK_LOST, "the sandbox of %.100s is another one by now", s->agent->name);
+	if (!request)
+		buf_finish(input);
 	json_decref(request);
 	if (rc)
 		sync_over(s, rc, &e);
@@ -263,20 +286,21 @@ static bool is_own(const char *path)
 
 static const char *skip_why(int why)
 {
-	return why == ELOOP    ? "a link: it is not followed"
-	       : why == EFBIG  ? "larger than filespace.max_file_size"
-	       : why == ENODEV ? "no file"
-	       : why == ENAMETOOLONG
-		   ? "too deep: nothing below it is synced"
-			       : strerror(why);
+	return why == ELOOP          ? "a link: it is not followed"
+	       : why == EFBIG        ? "larger than filespace.max_file_size"
+	       : why == ENODEV       ? "no file"
+	       : why == ENAMETOOLONG ? "too deep: nothing below it is synced"
+				     : strerror(why);
 }
 
 static int list_record(struct filespace_sync *s, struct syncrec_reader *reader, enum syncrec_event event)
 {
 	const struct syncrec *r = &reader->r;
-	struct filespace_file f = {
-	    .size = r->st.size, .inode = r->st.inode, .mtime_ns = r->st.mtime_ns, .ctime_ns = r->st.ctime_ns,
-	    .used = r->kind == SYNCREC_SKIPPED ? r->st.size : (uint64_t)r->used_kib * 1024};
+	struct filespace_file f = {.size = r->st.size,
+				   .inode = r->st.inode,
+				   .mtime_ns = r->st.mtime_ns,
+				   .ctime_ns = r->st.ctime_ns,
+				   .used = r->kind == SYNCREC_SKIPPED ? r->st.size : (uint64_t)r->used_kib * 1024};
 
 	if (event != SYNCREC_RECORD || (r->kind != SYNCREC_FILE && r->kind != SYNCREC_SKIPPED))
 		return ERR_PROTOCOL;
@@ -329,7 +353,8 @@ static void sync_recognize(struct filespace_sync *s)
 		return;
 	s->foreign = s->change.forget = true;
 	s->told.forgot = agreed_before;
-	s->restored = (struct filespace_restored){snapshot_ms(s, agreed_before), s->agreed_wall_ns / (int64_t)NS_PER_MS};
+	s->restored =
+	    (struct filespace_restored){snapshot_ms(s, agreed_before), s->agreed_wall_ns / (int64_t)NS_PER_MS};
 }
 
 static void sync_on_listed(void *arg, int rc, const struct err *e, const struct buf *out)
@@ -621,8 +646,7 @@ static int compare_path(struct filespace_sync *s, const char *path, const struct
 /* Each path of the three lists once. */
 static int compare_all(struct filespace_sync *s)
 {
-	const struct filespace_list *there =
-	    s->direction == FILESPACE_PULL || s->foreign ? &s->there : &s->agreed;
+	const struct filespace_list *there = s->direction == FILESPACE_PULL || s->foreign ? &s->there : &s->agreed;
 	int rc = 0;
 
 	s->tasks = calloc(s->here.n + there->n + s->agreed.n + 1, sizeof(*s->tasks));
@@ -1241,7 +1265,8 @@ static int make_rules(struct filespace_sync *s)
 	s->rules_text = strdup(s->agent->hub->conf->filespace_ignore);
 	if (!s->ignore || !s->rules_text)
 		return ERR_NOMEM;
-	for (char *p = strtok_r(s->rules_text, " ", &save); p && n < RULES_MAX - 2; p = strtok_r(NULL, " ", &save))
+	for (char *p = strtok_r(s->rules_text, CONF_SPACES, &save); p && n < CONF_IGNORE_RULES_MAX;
+	     p = strtok_r(NULL, CONF_SPACES, &save))
 		s->rules[n++] = p;
 	s->rules[n++] = own[0];
 	s->rules[n++] = own[1];
@@ -1281,6 +1306,27 @@ struct filespace_sync *filespace_sync_create(struct agent *a, enum filespace_dir
 void filespace_sync_start(struct filespace_sync *s)
 {
 	sync_list(s);
+}
+
+bool filespace_sync_is_of(const struct filespace_sync *s, const char *sandbox)
+{
+	return strcmp(s->sandbox, sandbox) == 0;
+}
+
+bool filespace_sync_expire(struct filespace_sync *s)
+{
+	struct err e = {0};
+
+	if (s->noting) /* which ends by itself */
+		return false;
+	s->told.at_store = s->ask != NULL;
+	filespace_ask_cancel(s->ask);
+	s->ask = NULL;
+	workspace_ask_cancel(s->agent);
+	err_set(&e, ERR_TIMEOUT, "the sync took longer than ten times filespace.timeout, and was %s then",
+		state_names[s->state]);
+	sync_over(s, e.code, &e);
+	return true;
 }
 
 void filespace_sync_cancel(struct filespace_sync *s)

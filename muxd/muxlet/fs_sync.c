@@ -409,8 +409,7 @@ static int name_own(struct waiting *x)
 	if (err != EISDIR && err != EEXIST && err != ENOTEMPTY)
 		return err;
 	snprintf(aside, sizeof(aside), "aside-%lld", (long long)x->r.st.inode ^ (long long)time(NULL));
-	return renameat(x->place.dir_fd, x->place.base, x->place.dir_fd, aside) ? errno
-										    : newfile_link(&x->file, true);
+	return renameat(x->place.dir_fd, x->place.base, x->place.dir_fd, aside) ? errno : newfile_link(&x->file, true);
 }
 
 static void make_way(const struct fs_root *root)

@@ -97,9 +97,8 @@ static enum filespace_verdict ask(const struct world *w, bool *conflict)
 	key_of(w->there, there.key);
 	key_of(w->agreed, last.key);
 	if (w->restored)
-		return filespace_rule_restored(&here, &there, &last,
-					       &(struct filespace_restored){w->snap.at, w->synced_at}, w->now,
-					       conflict);
+		return filespace_rule_restored(
+		    &here, &there, &last, &(struct filespace_restored){w->snap.at, w->synced_at}, w->now, conflict);
 	return filespace_rule(&here, &there, &last, w->now, conflict);
 }
 

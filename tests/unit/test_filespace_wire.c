@@ -23,14 +23,13 @@ static json_t *page_of(unsigned files, unsigned deletions)
 
 	for (unsigned i = 0; i < files; i++) {
 		snprintf(path, sizeof(path), "f%u", i);
-		json_array_append_new(list, json_pack("{s:s,s:i,s:i,s:s}", "path", path, "size", 1, "updated_at", 5,
-						      "sha256",
-						      "0000000000000000000000000000000000000000000000000000000000000000"));
+		json_array_append_new(list,
+				      json_pack("{s:s,s:i,s:i,s:s}", "path", path, "size", 1, "updated_at", 5, "sha256",
+						"0000000000000000000000000000000000000000000000000000000000000000"));
 	}
 	for (unsigned i = 0; i < deletions; i++) {
 		snprintf(path, sizeof(path), "d%u", i);
-		json_array_append_new(list,
-				      json_pack("{s:s,s:b,s:i}", "path", path, "deleted", 1, "updated_at", 5));
+		json_array_append_new(list, json_pack("{s:s,s:b,s:i}", "path", path, "deleted", 1, "updated_at", 5));
 	}
 	return json_pack("{s:o,s:n,s:i}", "files", list, "next", "now", 9);
 }
@@ -59,7 +58,8 @@ static void test_deletions_do_not_count(void **state)
 /* A second name of a file takes no room. */
 static void test_used_once_per_inode(void **state)
 {
-	const struct filespace_file a = {.inode = 5, .used = 4096, .size = UINT64_C(1) << 31}, b = {.inode = 6, .used = 512};
+	const struct filespace_file a = {.inode = 5, .used = 4096, .size = UINT64_C(1) << 31},
+				    b = {.inode = 6, .used = 512};
 	struct filespace_list list = {0};
 
 	(void)state;
