@@ -84,7 +84,7 @@ int64_t filespace_restored_at(const struct filespace_side *here, const struct fi
 {
 	int64_t at = here->at_ms < r->at_ms ? here->at_ms : r->at_ms;
 
-	/* What was agreed on behind the snapshot is newer than all that is in it. */
+	/* An agreement that was made behind the snapshot is newer than all that is in it. */
 	if (before && (has(before) || before->deleted) && r->agreed_ms > r->at_ms && before->at_ms <= at)
 		at = before->at_ms - 1;
 	return at;

@@ -59,6 +59,7 @@ static void call_on_synced(void *arg, int rc, const struct err *e, const json_t 
 	}
 	if (o) {
 		json_object_del(o, "causes");
+		json_object_del(o, "causes_more");
 		json_object_set_new(o, "agent", json_string(j->agent));
 	}
 	call_answer(j, rc, e, o);

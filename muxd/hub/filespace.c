@@ -177,7 +177,7 @@ static json_t *detail_of(const struct filespace *f, const struct filespace_told 
 	return o;
 }
 
-/* What a sync has done is never left untold: where the whole does not go into the record its numbers do. */
+/* The deeds of a sync are never left untold: where the whole does not go into the record the numbers do. */
 static void audit_sync(struct agent *a, int rc, json_t *detail)
 {
 	static const char *const long_ones[] = {"changes", "left", "causes"};
@@ -433,7 +433,7 @@ static void end_of_another(struct agent *a)
 	filespace_on_synced(a, e.code, &e, &none);
 }
 
-/* Whoever waits for the pull of this sandbox, once. */
+/* One waiter for the pull of this sandbox, however often it is asked for. */
 static int ahead_joins(struct agent *a, struct filespace_wish *w)
 {
 	struct filespace_waiter *k;

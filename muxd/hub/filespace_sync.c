@@ -124,7 +124,7 @@ static void sync_over(struct filespace_sync *s, int rc, const struct err *e)
 	sync_free(s);
 }
 
-/* What failed is the store, and not the workspace. */
+/* The store has failed, and not the workspace. */
 static void sync_over_store(struct filespace_sync *s, int rc, const struct err *e)
 {
 	s->told.at_store = rc != 0;

@@ -49,7 +49,7 @@ void filespace_sync_start(struct filespace_sync *s);
 const char *filespace_sync_state(const struct filespace_sync *s);
 /* Is it about the workspace of that sandbox? Once the agent has another one it ends at its next step. */
 bool filespace_sync_is_of(const struct filespace_sync *s, const char *sandbox);
-/* It has taken too long: done hears ERR_TIMEOUT. False: it is at control.db, and goes on. */
+/* A sync that has taken too long ends: done hears ERR_TIMEOUT. False: control.db has it, and it goes on. */
 bool filespace_sync_expire(struct filespace_sync *s);
 void filespace_sync_cancel(struct filespace_sync *s); /* NULL-safe; a write to control.db ends by itself */
 

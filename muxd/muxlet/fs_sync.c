@@ -81,7 +81,7 @@ static void sync_stat(const struct stat *st, struct syncrec *r)
 	r->executable = st->st_mode & 0100;
 }
 
-/* What it uses on the disk: a file with holes may say any size. */
+/* Bytes that the file uses on the disk: one with holes may say any size. */
 static uint64_t sync_used(const struct stat *st)
 {
 	uint64_t used = (uint64_t)st->st_blocks * 512, size = (uint64_t)st->st_size;

@@ -277,7 +277,7 @@ static unsigned restore_snapshot(struct world *w)
 		return w->there; /* what is not in a snapshot was not deleted */
 	if (lost)
 		return w->here;
-	/* It has something to say only where nobody had heard of it, and nobody has written or agreed since. */
+	/* The snapshot has a say only where nobody had heard of its file, and nobody has written or agreed since. */
 	return w->snap.here_wrote && !w->snap.stale && w->there_at <= w->snap.at ? w->here : w->there;
 }
 
