@@ -415,22 +415,26 @@ static bool was_pulled(struct agent *a)
 	return filespace_rows_state(a->hub->p.store, a->name, &row, NULL) == 0 && strcmp(row.sandbox, sandbox) == 0;
 }
 
-/* A sync that is about the sandbox before this one is over: what it has copied counts, the rest is not its own. */
-static void end_of_another(struct agent *a)
+/* A sync that is about the sandbox before this one is over: what it has copied counts, the rest is not its own. True:
+ * it was a push. */
+static bool end_of_another(struct agent *a)
 {
 	struct filespace *f = a->filespace;
 	const struct filespace_told none = {0};
 	struct filespace_sync *s = f ? f->sync : NULL;
 	char sandbox[ID_STR_LEN];
+	bool push;
 	struct err e = {0};
 
 	id_format(&a->linked, sandbox);
 	if (!s || filespace_sync_is_of(s, sandbox))
-		return;
+		return false;
+	push = f->direction == FILESPACE_PUSH;
 	f->tries = TRIES; /* who waits for it asked about a sandbox that is gone */
 	filespace_sync_cancel(s);
 	err_set(&e, ERR_LINK_LOST, "the sandbox of %.100s is another one by now", a->name);
 	filespace_on_synced(a, e.code, &e, &none);
+	return push;
 }
 
 /* One waiter for the pull of this sandbox, however often it is asked for. */
@@ -451,7 +455,8 @@ static bool filespace_ahead(struct agent *a)
 
 	if (!filespace_applies(a->hub, a->name) || !link_has_filespace(a->link) || was_pulled(a))
 		return false;
-	end_of_another(a);
+	if (end_of_another(a)) /* its files may be in the workspace that goes on */
+		(void)wish_for(a, FILESPACE_PUSH, NULL, NULL, NULL);
 	if (f && f->now.on && f->direction == FILESPACE_PULL)
 		w = &f->now;
 	else if (f && f->wished[FILESPACE_PULL].on)
