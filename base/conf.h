@@ -125,6 +125,9 @@ enum conf_share { CONF_SHARE_ROUNDS, CONF_SHARE_SESSIONS, CONF_SHARE_CONTEXTS, C
 #define CONF_WEIGHT     100 /* of an agent that shares.weights does not name */
 #define CONF_WEIGHT_MAX 10000
 
+#define CONF_SPACES           " \t\r\n\v\f" /* between the rules of filespace.ignore */
+#define CONF_IGNORE_RULES_MAX 62
+
 #define CONF_IN_CLUSTER "in-cluster"
 
 struct conf {

@@ -83,6 +83,20 @@ int conf_check_scopes(const char *text, struct err *e)
 	return 0;
 }
 
+/* As the rules are cut apart where they are used. */
+static int check_ignore(const char *value, struct err *e)
+{
+	unsigned n = 0;
+
+	for (const char *p = value; p && *p; p += strcspn(p, CONF_SPACES)) {
+		p += strspn(p, CONF_SPACES);
+		n += *p != '\0';
+	}
+	return n <= CONF_IGNORE_RULES_MAX ? 0
+					  : err_set(e, ERR_CONFIG, "has %u rules, and %d are as many as there may be",
+						    n, CONF_IGNORE_RULES_MAX);
+}
+
 static int check_weights(const char *value, struct err *e)
 {
 	char agent[128];
@@ -252,14 +266,14 @@ static const struct conf_key keys[] = {
      "A file with the bearer token that the store is shown, over TLS alone. Read again each minute."},
     {"filespace.ca_file", CONF_STRING, AT(filespace_ca_file), "", 0, 0, NULL, check_absolute,
      "Certificates (PEM) that the store's may hang on; empty: the system's."},
-    {"filespace.ignore", CONF_STRING, AT(filespace_ignore), "", 0, 0, NULL, NULL,
-     "Rules as in .gitignore, separated by spaces, of what is not synced: node_modules/ *.o. Of a workspace; .muxd is "
+    {"filespace.ignore", CONF_STRING, AT(filespace_ignore), "", 0, 0, NULL, check_ignore,
+     "Rules as in .gitignore, separated by white space, 62 at most, of what is not synced: node_modules/ *.o. Of a "
+     "workspace; .muxd is "
      "never synced."},
     {"filespace.timeout", CONF_DURATION, AT(filespace_timeout_ns), "30s", NS_PER_SEC / 10, HOUR, NULL, NULL,
      "How long one request to the store may take. A sync is tried twice."},
     {"filespace.max_files", CONF_NUMBER, AT(filespace_max_files), "20000", 1, 100000, NULL, NULL,
-     "Files of one workspace, and of its space in the store with deletions; a sync of more is refused before it "
-     "begins."},
+     "Files of one workspace, and of its space in the store; a sync of more is refused before it begins."},
     {"filespace.max_file_size", CONF_SIZE, AT(filespace_max_file_size), "16MiB", KIB, 64 * MIB, NULL, NULL,
      "A larger file stays where it is, and the sync says so."},
     {"artifacts.keep", CONF_DURATION, AT(artifact_keep_ns), "7d", 0, 3650 * DAY, NULL, NULL,

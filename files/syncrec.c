@@ -32,7 +32,7 @@ void syncrec_head(const struct syncrec *r, uint8_t out[SYNCREC_HEAD])
 	p = put_number(p, r->executable, 1);
 	p = put_number(p, r->path_len, 2);
 	p = put_number(p, r->why, 2);
-	p = put_number(p, 0, 2);
+	p = put_number(p, r->used_kib, 2);
 	p = put_number(p, r->st.size, 8);
 	p = put_number(p, r->st.inode, 8);
 	p = put_number(p, (uint64_t)r->st.mtime_ns, 8);
@@ -47,7 +47,7 @@ static void head_in(const uint8_t *p, struct syncrec *r)
 	r->executable = take_number(&p, 1) & 1;
 	r->path_len = (uint16_t)take_number(&p, 2);
 	r->why = (uint16_t)take_number(&p, 2);
-	p += 2;
+	r->used_kib = (uint16_t)take_number(&p, 2);
 	r->st.size = take_number(&p, 8);
 	r->st.inode = take_number(&p, 8);
 	r->st.mtime_ns = (int64_t)take_number(&p, 8);

@@ -25,7 +25,10 @@ enum syncrec_kind {
 	SYNCREC_SKIPPED = 's', /* is there, and is no file that is synced: why is an errno */
 };
 
-/* A file as the kernel knows it; inode 0: none is there. What is equal twice is the same content. */
+/*
+ * A file as the kernel knows it; inode 0: none is there. What is equal twice is the same content. The size of what is
+ * SKIPPED is what it uses on the disk.
+ */
 struct syncrec_stat {
 	uint64_t size, inode;
 	int64_t mtime_ns, ctime_ns;
@@ -35,6 +38,7 @@ struct syncrec {
 	uint8_t kind;
 	bool executable;
 	uint16_t path_len, why;
+	uint16_t used_kib;      /* on the disk, of a FILE */
 	struct syncrec_stat st; /* of what is there; of a put and a deletion: of what is to be replaced */
 	uint64_t content;       /* bytes behind it */
 	uint8_t sha256[SYNCREC_SHA_LEN];

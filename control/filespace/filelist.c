@@ -72,6 +72,30 @@ bool filespace_list_skips(const struct filespace_list *l, const char *path)
 	}
 }
 
+static int by_inode(const void *a, const void *b)
+{
+	const struct filespace_file *const *x = a, *const *y = b;
+
+	return (*x)->inode < (*y)->inode ? -1 : (*x)->inode > (*y)->inode;
+}
+
+uint64_t filespace_list_used(const struct filespace_list *l)
+{
+	const struct filespace_file **p = calloc(l->n + 1, sizeof(const struct filespace_file *));
+	uint64_t sum = 0;
+
+	if (!p)
+		return UINT64_MAX;
+	for (size_t i = 0; i < l->n; i++)
+		p[i] = &l->p[i];
+	qsort(p, l->n, sizeof(const struct filespace_file *), by_inode);
+	for (size_t i = 0; i < l->n; i++)
+		if (!i || !p[i]->inode || p[i]->inode != p[i - 1]->inode)
+			sum += p[i]->used;
+	free(p);
+	return sum;
+}
+
 void filespace_list_finish(struct filespace_list *l)
 {
 	for (size_t i = 0; i < l->n; i++)

@@ -15,7 +15,7 @@ struct filespace_file {
 	char *path; /* no NUL in it; bytes of any other kind */
 	struct filespace_side side;
 	/* The file in the workspace: as it was when it was hashed; inode 0: none, or not known. */
-	uint64_t size, inode;
+	uint64_t size, inode, used; /* used: bytes on the disk */
 	int64_t mtime_ns, ctime_ns;
 	bool skipped; /* of the workspace: it is there, and is left alone with all below it; why: an errno */
 	int why;
@@ -34,6 +34,8 @@ bool filespace_list_sort(struct filespace_list *l);
 struct filespace_file *filespace_list_find(const struct filespace_list *l, const char *path); /* sorted; NULL */
 /* Is the path, or a directory on the way to it, left alone? */
 bool filespace_list_skips(const struct filespace_list *l, const char *path);
+/* Bytes on the disk of all of them, of each inode once. UINT64_MAX: no memory. */
+uint64_t filespace_list_used(const struct filespace_list *l);
 void filespace_list_finish(struct filespace_list *l);
 
 /* A path that the product takes from a store: NULL, or why not (static text). n: its bytes. */

@@ -18,7 +18,10 @@ static int rows_on_state(void *arg, sqlite3_stmt *st)
 {
 	struct filespace_state *s = ((struct rows_look *)arg)->state;
 
-	text_put(s->marker, sizeof(s->marker), store_text(st, 0));
+	const char *markers = store_text(st, 0), *next = strchr(markers, ' ');
+
+	text_put_bytes(s->marker, sizeof(s->marker), markers, next ? (size_t)(next - markers) : strlen(markers));
+	text_put(s->next, sizeof(s->next), next ? next + 1 : "");
 	text_put(s->sandbox, sizeof(s->sandbox), store_text(st, 1));
 	s->synced_wall_ns = sqlite3_column_int64(st, 2);
 	return STORE_ENOUGH;
@@ -89,15 +92,17 @@ static int put_row(sqlite3 *db, const char *agent, const struct filespace_file *
 static int put_in_db(sqlite3 *db, void *job, struct err *e)
 {
 	const struct filespace_change *c = &((struct rows_job *)job)->c;
+	char markers[2 * sizeof(c->state.marker)];
 	int rc = 0;
 
+	text_format(markers, sizeof(markers), "%s%s%s", c->state.marker, c->state.next[0] ? " " : "", c->state.next);
 	if (c->forget)
 		rc = store_run(db, NULL, e, "DELETE FROM filespace_files WHERE agent = ?", "t", c->agent);
 	for (size_t i = 0; i < c->rows.n && !rc; i++)
 		rc = put_row(db, c->agent, &c->rows.p[i], e);
 	if (!rc && c->has_state)
 		rc = store_run(db, NULL, e, "INSERT OR REPLACE INTO filespaces VALUES(?, ?, ?, ?)", "ttti", c->agent,
-			       c->state.marker, c->state.sandbox, c->state.synced_wall_ns);
+			       markers, c->state.sandbox, c->state.synced_wall_ns);
 	return rc;
 }
 

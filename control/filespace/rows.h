@@ -3,7 +3,8 @@
  *
  * A row is written once the copy that it tells of is whole. Until then a crash finds both sides alike, and nothing is
  * copied again. The marker ties the rows to one workspace: its text stands there in a file, and where that is not the
- * one of the row, an older snapshot say, the rows are another workspace's and do not count.
+ * one of the row, an older snapshot say, the rows are another workspace's and do not count. The next marker is in the
+ * row before it is in the workspace: a kill between the two leaves a workspace that is known.
  */
 #ifndef CONTROL_FILESPACE_ROWS_H
 #define CONTROL_FILESPACE_ROWS_H
@@ -16,6 +17,7 @@ struct store;
 
 struct filespace_state {
 	char marker[FILESPACE_KEY_LEN + 1]; /* key of its file; "": there was no sync yet */
+	char next[FILESPACE_KEY_LEN + 1];   /* of the one that is being written; "": none. Either is the workspace's */
 	char sandbox[ID_STR_LEN];           /* that the last pull was for */
 	int64_t synced_wall_ns;             /* of the last sync that ended well; 0: none */
 };

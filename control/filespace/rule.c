@@ -78,3 +78,26 @@ enum filespace_verdict filespace_rule(const struct filespace_side *here, const s
 		   ? FILESPACE_COPY_UP
 		   : FILESPACE_COPY_DOWN;
 }
+
+int64_t filespace_restored_at(const struct filespace_side *here, const struct filespace_side *before,
+			      const struct filespace_restored *r)
+{
+	int64_t at = here->at_ms < r->at_ms ? here->at_ms : r->at_ms;
+
+	/* An agreement that was made behind the snapshot is newer than all that is in it. */
+	if (before && (has(before) || before->deleted) && r->agreed_ms > r->at_ms && before->at_ms <= at)
+		at = before->at_ms - 1;
+	return at;
+}
+
+enum filespace_verdict filespace_rule_restored(const struct filespace_side *here, const struct filespace_side *there,
+					       const struct filespace_side *before, const struct filespace_restored *r,
+					       int64_t now_ms, bool *out_conflict)
+{
+	struct filespace_side held = *here;
+
+	if (before && has(here) && same(here, before))
+		return filespace_rule(here, there, before, now_ms, out_conflict);
+	held.at_ms = filespace_restored_at(here, before, r);
+	return filespace_rule(&held, there, NULL, now_ms, out_conflict);
+}

@@ -39,4 +39,23 @@ const char *filespace_verdict_name(enum filespace_verdict v);
 enum filespace_verdict filespace_rule(const struct filespace_side *here, const struct filespace_side *there,
 				      const struct filespace_side *last, int64_t now_ms, bool *out_conflict);
 
+/*
+ * A workspace that is not the one of the agreements, as it was restored from a snapshot. Unpacking it has set each
+ * ctime to its own time, so that none of them counts beyond the snapshot's.
+ */
+struct filespace_restored {
+	int64_t at_ms;     /* the snapshot's time, by the store's clock; INT64_MAX: it was not restored, ctimes count */
+	int64_t agreed_ms; /* of the last agreement, by the same clock */
+};
+/*
+ * before: what was agreed on with the workspace that is gone; NULL: nothing. A file that equals it has not changed
+ * here. What is not here was not deleted: it is older than what went.
+ */
+enum filespace_verdict filespace_rule_restored(const struct filespace_side *here, const struct filespace_side *there,
+					       const struct filespace_side *before, const struct filespace_restored *r,
+					       int64_t now_ms, bool *out_conflict);
+/* When a file of it counts as written. */
+int64_t filespace_restored_at(const struct filespace_side *here, const struct filespace_side *before,
+			      const struct filespace_restored *r);
+
 #endif

@@ -95,13 +95,13 @@ static int entry_in(const json_t *o, struct filespace_file *f, struct err *e)
 	return 0;
 }
 
-static int now_in(const json_t *body, int64_t *out, struct err *e)
+int filespace_wire_now(const json_t *body, int64_t *out_ms, struct err *e)
 {
 	const json_t *v = json_object_get(body, "now");
 
 	if (!json_is_integer(v) || json_integer_value(v) < 0 || json_integer_value(v) > TIME_MAX)
 		return err_set(e, ERR_FILESPACE, ENTRY_WRONG "now is no time in milliseconds");
-	*out = json_integer_value(v);
+	*out_ms = json_integer_value(v);
 	return 0;
 }
 
@@ -127,7 +127,11 @@ static int page_entry(const json_t *v, const struct filespace_bounds *b, struct 
 		page_refuse(io, json_object_get(v, "path"), why);
 		return 0;
 	}
-	if (!rc && io->list->n >= b->files_max)
+	if (!rc && f.side.deleted && b->wanted && !b->wanted(b->arg, path)) {
+		free(path);
+		return 0;
+	}
+	if (!rc && !f.side.deleted && io->files++ >= b->files_max)
 		rc = err_set(e, ERR_TOO_LARGE, "the store lists more than the %zu files of filespace.max_files",
 			     b->files_max);
 	if (!rc && f.size > b->size_max)
@@ -142,7 +146,7 @@ int filespace_wire_page(const json_t *body, const struct filespace_bounds *b, st
 {
 	const json_t *files = json_object_get(body, "files"), *v;
 	const char *next = json_string_value(json_object_get(body, "next"));
-	int rc = json_is_array(files) ? now_in(body, &io->now_ms, e)
+	int rc = json_is_array(files) ? filespace_wire_now(body, &io->now_ms, e)
 				      : err_set(e, ERR_FILESPACE, ENTRY_WRONG "it has no list of files");
 	size_t i;
 
@@ -253,7 +257,7 @@ int filespace_wire_puts(const json_t *body, const struct filespace_bounds *b, fi
 			int64_t *out_now_ms, struct err *e)
 {
 	const json_t *done = json_object_get(body, "done"), *conflicts = json_object_get(body, "conflicts"), *v;
-	int rc = now_in(body, out_now_ms, e);
+	int rc = filespace_wire_now(body, out_now_ms, e);
 	size_t i;
 
 	(void)b;

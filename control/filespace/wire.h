@@ -11,12 +11,16 @@
 #include "control/filespace/filelist.h"
 
 struct filespace_bounds {
-	size_t files_max;  /* in the list, deletions too */
+	size_t files_max;  /* in the list, without deletions */
 	uint64_t size_max; /* of one file */
+	/* Is there anything that a deletion of this path would be compared with? Others are dropped. NULL: always. */
+	bool (*wanted)(void *arg, const char *path);
+	void *arg;
 };
 
 struct filespace_page {
 	struct filespace_list *list; /* entries are added */
+	size_t files;                /* of them, that are no deletions: for the next page, too */
 	size_t refused;              /* paths that are not taken */
 	char refused_first[160];     /* one of them, and why */
 	char *next;                  /* malloc'd; NULL: this was the last page */
@@ -24,6 +28,8 @@ struct filespace_page {
 };
 /* GET files. ERR_FILESPACE, ERR_TOO_LARGE, ERR_NOMEM. */
 int filespace_wire_page(const json_t *body, const struct filespace_bounds *b, struct filespace_page *io, struct err *e);
+/* "now" of an answer. ERR_FILESPACE: it is no time. */
+int filespace_wire_now(const json_t *body, int64_t *out_ms, struct err *e);
 /* POST get: its body; paths is stolen. */
 json_t *filespace_wire_paths(json_t *paths);
 

@@ -8,6 +8,7 @@
 #include "muxd/hub/audit.h"
 #include "muxd/hub/broker_check.h"
 #include "muxd/hub/broker_policy.h"
+#include "muxd/hub/file_limits.h"
 #include "muxd/hub/filespace.h"
 #include "muxd/hub/gate.h"
 #include "muxd/hub/hub_state.h"
@@ -58,6 +59,7 @@ static void call_on_synced(void *arg, int rc, const struct err *e, const json_t 
 	}
 	if (o) {
 		json_object_del(o, "causes");
+		json_object_del(o, "causes_more");
 		json_object_set_new(o, "agent", json_string(j->agent));
 	}
 	call_answer(j, rc, e, o);
@@ -118,6 +120,32 @@ static struct filespace_call *call_new(struct hub *h, const struct request *rq, 
 	return j;
 }
 
+/* A sync, either way, reads and writes whatever there is. */
+static int check_whole(const struct grant_files *g, struct err *e)
+{
+	int rc = file_limits_check(g, &(struct file_spec){.op = FILE_TREE_GET, .path = "."}, e);
+
+	return rc ? rc : file_limits_check(g, &(struct file_spec){.op = FILE_TREE_PUT, .path = "."}, e);
+}
+
+/* Of the last syncs: how they went, and no name. */
+static json_t *without_names(json_t *o)
+{
+	static const char *const directions[] = {"pull", "push"}, *const named[] = {"changes", "left", "message"};
+
+	for (size_t i = 0; i < sizeof(directions) / sizeof(directions[0]); i++) {
+		json_t *last = json_deep_copy(json_object_get(o, directions[i]));
+
+		for (size_t k = 0; last && k < sizeof(named) / sizeof(named[0]); k++)
+			json_object_del(last, named[k]);
+		if (last)
+			json_object_set_new(o, directions[i], last);
+		else
+			json_object_del(o, directions[i]);
+	}
+	return o;
+}
+
 void broker_filespace_sync(struct hub *h, const struct request *rq, const char *agent, enum filespace_direction d,
 			   broker_json_done *done, void *arg)
 {
@@ -130,6 +158,8 @@ void broker_filespace_sync(struct hub *h, const struct request *rq, const char *
 		return;
 	j->direction = d;
 	rc = broker_reach_any(h, &j->rq, agent, SCOPES_SYNC, EVENT, &e);
+	if (!rc && check_whole(&j->rq.grant.files, &e))
+		rc = broker_refused(h, &j->rq, agent, EVENT, &e);
 	if (!rc)
 		rc = broker_policy(h, &j->rq, &q, EVENT, &j->rq.policy, &e);
 	if (!rc)
@@ -156,5 +186,10 @@ void broker_filespace_show(struct hub *h, const struct request *rq, const char *
 	rc = broker_reach_any(h, &j->rq, agent, SCOPES_SYNC | SCOPE_ROUNDS, "filespace.show", &e);
 	if (!rc)
 		rc = broker_policy(h, &j->rq, &q, "filespace.show", &j->rq.policy, &e);
-	call_answer(j, rc, rc ? &e : NULL, rc ? NULL : filespace_show(h, agent));
+	if (rc)
+		call_answer(j, rc, &e, NULL);
+	else if (check_whole(&j->rq.grant.files, NULL))
+		call_answer(j, 0, NULL, without_names(filespace_show(h, agent)));
+	else
+		call_answer(j, 0, NULL, filespace_show(h, agent));
 }

@@ -14,13 +14,18 @@
 #include "muxd/hub/hub_state.h"
 #include "muxd/hub/launch.h"
 #include "muxd/hub/session_state.h"
+#include "muxd/hub/workspace_ask.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define EVENT      "filespace.sync"
-#define AGAIN_NS   (NS_PER_SEC / 2)
-#define CAUSES_MAX 20
+#define EVENT         "filespace.sync"
+#define AGAIN_NS      (10 * NS_PER_SEC) /* at most: a store's restart is no failure */
+#define CAUSES_MAX    20
+#define CAUSES_BYTES  (24u * 1024) /* in one event */
+#define TRIES         2
+#define SYNC_TIMEOUTS 10 /* of the store's, for all of a try */
+#define SYNC_LEAST_NS (60 * NS_PER_SEC)
 
 enum filespace_phase { FILESPACE_IDLE, FILESPACE_RUNNING, FILESPACE_WAITING, FILESPACE_FAILED };
 static const char *const state_names[] = {"idle", "running", "waiting", "failed"};
@@ -36,6 +41,8 @@ STAILQ_HEAD(filespace_waiters, filespace_waiter);
 struct filespace_wish {
 	bool on;
 	json_t *causes; /* array */
+	size_t cause_bytes;
+	unsigned more; /* of them, that did not fit */
 	struct filespace_waiters waiters;
 };
 
@@ -45,7 +52,7 @@ struct filespace {
 	enum filespace_direction direction;
 	struct filespace_sync *sync;
 	unsigned tries;
-	uint64_t began_ns, retry_ns;
+	uint64_t began_ns, tried_ns, retry_ns;
 	json_t *last[2]; /* {at, outcome, ...} of the last of each direction */
 };
 
@@ -87,12 +94,41 @@ static void wish_answer(struct filespace_wish *w, int rc, const struct err *e, c
 		STAILQ_INIT(&waiters);
 	json_decref(w->causes);
 	w->causes = NULL;
+	w->cause_bytes = w->more = 0;
 	w->on = false;
 	while ((k = STAILQ_FIRST(&waiters))) {
 		STAILQ_REMOVE_HEAD(&waiters, entry);
 		k->done(k->arg, rc, e, detail);
 		free(k);
 	}
+}
+
+/* One cause more. An event is one line of the log: those that do not fit are counted by the last. */
+static void wish_cause(struct filespace_wish *w, json_t *cause)
+{
+	const json_t *more = json_object_get(cause, "more");
+	size_t n = json_dumpb(cause, NULL, 0, JSON_COMPACT);
+
+	if (json_is_integer(more)) {
+		w->more += (unsigned)json_integer_value(more);
+	} else if (json_array_size(w->causes) < CAUSES_MAX && n <= CAUSES_BYTES - w->cause_bytes) {
+		json_array_append(w->causes, cause);
+		w->cause_bytes += n;
+	} else {
+		w->more++;
+	}
+}
+
+static int wish_wait(struct filespace_wish *w, filespace_done *done, void *arg)
+{
+	struct filespace_waiter *k = malloc(sizeof(*k));
+
+	if (!k)
+		return ERR_NOMEM;
+	k->done = done;
+	k->arg = arg;
+	STAILQ_INSERT_TAIL(&w->waiters, k, entry);
+	return 0;
 }
 
 bool filespace_applies(struct hub *h, const char *agent)
@@ -128,13 +164,36 @@ static json_t *detail_of(const struct filespace *f, const struct filespace_told 
 		json_object_set(o, "changes", t->names);
 	if (json_array_size(t->left_names))
 		json_object_set(o, "left", t->left_names);
+	if (f->now.more)
+		json_object_set_new(o, "causes_more", json_integer(f->now.more));
 	if (t->unnamed)
 		json_object_set_new(o, "unnamed", json_integer(t->unnamed));
 	if (t->forgot)
 		json_object_set_new(o, "by_time_alone", json_true());
-	if (e)
+	if (e) {
 		json_object_set_new(o, "message", json_string(e->message));
+		json_object_set_new(o, "failed_at", json_string(t->at_store ? "store" : "workspace"));
+	}
 	return o;
+}
+
+/* The deeds of a sync are never left untold: where the whole does not go into the record the numbers do. */
+static void audit_sync(struct agent *a, int rc, json_t *detail)
+{
+	static const char *const long_ones[] = {"changes", "left", "causes"};
+	const char *outcome = rc ? err_name(rc) : "ok";
+	json_t *o;
+
+	if (audit_event(a->hub, EVENT, NULL, a->name, outcome, json_incref(detail)) == 0)
+		return;
+	o = json_deep_copy(detail);
+	for (size_t i = 0; o && i < sizeof(long_ones) / sizeof(long_ones[0]); i++)
+		json_object_del(o, long_ones[i]);
+	if (!o ||
+	    (json_object_set_new(o, "shortened", json_true()), audit_event(a->hub, EVENT, NULL, a->name, outcome, o)))
+		log_error(&(struct log_ids){.agent = a->name},
+			  "a %s that ended with %s is not in the audit log: it cannot be written",
+			  filespace_direction_name(a->filespace->direction), outcome);
 }
 
 static void keep_last(struct agent *a, const char *outcome, const json_t *detail)
@@ -168,7 +227,7 @@ static void filespace_next(struct agent *a);
 static bool works(const struct agent *a)
 {
 	for (const struct session *s = a->channels; s; s = s->hh_channel.next)
-		if (s->state != SESSION_ENDED && s->kind != SESSION_TERMINAL && !launch_is_inside(&s->launch))
+		if (s->state != SESSION_ENDED && !launch_is_inside(&s->launch))
 			return true;
 	return false;
 }
@@ -192,6 +251,13 @@ static void filespace_give_up(struct agent *a, const struct err *why)
 	life_stop(a->hub->p.life, a->name, reason, 0, filespace_on_stopped, NULL);
 }
 
+static uint64_t again_ns(const struct agent *a)
+{
+	uint64_t timeout = a->hub->conf->filespace_timeout_ns;
+
+	return timeout < AGAIN_NS ? timeout : AGAIN_NS;
+}
+
 static void filespace_on_synced(void *arg, int rc, const struct err *e, const struct filespace_told *told)
 {
 	struct agent *a = arg;
@@ -203,10 +269,11 @@ static void filespace_on_synced(void *arg, int rc, const struct err *e, const st
 	f->sync = NULL;
 	if (rc)
 		err_again(&why, rc, e, NULL);
-	if (rc && f->tries < 2 && rc != ERR_CANCELLED && rc != ERR_TOO_LARGE && !a->hub->stopping) {
+	if (rc && f->tries < TRIES && (told->at_store || f->direction == FILESPACE_PUSH) && rc != ERR_CANCELLED &&
+	    rc != ERR_TOO_LARGE && !a->hub->stopping) {
 		log_warn(&(struct log_ids){.agent = a->name}, "a %s failed, it is tried again: %s",
 			 filespace_direction_name(f->direction), why.message);
-		f->retry_ns = clock_boot_ns() + AGAIN_NS;
+		f->retry_ns = clock_boot_ns() + again_ns(a);
 		filespace_set_state(a, FILESPACE_WAITING);
 		return;
 	}
@@ -214,7 +281,7 @@ static void filespace_on_synced(void *arg, int rc, const struct err *e, const st
 	if (a->hub->p.life)
 		life_sync_took(a->hub->p.life, f->began_ns);
 	if (detail && (rc || is_worth_telling(f, told)))
-		(void)audit_event(a->hub, EVENT, NULL, a->name, rc ? err_name(rc) : "ok", json_incref(detail));
+		audit_sync(a, rc, detail);
 	keep_last(a, rc ? err_name(rc) : "ok", detail);
 	filespace_set_state(a, rc ? FILESPACE_FAILED : FILESPACE_IDLE);
 	if (rc)
@@ -225,7 +292,7 @@ static void filespace_on_synced(void *arg, int rc, const struct err *e, const st
 		STAILQ_INIT(&over.waiters);
 	wish_answer(&over, rc, rc ? &why : NULL, detail);
 	json_decref(detail);
-	if (rc && rc != ERR_CANCELLED && rc != ERR_TOO_LARGE)
+	if (rc && told->at_store && rc != ERR_CANCELLED && rc != ERR_TOO_LARGE)
 		filespace_give_up(a, &why);
 	filespace_next(a);
 }
@@ -237,6 +304,7 @@ static void filespace_run(struct agent *a)
 	struct err e = {0};
 
 	f->tries++;
+	f->tried_ns = clock_boot_ns();
 	filespace_set_state(a, FILESPACE_RUNNING);
 	if (a->state != AGENT_UP)
 		err_set(&e, ERR_LINK_LOST, "there is no link into the sandbox of %.100s", a->name);
@@ -275,28 +343,21 @@ static void filespace_next(struct agent *a)
 static int wish_for(struct agent *a, enum filespace_direction d, json_t *cause, filespace_done *done, void *arg)
 {
 	struct filespace *f = filespace_get(a);
-	struct filespace_waiter *k = done ? calloc(1, sizeof(*k)) : NULL;
-	struct filespace_wish *w;
+	struct filespace_wish *w = f ? &f->wished[d] : NULL;
+	json_t *one;
+	size_t i;
 
-	if (!f || (done && !k)) {
+	if (!f || (done && wish_wait(w, done, arg))) {
 		json_decref(cause);
-		free(k);
 		return ERR_NOMEM;
 	}
-	w = &f->wished[d];
 	w->on = true;
 	if (!w->causes)
 		w->causes = json_array();
-	if (json_is_array(cause))
-		json_array_extend(w->causes, cause);
-	else if (cause && json_array_size(w->causes) < CAUSES_MAX)
-		json_array_append(w->causes, cause);
+	json_array_foreach(cause, i, one) wish_cause(w, one);
+	if (json_is_object(cause))
+		wish_cause(w, cause);
 	json_decref(cause);
-	if (k) {
-		k->done = done;
-		k->arg = arg;
-		STAILQ_INSERT_TAIL(&w->waiters, k, entry);
-	}
 	return 0;
 }
 
@@ -335,10 +396,14 @@ void filespace_want(struct hub *h, const char *agent, enum filespace_direction d
 static void filespace_on_pulled(void *arg, int rc, const struct err *e, const json_t *detail)
 {
 	struct agent *a = arg;
+	bool at_store = !detail || strcmp(json_get_text(detail, "failed_at"), "store") == 0;
 
-	(void)detail;
-	if (rc != ERR_CANCELLED)
-		agent_ahead_over(a, rc, e);
+	/*
+	 * What the workspace itself is the cause of would keep everybody out who could repair it. With a link that is
+	 * lost nothing begins; the next one pulls.
+	 */
+	if (rc != ERR_CANCELLED && rc != ERR_LINK_LOST)
+		agent_ahead_over(a, at_store && rc != ERR_TOO_LARGE ? rc : 0, e);
 }
 
 static bool was_pulled(struct agent *a)
@@ -350,13 +415,53 @@ static bool was_pulled(struct agent *a)
 	return filespace_rows_state(a->hub->p.store, a->name, &row, NULL) == 0 && strcmp(row.sandbox, sandbox) == 0;
 }
 
+/* A sync that is about the sandbox before this one is over: what it has copied counts, the rest is not its own. True:
+ * it was a push. */
+static bool end_of_another(struct agent *a)
+{
+	struct filespace *f = a->filespace;
+	const struct filespace_told none = {0};
+	struct filespace_sync *s = f ? f->sync : NULL;
+	char sandbox[ID_STR_LEN];
+	bool push;
+	struct err e = {0};
+
+	id_format(&a->linked, sandbox);
+	if (!s || filespace_sync_is_of(s, sandbox))
+		return false;
+	push = f->direction == FILESPACE_PUSH;
+	f->tries = TRIES; /* who waits for it asked about a sandbox that is gone */
+	filespace_sync_cancel(s);
+	err_set(&e, ERR_LINK_LOST, "the sandbox of %.100s is another one by now", a->name);
+	filespace_on_synced(a, e.code, &e, &none);
+	return push;
+}
+
+/* One waiter for the pull of this sandbox, however often it is asked for. */
+static int ahead_joins(struct agent *a, struct filespace_wish *w)
+{
+	struct filespace_waiter *k;
+
+	STAILQ_FOREACH(k, &w->waiters, entry)
+	if (k->done == filespace_on_pulled)
+		return 0;
+	return wish_wait(w, filespace_on_pulled, a);
+}
+
 static bool filespace_ahead(struct agent *a)
 {
-	const struct filespace *f = a->filespace;
+	struct filespace *f = a->filespace;
+	struct filespace_wish *w = NULL;
 
 	if (!filespace_applies(a->hub, a->name) || !link_has_filespace(a->link) || was_pulled(a))
 		return false;
-	if (f && (f->wished[FILESPACE_PULL].on || (f->now.on && f->direction == FILESPACE_PULL)))
+	if (end_of_another(a)) /* its files may be in the workspace that goes on */
+		(void)wish_for(a, FILESPACE_PUSH, NULL, NULL, NULL);
+	if (f && f->now.on && f->direction == FILESPACE_PULL)
+		w = &f->now;
+	else if (f && f->wished[FILESPACE_PULL].on)
+		w = &f->wished[FILESPACE_PULL];
+	if (w && ahead_joins(a, w) == 0)
 		return true;
 	filespace_want(a->hub, a->name, FILESPACE_PULL, json_pack("{s:s}", "kind", "start"), filespace_on_pulled, a);
 	return true;
@@ -385,12 +490,22 @@ static const struct agent_ahead ahead = {.up = filespace_ahead, .gone = filespac
 
 /* ---- looked after */
 
+static uint64_t sync_timeout(const struct agent *a)
+{
+	uint64_t all = SYNC_TIMEOUTS * a->hub->conf->filespace_timeout_ns;
+
+	return all > SYNC_LEAST_NS ? all : SYNC_LEAST_NS;
+}
+
 void filespace_tick(struct agent *a, uint64_t now)
 {
 	struct filespace *f = a->filespace;
 
 	if (f && f->state == FILESPACE_WAITING && now >= f->retry_ns)
 		filespace_run(a);
+	else if (f && f->sync && now > f->tried_ns + sync_timeout(a))
+		(void)filespace_sync_expire(f->sync);
+	workspace_ask_tick(a, now);
 	if (a->sync_causes && a->state == AGENT_COLD)
 		json_decref(filespace_causes_take(a)); /* its stop has pushed, or nobody can */
 	if (!a->sync_causes || a->stopping || a->pulling || a->state != AGENT_UP)

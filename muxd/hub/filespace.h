@@ -6,7 +6,7 @@
  * goes ahead of everything that would begin in a sandbox that is new; a push follows what may have written, and goes
  * ahead of a stop's snapshot.
  *
- * States: IDLE -> RUNNING -> (WAITING: it failed once, half a second later it is tried again -> RUNNING) -> IDLE, or
+ * States: IDLE -> RUNNING -> (WAITING: it failed once, and is tried again later -> RUNNING) -> IDLE, or
  * FAILED until the next one ends well. Owner: the agent; made at its first use.
  */
 #ifndef MUXD_HUB_FILESPACE_H
@@ -22,7 +22,7 @@ typedef void filespace_done(void *arg, int rc, const struct err *e, const json_t
 
 /*
  * cause: of whoever wants it, {kind, principal, task, ...}, stolen. done: once, from the loop; NULL: nobody waits.
- * rc: both tries failed. ERR_UNSUPPORTED, ERR_BAD_STATE: there is nothing to sync, or nobody to ask now.
+ * rc: it failed, at the store twice. ERR_UNSUPPORTED, ERR_BAD_STATE: there is nothing to sync, or nobody to ask now.
  */
 void filespace_want(struct hub *h, const char *agent, enum filespace_direction d, json_t *cause, filespace_done *done,
 		    void *arg);

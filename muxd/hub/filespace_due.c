@@ -12,10 +12,17 @@ void filespace_caused(struct agent *a, const char *kind, const char *session, co
 		return;
 	if (!a->sync_causes)
 		a->sync_causes = json_array();
-	if (json_array_size(a->sync_causes) < CAUSES_MAX)
+	if (json_array_size(a->sync_causes) == CAUSES_MAX)
+		json_array_append_new(a->sync_causes, json_pack("{s:i}", "more", 0));
+	if (json_array_size(a->sync_causes) > CAUSES_MAX) {
+		json_t *last = json_array_get(a->sync_causes, CAUSES_MAX);
+
+		json_object_set_new(last, "more", json_integer(json_integer_value(json_object_get(last, "more")) + 1));
+	} else {
 		json_array_append_new(a->sync_causes,
 				      json_pack("{s:s,s:s*,s:s,s:s*}", "kind", kind, "session", session, "principal",
 						principal, "task", task && *task ? task : NULL));
+	}
 	hub_stir(a->hub);
 }
 

@@ -11,6 +11,7 @@
 #include "control/filespace/rows.h"
 #include "control/filespace/wire.h"
 #include "control/kube/client/url.h"
+#include "control/life/life.h"
 #include "files/ignore.h"
 #include "files/syncrec.h"
 #include "muxd/hub/agent.h"
@@ -33,8 +34,8 @@
 #define PAGE_BYTES   (16u * 1024 * 1024)
 #define PAGES_MAX    10000
 #define NAMED_MAX    50 /* of each kind, in one event */
+#define NAMED_BYTES  (40u * 1024)
 #define WORKSPACE_NS (120 * NS_PER_SEC)
-#define RULES_MAX    64
 
 enum sync_state { SYNC_LISTING, SYNC_ASKING, SYNC_MARKING, SYNC_FETCHING, SYNC_PUTTING, SYNC_NOTING, SYNC_OVER };
 static const char *const state_names[] = {"listing", "asking", "marking", "fetching", "putting", "noting", "over"};
@@ -55,19 +56,26 @@ struct filespace_sync {
 	struct agent *agent;
 	enum filespace_direction direction;
 	enum sync_state state;
+	char sandbox[ID_STR_LEN]; /* whose workspace it is; another one is none of it */
 	struct filespace_list here, there, agreed;
+	bool foreign; /* `agreed` was agreed on with another workspace than this one, which was restored, say */
+	struct filespace_restored restored;
 	struct filespace_state row;
 	struct ignore *ignore;
-	const char *rules[RULES_MAX + 1];
+	const char *rules[CONF_IGNORE_RULES_MAX + 2 + 1];
 	char *rules_text;
 	struct sync_task *tasks;
 	size_t ntasks, at, batch; /* the batch is tasks[at..batch) */
 	struct filespace_change change;
-	bool marked; /* control.db is to know the new marker, or the sandbox */
-	char marker_here[FILESPACE_KEY_LEN + 1];
+	bool marked;  /* control.db is to know the markers, or the sandbox */
+	bool marking; /* ahead of the marker in the workspace */
+	char marker_here[FILESPACE_KEY_LEN + 1], marker_text[ID_STR_LEN + 1];
+	int64_t agreed_wall_ns; /* when the last sync that agreed on something began */
 	struct syncrec_stat marker_seen;
 	uint64_t workspace_bytes;
+	size_t named_bytes; /* of what is told by name */
 	unsigned pages;
+	size_t there_files;     /* of the store's, without deletions */
 	int64_t store_ahead_ms; /* the store's clock less ours */
 	struct filespace_ask *ask;
 	struct filespace_told told;
@@ -116,6 +124,13 @@ static void sync_over(struct filespace_sync *s, int rc, const struct err *e)
 	sync_free(s);
 }
 
+/* The store has failed, and not the workspace. */
+static void sync_over_store(struct filespace_sync *s, int rc, const struct err *e)
+{
+	s->told.at_store = rc != 0;
+	sync_over(s, rc, e);
+}
+
 static void sync_fail(struct filespace_sync *s, int rc, const char *why)
 {
 	struct err e = {0};
@@ -126,28 +141,34 @@ static void sync_fail(struct filespace_sync *s, int rc, const char *why)
 
 /* ---- what is told of it */
 
+/* An event has its bounds, and a name may have 4,095 bytes of anything: what has no room is counted. o: stolen */
+static void tell(struct filespace_sync *s, json_t *list, json_t *o)
+{
+	size_t n = json_dumpb(o, NULL, 0, JSON_COMPACT | JSON_ENSURE_ASCII);
+
+	if (!o || json_array_size(list) >= NAMED_MAX || n > NAMED_BYTES - s->named_bytes) {
+		s->told.unnamed++;
+		json_decref(o);
+		return;
+	}
+	s->named_bytes += n;
+	json_array_append_new(list, o);
+}
+
 static void tell_name(struct filespace_sync *s, const char *how, const char *path, const char *key)
 {
 	json_t *o;
 
-	if (json_array_size(s->told.names) >= NAMED_MAX) {
-		s->told.unnamed++;
-		return;
-	}
 	o = json_pack("{s:s,s:o?}", "how", how, "path", filespace_wire_path(path));
 	if (o && key[0])
 		json_object_set_new(o, "sha256", json_stringn(key, 64));
-	json_array_append_new(s->told.names, o);
+	tell(s, s->told.names, o);
 }
 
 static void leave_out(struct filespace_sync *s, const char *path, const char *why)
 {
 	s->told.left_out++;
-	if (json_array_size(s->told.left_names) >= NAMED_MAX)
-		s->told.unnamed++;
-	else
-		json_array_append_new(s->told.left_names,
-				      json_pack("{s:o?,s:s}", "path", filespace_wire_path(path), "why", why));
+	tell(s, s->told.left_names, json_pack("{s:o?,s:s}", "path", filespace_wire_path(path), "why", why));
 }
 
 /* ---- requests to muxlet */
@@ -164,16 +185,32 @@ static json_t *muxlet_request(const struct filespace_sync *s, const char *op)
 	return o;
 }
 
+static bool is_its_sandbox(const struct filespace_sync *s)
+{
+	char now[ID_STR_LEN];
+
+	id_format(&s->agent->linked, now);
+	return strcmp(now, s->sandbox) == 0;
+}
+
 /* input: taken over. */
 static void ask_muxlet(struct filespace_sync *s, const char *op, struct buf *input, size_t answer_max,
 		       workspace_ask_done *done)
 {
-	json_t *request = muxlet_request(s, op);
+	json_t *request = is_its_sandbox(s) ? muxlet_request(s, op) : NULL;
 	struct workspace_question q = {
 	    .request = request, .input = input, .answer_max = answer_max, .timeout_ns = WORKSPACE_NS};
 	struct err e = {0};
-	int rc = request ? workspace_ask_begin(s->agent, &q, done, s, &e) : err_set(&e, ERR_NOMEM, "no memory");
+	int rc = 0;
 
+	if (request)
+		rc = workspace_ask_begin(s->agent, &q, done, s, &e);
+	else if (is_its_sandbox(s))
+		rc = err_set(&e, ERR_NOMEM, "no memory");
+	else
+		rc = err_set(&e, ERR_LINK_LOST, "the sandbox of %.100s is another one by now", s->agent->name);
+	if (!request)
+		buf_finish(input);
 	json_decref(request);
 	if (rc)
 		sync_over(s, rc, &e);
@@ -249,17 +286,21 @@ static bool is_own(const char *path)
 
 static const char *skip_why(int why)
 {
-	return why == ELOOP    ? "a link: it is not followed"
-	       : why == EFBIG  ? "larger than filespace.max_file_size"
-	       : why == ENODEV ? "no file"
-			       : strerror(why);
+	return why == ELOOP          ? "a link: it is not followed"
+	       : why == EFBIG        ? "larger than filespace.max_file_size"
+	       : why == ENODEV       ? "no file"
+	       : why == ENAMETOOLONG ? "too deep: nothing below it is synced"
+				     : strerror(why);
 }
 
 static int list_record(struct filespace_sync *s, struct syncrec_reader *reader, enum syncrec_event event)
 {
 	const struct syncrec *r = &reader->r;
-	struct filespace_file f = {
-	    .size = r->st.size, .inode = r->st.inode, .mtime_ns = r->st.mtime_ns, .ctime_ns = r->st.ctime_ns};
+	struct filespace_file f = {.size = r->st.size,
+				   .inode = r->st.inode,
+				   .mtime_ns = r->st.mtime_ns,
+				   .ctime_ns = r->st.ctime_ns,
+				   .used = r->kind == SYNCREC_SKIPPED ? r->st.size : (uint64_t)r->used_kib * 1024};
 
 	if (event != SYNCREC_RECORD || (r->kind != SYNCREC_FILE && r->kind != SYNCREC_SKIPPED))
 		return ERR_PROTOCOL;
@@ -269,7 +310,6 @@ static int list_record(struct filespace_sync *s, struct syncrec_reader *reader, 
 	}
 	if (is_own(r->path))
 		return 0;
-	s->workspace_bytes += r->st.size;
 	if (r->kind == SYNCREC_SKIPPED) {
 		f.skipped = true;
 		f.why = r->why;
@@ -286,6 +326,37 @@ static int list_record(struct filespace_sync *s, struct syncrec_reader *reader, 
 static void sync_ask_store(struct filespace_sync *s, const char *after);
 static void sync_compare(struct filespace_sync *s);
 
+/* When the workspace of a new sandbox was written at the latest: ids tell their time. INT64_MAX: nothing says so. */
+static int64_t snapshot_ms(const struct filespace_sync *s, bool agreed_before)
+{
+	struct life_current c = {0};
+	struct id id;
+	int64_t ms = 0;
+
+	if (strcmp(s->row.sandbox, s->sandbox) == 0) /* it is as its programs have made it */
+		return INT64_MAX;
+	life_current(s->agent->hub->p.life, s->agent->name, &c);
+	if (!c.snapshot[0] || id_parse(c.snapshot, &id))
+		return agreed_before ? 0 : INT64_MAX;
+	for (int i = 0; i < 6; i++)
+		ms = ms << 8 | id.b[i];
+	return ms;
+}
+
+/* Is it the workspace that the agreements are with? */
+static void sync_recognize(struct filespace_sync *s)
+{
+	const struct filespace_state *r = &s->row;
+	bool agreed_before = r->marker[0] || r->next[0];
+
+	if (s->marker_here[0] && (strcmp(r->marker, s->marker_here) == 0 || strcmp(r->next, s->marker_here) == 0))
+		return;
+	s->foreign = s->change.forget = true;
+	s->told.forgot = agreed_before;
+	s->restored =
+	    (struct filespace_restored){snapshot_ms(s, agreed_before), s->agreed_wall_ns / (int64_t)NS_PER_MS};
+}
+
 static void sync_on_listed(void *arg, int rc, const struct err *e, const struct buf *out)
 {
 	struct filespace_sync *s = arg;
@@ -296,6 +367,7 @@ static void sync_on_listed(void *arg, int rc, const struct err *e, const struct 
 		rc = read_records(s, out, 0, list_record, &why), e = &why;
 	if (!rc && !filespace_list_sort(&s->here))
 		rc = err_set(&why, ERR_PROTOCOL, "the sandbox names a file twice");
+	s->workspace_bytes = filespace_list_used(&s->here);
 	if (!rc && s->workspace_bytes > c->workspace_size)
 		rc = err_set(&why, ERR_TOO_LARGE,
 			     "the workspace has %llu bytes, more than the %llu of sandbox.workspace_size: nothing was "
@@ -305,11 +377,7 @@ static void sync_on_listed(void *arg, int rc, const struct err *e, const struct 
 		sync_over(s, rc, e);
 		return;
 	}
-	if (strcmp(s->row.marker, s->marker_here) != 0 || !s->row.marker[0]) {
-		s->told.forgot = s->row.marker[0] != '\0';
-		filespace_list_finish(&s->agreed);
-		s->change.forget = true;
-	}
+	sync_recognize(s);
 	if (s->direction == FILESPACE_PULL || s->change.forget)
 		sync_ask_store(s, NULL);
 	else
@@ -354,7 +422,23 @@ static struct filespace_bounds sync_bounds(const struct filespace_sync *s)
 {
 	const struct conf *c = s->agent->hub->conf;
 
-	return (struct filespace_bounds){c->filespace_max_files, c->filespace_max_file_size};
+	return (struct filespace_bounds){.files_max = c->filespace_max_files, .size_max = c->filespace_max_file_size};
+}
+
+static bool is_known(void *arg, const char *path)
+{
+	const struct filespace_sync *s = arg;
+
+	return filespace_list_find(&s->here, path) || filespace_list_find(&s->agreed, path);
+}
+
+static struct filespace_bounds sync_page_bounds(struct filespace_sync *s)
+{
+	struct filespace_bounds b = sync_bounds(s);
+
+	b.wanted = is_known;
+	b.arg = s;
+	return b;
 }
 
 static void store_ask(struct filespace_sync *s, const char *call, const json_t *body, size_t answer_max,
@@ -368,7 +452,7 @@ static void store_ask(struct filespace_sync *s, const char *call, const json_t *
 	struct err e = {0};
 
 	if (filespace_store_ask(s->agent->hub->p.files, &q, done, s, &s->ask, &e))
-		sync_over(s, e.code, &e);
+		sync_over_store(s, e.code, &e);
 }
 
 static void store_clock(struct filespace_sync *s, int64_t now_ms)
@@ -379,13 +463,14 @@ static void store_clock(struct filespace_sync *s, int64_t now_ms)
 static void sync_on_page(void *arg, int rc, const struct err *e, const json_t *body)
 {
 	struct filespace_sync *s = arg;
-	const struct filespace_bounds b = sync_bounds(s);
-	struct filespace_page page = {.list = &s->there};
+	const struct filespace_bounds b = sync_page_bounds(s);
+	struct filespace_page page = {.list = &s->there, .files = s->there_files};
 	struct err why = {0};
 
 	s->ask = NULL;
 	if (!rc)
 		rc = filespace_wire_page(body, &b, &page, &why), e = &why;
+	s->there_files = page.files;
 	if (!rc && page.refused) {
 		s->told.left_out += (unsigned)page.refused - 1;
 		leave_out(s, page.refused_first, "the store's name is not taken");
@@ -397,7 +482,7 @@ static void sync_on_page(void *arg, int rc, const struct err *e, const json_t *b
 	if (!rc && !page.next && !filespace_list_sort(&s->there))
 		rc = err_set(&why, ERR_FILESPACE, "the store lists a file twice");
 	if (rc)
-		sync_over(s, rc, e);
+		sync_over_store(s, rc, e);
 	else if (page.next)
 		sync_ask_store(s, page.next);
 	else
@@ -486,6 +571,31 @@ static int64_t if_of(const struct filespace_file *there)
 	return there && (there->side.key[0] || there->side.deleted) ? there->side.at_ms : -1;
 }
 
+static enum filespace_verdict who_wins(const struct filespace_sync *s, const struct filespace_side *here,
+				       const struct filespace_side *there, const struct filespace_file *last,
+				       bool *out_conflict)
+{
+	const struct filespace_side *agreed = last ? &last->side : NULL;
+	struct filespace_restored r = s->restored;
+
+	if (!s->foreign)
+		return filespace_rule(here, there, agreed, store_now(s), out_conflict);
+	if (r.at_ms != INT64_MAX)
+		r.at_ms += s->store_ahead_ms;
+	r.agreed_ms += s->store_ahead_ms;
+	return filespace_rule_restored(here, there, agreed, &r, store_now(s), out_conflict);
+}
+
+/* Restored, and older than the store's: a push that comes before its copy down is not to take it for a change. */
+static int keep_older(struct filespace_sync *s, const char *path, const struct filespace_side *here,
+		      const struct filespace_side *there)
+{
+	struct filespace_side older = *here;
+
+	older.at_ms = there->at_ms - 1;
+	return agree(s, path, &older, NULL);
+}
+
 static int compare_path(struct filespace_sync *s, const char *path, const struct filespace_file *there)
 {
 	const struct filespace_file *here = filespace_list_find(&s->here, path);
@@ -502,14 +612,19 @@ static int compare_path(struct filespace_sync *s, const char *path, const struct
 			leave_out(s, path, skip_why(EFBIG));
 		return 0;
 	}
-	v = filespace_rule(&a, &b, last ? &last->side : NULL, store_now(s), &conflict);
+	v = who_wins(s, &a, &b, last, &conflict);
 	if (conflict) {
 		s->told.conflicts++;
 		tell_name(s, v == FILESPACE_COPY_UP ? "conflict_here_wins" : "conflict_store_wins", path,
 			  v == FILESPACE_COPY_UP ? a.key : b.key);
 	}
+	if (s->foreign && here && (v == FILESPACE_COPY_DOWN || v == FILESPACE_DELETE_HERE) &&
+	    keep_older(s, path, &a, &b))
+		return ERR_NOMEM;
 	switch (v) {
 	case FILESPACE_NOTHING:
+		if (s->foreign && here && last)
+			return agree(s, path, &b, here->why ? NULL : &st);
 		return here && last && !here->why && !same_stat_of(here, last) ? agree(s, path, &b, &st) : 0;
 	case FILESPACE_AGREE:
 	case FILESPACE_FORGET:
@@ -519,7 +634,7 @@ static int compare_path(struct filespace_sync *s, const char *path, const struct
 		return pull ? plan_task(s, path, v, here, there, -1) : 0;
 	case FILESPACE_COPY_UP:
 		/* The store has lost it, or keeps an old deletion: the next push is to send it again. */
-		if (pull && last && last->side.key[0] && !b.key[0])
+		if (pull && !s->foreign && last && last->side.key[0] && !b.key[0])
 			return agree(s, path, &b, NULL);
 		return pull ? 0 : plan_task(s, path, v, here, there, if_of(there));
 	case FILESPACE_DELETE_THERE:
@@ -531,8 +646,7 @@ static int compare_path(struct filespace_sync *s, const char *path, const struct
 /* Each path of the three lists once. */
 static int compare_all(struct filespace_sync *s)
 {
-	const struct filespace_list *there =
-	    s->there.n || s->direction == FILESPACE_PULL || s->change.forget ? &s->there : &s->agreed;
+	const struct filespace_list *there = s->direction == FILESPACE_PULL || s->foreign ? &s->there : &s->agreed;
 	int rc = 0;
 
 	s->tasks = calloc(s->here.n + there->n + s->agreed.n + 1, sizeof(*s->tasks));
@@ -605,14 +719,13 @@ static int check_room(const struct filespace_sync *s, struct err *e)
 }
 
 static void sync_mark(struct filespace_sync *s);
+static void sync_on_noted(void *arg, int rc, const struct err *e);
 static void sync_next(struct filespace_sync *s);
 static void sync_note(struct filespace_sync *s);
 
 static void sync_compare(struct filespace_sync *s)
 {
-	bool pull = s->direction == FILESPACE_PULL;
 	struct err e = {0};
-	char sandbox[ID_STR_LEN];
 	int rc = compare_all(s);
 
 	if (rc) {
@@ -626,11 +739,7 @@ static void sync_compare(struct filespace_sync *s)
 		sync_over(s, rc, &e);
 		return;
 	}
-	id_format(&s->agent->linked, sandbox);
-	s->marked = pull && strcmp(s->row.sandbox, sandbox) != 0;
-	if (pull)
-		text_put(s->row.sandbox, sizeof(s->row.sandbox), sandbox);
-	if (s->ntasks || s->change.rows.n || s->change.forget)
+	if (s->ntasks || s->change.rows.n || s->foreign)
 		sync_mark(s);
 	else
 		sync_next(s);
@@ -655,39 +764,56 @@ static void sync_on_marked(void *arg, int rc, const struct err *e, const struct 
 		sync_over(s, rc, e);
 		return;
 	}
+	text_put(s->row.marker, sizeof(s->row.marker), s->row.next);
+	s->row.next[0] = '\0';
 	s->marked = true;
 	sync_note(s);
 }
 
-/*
- * A copy of the workspace that is older than what is agreed on carries another marker: ahead of anything that is copied
- * the workspace gets a new one, then control.db knows it.
- */
-static void sync_mark(struct filespace_sync *s)
+static void sync_write_marker(struct filespace_sync *s)
 {
 	struct syncrec r;
-	uint8_t sum[SHA256_DIGEST_LENGTH];
-	char text[ID_STR_LEN + 1];
 	struct buf in;
-	struct id id;
-	int rc = id_new(&id) ? ERR_SYS : 0;
+	int rc;
 
-	sync_set_state(s, SYNC_MARKING);
-	id_format(&id, text);
-	strcat(text, "\n");
-	SHA256((const uint8_t *)text, strlen(text), sum);
-	filespace_key_put(sum, false, s->row.marker);
-	record_of(&r, SYNCREC_CONTENT, MARKER, s->row.marker, &s->marker_seen);
-	r.content = strlen(text);
+	record_of(&r, SYNCREC_CONTENT, MARKER, s->row.next, &s->marker_seen);
+	r.content = strlen(s->marker_text);
 	buf_init(&in, BATCH_BYTES);
-	if (!rc)
-		rc = put_record(&in, &r, text);
+	rc = put_record(&in, &r, s->marker_text);
 	if (rc) {
 		buf_finish(&in);
 		sync_fail(s, rc, "no memory for a sync");
 		return;
 	}
 	ask_muxlet(s, "sync_put", &in, LIST_BYTES, sync_on_marked);
+}
+
+/*
+ * A copy of the workspace that is older than what is agreed on carries another marker: ahead of anything that is copied
+ * control.db knows a new one, then the workspace gets it. A kill between the two: either is known. What was agreed on
+ * with another workspace goes ahead of that.
+ */
+static void sync_mark(struct filespace_sync *s)
+{
+	struct filespace_change c = {.forget = s->foreign, .has_state = true};
+	uint8_t sum[SHA256_DIGEST_LENGTH];
+	char text[ID_STR_LEN];
+	struct id id;
+
+	sync_set_state(s, SYNC_MARKING);
+	if (id_new(&id)) {
+		sync_fail(s, ERR_SYS, "no random bytes");
+		return;
+	}
+	id_format(&id, text);
+	text_format(s->marker_text, sizeof(s->marker_text), "%s\n", text);
+	SHA256((const uint8_t *)s->marker_text, strlen(s->marker_text), sum);
+	filespace_key_put(sum, false, s->row.next);
+	text_put(s->row.marker, sizeof(s->row.marker), s->foreign ? "" : s->marker_here);
+	text_put(c.agent, sizeof(c.agent), s->agent->name);
+	c.state = s->row;
+	s->noting = s->marking = true;
+	filespace_rows_put(s->agent->hub->p.store, &c, sync_on_noted, s);
 }
 
 /* ---- NOTING */
@@ -701,6 +827,8 @@ static void sync_on_noted(void *arg, int rc, const struct err *e)
 		sync_free(s);
 	else if (rc)
 		sync_over(s, rc, e);
+	else if (s->marking)
+		s->marking = false, sync_write_marker(s);
 	else
 		sync_next(s);
 }
@@ -840,7 +968,7 @@ static void put_here(struct filespace_sync *s, const json_t *body)
 	if (rc || !buf_len(&in)) {
 		buf_finish(&in);
 		if (rc)
-			sync_over(s, rc, &e);
+			sync_over_store(s, rc, &e);
 		else
 			sync_batch_over(s); /* all of it changed there meanwhile */
 		return;
@@ -854,7 +982,7 @@ static void sync_on_contents(void *arg, int rc, const struct err *e, const json_
 
 	s->ask = NULL;
 	if (rc)
-		sync_over(s, rc, e);
+		sync_over_store(s, rc, e);
 	else
 		put_here(s, body);
 }
@@ -916,7 +1044,7 @@ static int up_result(void *arg, const char *path, const struct filespace_put *p)
 		return agree(s, path, &now, here && !here->why ? &st : NULL);
 	}
 	a = here_side(s, here);
-	v = filespace_rule(&a, &p->side, last ? &last->side : NULL, store_now(s), &conflict);
+	v = who_wins(s, &a, &p->side, last, &conflict);
 	if (v == FILESPACE_AGREE || v == FILESPACE_FORGET || v == FILESPACE_NOTHING)
 		return agree(s, path, &p->side, here && !here->why ? &st : NULL);
 	if (conflict && !t->again) {
@@ -949,11 +1077,10 @@ static void sync_on_put_there(void *arg, int rc, const struct err *e, const json
 	const struct filespace_bounds b = sync_bounds(s);
 	struct err why = {0};
 	int64_t now_ms = 0;
-	const json_t *now = json_object_get(body, "now");
 
 	s->ask = NULL;
-	if (!rc && json_is_integer(now))
-		store_clock(s, json_integer_value(now));
+	if (!rc && filespace_wire_now(body, &now_ms, NULL) == 0)
+		store_clock(s, now_ms);
 	if (!rc) {
 		rc = filespace_wire_puts(body, &b, up_result, s, &now_ms, &why);
 		e = &why;
@@ -961,7 +1088,7 @@ static void sync_on_put_there(void *arg, int rc, const struct err *e, const json
 			err_set(&why, rc, "the store answers of files that it was not given");
 	}
 	if (rc)
-		sync_over(s, rc, e);
+		sync_over_store(s, rc, e);
 	else if (batch_again(s))
 		fetch_here(s);
 	else
@@ -1101,6 +1228,12 @@ static void sync_next(struct filespace_sync *s)
 	uint64_t bytes = 0;
 
 	if (s->at == s->ntasks) {
+		if (s->direction == FILESPACE_PULL && strcmp(s->row.sandbox, s->sandbox) != 0) {
+			text_put(s->row.sandbox, sizeof(s->row.sandbox), s->sandbox); /* all of it is there */
+			if (!s->marker_text[0])
+				s->row.synced_wall_ns = s->agreed_wall_ns; /* and nothing else is new */
+			s->marked = true;
+		}
 		if (s->marked)
 			sync_note(s);
 		else
@@ -1132,7 +1265,8 @@ static int make_rules(struct filespace_sync *s)
 	s->rules_text = strdup(s->agent->hub->conf->filespace_ignore);
 	if (!s->ignore || !s->rules_text)
 		return ERR_NOMEM;
-	for (char *p = strtok_r(s->rules_text, " ", &save); p && n < RULES_MAX - 2; p = strtok_r(NULL, " ", &save))
+	for (char *p = strtok_r(s->rules_text, CONF_SPACES, &save); p && n < CONF_IGNORE_RULES_MAX;
+	     p = strtok_r(NULL, CONF_SPACES, &save))
 		s->rules[n++] = p;
 	s->rules[n++] = own[0];
 	s->rules[n++] = own[1];
@@ -1163,6 +1297,8 @@ struct filespace_sync *filespace_sync_create(struct agent *a, enum filespace_dir
 		sync_free(s);
 		return NULL;
 	}
+	id_format(&a->linked, s->sandbox);
+	s->agreed_wall_ns = s->row.synced_wall_ns;
 	s->row.synced_wall_ns = clock_wall_ns();
 	return s;
 }
@@ -1170,6 +1306,27 @@ struct filespace_sync *filespace_sync_create(struct agent *a, enum filespace_dir
 void filespace_sync_start(struct filespace_sync *s)
 {
 	sync_list(s);
+}
+
+bool filespace_sync_is_of(const struct filespace_sync *s, const char *sandbox)
+{
+	return strcmp(s->sandbox, sandbox) == 0;
+}
+
+bool filespace_sync_expire(struct filespace_sync *s)
+{
+	struct err e = {0};
+
+	if (s->noting) /* which ends by itself */
+		return false;
+	s->told.at_store = s->ask != NULL;
+	filespace_ask_cancel(s->ask);
+	s->ask = NULL;
+	workspace_ask_cancel(s->agent);
+	err_set(&e, ERR_TIMEOUT, "the sync took longer than ten times filespace.timeout, and was %s then",
+		state_names[s->state]);
+	sync_over(s, e.code, &e);
+	return true;
 }
 
 void filespace_sync_cancel(struct filespace_sync *s)

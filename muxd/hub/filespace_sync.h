@@ -35,6 +35,7 @@ struct filespace_told {
 	json_t *names;      /* [{how, path, sha256}], of copies, deletions and conflicts; bounded */
 	json_t *left_names; /* [{path, why}] */
 	unsigned unnamed;   /* of both */
+	bool at_store;      /* it failed there; else in the workspace, or here */
 	bool forgot;        /* the workspace was another one than was agreed on: times alone decided */
 };
 
@@ -46,6 +47,10 @@ struct filespace_sync *filespace_sync_create(struct agent *a, enum filespace_dir
 /* The agent's link is up. done: once, maybe from inside this call, and then it is gone; not when it was cancelled. */
 void filespace_sync_start(struct filespace_sync *s);
 const char *filespace_sync_state(const struct filespace_sync *s);
+/* Is it about the workspace of that sandbox? Once the agent has another one it ends at its next step. */
+bool filespace_sync_is_of(const struct filespace_sync *s, const char *sandbox);
+/* A sync that has taken too long ends: done hears ERR_TIMEOUT. False: control.db has it, and it goes on. */
+bool filespace_sync_expire(struct filespace_sync *s);
 void filespace_sync_cancel(struct filespace_sync *s); /* NULL-safe; a write to control.db ends by itself */
 
 #endif

@@ -13,13 +13,15 @@
 #include <string.h>
 
 #define WINDOW   (1024 * 1024)
-#define SAID_MAX 1024 /* of stderr */
+#define SAID_MAX 1024              /* of stderr */
+#define LATE_NS  (10 * NS_PER_SEC) /* behind the end that muxlet is to make */
 
 struct workspace_ask {
 	uint32_t channel;
 	struct buf in, out, said;
 	uint64_t sent;
 	bool all; /* its end, too */
+	uint64_t late_ns;
 	workspace_ask_done *done;
 	void *arg;
 };
@@ -123,6 +125,7 @@ int workspace_ask_begin(struct agent *a, const struct workspace_question *q, wor
 		workspace_free(k);
 		return rc;
 	}
+	k->late_ns = clock_boot_ns() + q->timeout_ns + LATE_NS;
 	a->asking = k;
 	workspace_send(a);
 	return 0;
@@ -174,6 +177,18 @@ bool workspace_ask_consumed(struct agent *a, uint32_t channel)
 		return false;
 	workspace_send(a);
 	return true;
+}
+
+void workspace_ask_tick(struct agent *a, uint64_t now)
+{
+	struct err e = {0};
+
+	if (!a->asking || now < a->asking->late_ns)
+		return;
+	if (a->link && link_state(a->link) == LINK_UP)
+		(void)link_forget(a->link, a->asking->channel);
+	err_set(&e, ERR_TIMEOUT, "nothing in the sandbox of %.100s answers the question for its files", a->name);
+	workspace_over(a, e.code, &e);
 }
 
 static int how_it_ended(const struct workspace_ask *k, const struct link_exit *x, struct err *e)

@@ -33,5 +33,7 @@ bool workspace_ask_said(struct agent *a, uint32_t channel, int stream, uint64_t 
 bool workspace_ask_consumed(struct agent *a, uint32_t channel);
 bool workspace_ask_exited(struct agent *a, uint32_t channel, const struct link_exit *x);
 void workspace_ask_link_down(struct agent *a);
+/* now: clock_boot_ns(). An end that muxlet does not make in time is made here. */
+void workspace_ask_tick(struct agent *a, uint64_t now);
 
 #endif

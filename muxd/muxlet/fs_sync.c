@@ -13,11 +13,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
+#define OWN       ".muxd"
 #define CHUNK     (64 * 1024)
 #define BATCH     128 /* files that get their names together; each holds two descriptors */
 #define NS        INT64_C(1000000000)
@@ -79,11 +81,20 @@ static void sync_stat(const struct stat *st, struct syncrec *r)
 	r->executable = st->st_mode & 0100;
 }
 
+/* Bytes that the file uses on the disk: one with holes may say any size. */
+static uint64_t sync_used(const struct stat *st)
+{
+	uint64_t used = (uint64_t)st->st_blocks * 512, size = (uint64_t)st->st_size;
+
+	return used < size ? used : size;
+}
+
 static int sync_skip(struct syncing *s, struct syncrec *r, int why)
 {
 	r->kind = SYNCREC_SKIPPED;
 	r->why = (uint16_t)why;
 	r->content = 0;
+	r->used_kib = 0;
 	return sync_put_record(s, r);
 }
 
@@ -204,6 +215,23 @@ static bool can_enter(int dir_fd, const char *base)
 	return fd >= 0 || errno == ENOENT;
 }
 
+static uint16_t used_kib(const struct stat *st)
+{
+	uint64_t kib = (sync_used(st) + 1023) / 1024;
+
+	return kib < UINT16_MAX ? (uint16_t)kib : UINT16_MAX;
+}
+
+/* Nobody enters it: what is below is as deep as a path goes, or deeper. */
+static bool is_too_deep(const char *path)
+{
+	int depth = 1;
+
+	for (const char *p = path; (p = strchr(p, '/')); p++)
+		depth++;
+	return depth >= FS_WALK_DEPTH;
+}
+
 static enum fs_walk_next sync_list_visit(void *arg, int dir_fd, const char *base, const char *path,
 					 const struct stat *st)
 {
@@ -214,14 +242,20 @@ static enum fs_walk_next sync_list_visit(void *arg, int dir_fd, const char *base
 	r = (struct syncrec){.kind = SYNCREC_FILE, .path_len = (uint16_t)strlen(path)};
 	memcpy(r.path, path, r.path_len + 1u);
 	sync_stat(st, &r);
+	r.used_kib = used_kib(st);
 	if (S_ISDIR(st->st_mode)) {
-		if (can_enter(dir_fd, base))
+		bool deep = is_too_deep(path);
+
+		if (!deep && can_enter(dir_fd, base))
 			return FS_WALK_ON;
 		next = FS_WALK_PAST;
-		s->err = sync_skip(s, &r, EACCES);
+		r.st.size = 0;
+		s->err = sync_skip(s, &r, deep ? ENAMETOOLONG : EACCES);
 	} else if (!S_ISREG(st->st_mode)) {
+		r.st.size = sync_used(st);
 		s->err = sync_skip(s, &r, S_ISLNK(st->st_mode) ? ELOOP : ENODEV);
 	} else if (s->w->ask.size_max >= 0 && st->st_size > s->w->ask.size_max) {
+		r.st.size = sync_used(st);
 		s->err = sync_skip(s, &r, EFBIG);
 	} else {
 		s->err = list_file(s, dir_fd, base, &r);
@@ -243,8 +277,8 @@ static int list_all(struct syncing *s)
 		err = fs_walk_run(&walk, fd, "");
 	ignore_free(walk.ignore);
 	close(fd);
-	if (!err && !s->err && walk.unread)
-		err = fs_fail(s->w, EACCES, "%u directories could not be read, or are too deep", walk.unread);
+	if (!err && !s->err && walk.unread > walk.too_long) /* a path that is too long stands in no store */
+		err = fs_fail(s->w, EACCES, "%u directories could not be read", walk.unread - walk.too_long);
 	return s->err ? s->err : err;
 }
 
@@ -361,9 +395,42 @@ static int put_told(struct syncing *s, struct syncrec *r, int err)
 	return sync_put_record(s, r);
 }
 
+/* The marker is muxd's own: a program that has put something in its place does not keep it from there. */
+static bool is_own(const char *path)
+{
+	return strncmp(path, OWN "/", sizeof(OWN)) == 0;
+}
+
+static int name_own(struct waiting *x)
+{
+	char aside[64];
+	int err = newfile_link(&x->file, true);
+
+	if (err != EISDIR && err != EEXIST && err != ENOTEMPTY)
+		return err;
+	snprintf(aside, sizeof(aside), "aside-%lld", (long long)x->r.st.inode ^ (long long)time(NULL));
+	return renameat(x->place.dir_fd, x->place.base, x->place.dir_fd, aside) ? errno : newfile_link(&x->file, true);
+}
+
+static void make_way(const struct fs_root *root)
+{
+	struct stat st;
+
+	if (fstatat(root->fd, OWN, &st, AT_SYMLINK_NOFOLLOW))
+		return;
+	if (!S_ISDIR(st.st_mode))
+		(void)unlinkat(root->fd, OWN, 0);
+	else if ((st.st_mode & 0700) != 0700)
+		(void)fs_root_chmod_dir(root->fd, OWN, 0755);
+}
+
 static int name_one(struct waiting *x)
 {
-	int err = as_seen(&x->r, &x->place);
+	int err;
+
+	if (is_own(x->r.path))
+		return name_own(x);
+	err = as_seen(&x->r, &x->place);
 
 	if (!err)
 		err = newfile_link(&x->file, true);
@@ -404,6 +471,8 @@ static void put_begin(struct syncing *s)
 	x->file = (struct newfile){.fd = -1};
 	x->place = (struct fs_place){.dir_fd = -1};
 	sha256_init(&s->sum);
+	if (is_own(x->r.path))
+		make_way(&s->w->root);
 	x->err = fs_root_parents(&s->w->root, x->r.path, 0777);
 	if (!x->err)
 		x->err = fs_root_place(&s->w->root, x->r.path, &x->place);

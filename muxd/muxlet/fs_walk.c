@@ -119,7 +119,7 @@ static int walk_into(struct fs_walk *w, int dir_fd, const char *base, char *path
 	}
 	fd = openat(dir_fd, base, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0) {
-		w->unread++;
+		w->unread += errno != ENOENT && errno != ENOTDIR; /* else it went meanwhile */
 		return 0;
 	}
 	err = walk_dir(w, fd, path, n, after, depth + 1);
@@ -154,6 +154,7 @@ static int walk_name(struct fs_walk *w, int dir_fd, const char *base, char *path
 		return 0;
 	if (n + len + 2 > PATH_MAX) {
 		w->unread++;
+		w->too_long++;
 		return 0;
 	}
 	snprintf(path + n, PATH_MAX - n, "%s%s", n ? "/" : "", base);

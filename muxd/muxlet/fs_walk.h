@@ -28,7 +28,8 @@ struct fs_walk {
 	bool gitignore;        /* .gitignore files on the way are added to it */
 	int depth;             /* of directories that are entered: 1 is the first alone */
 	size_t prefix_len;     /* its own */
-	unsigned unread;       /* out: directories that could not be opened or were too deep */
+	unsigned unread;       /* out: directories that could not be opened or were too deep, names that are too long */
+	unsigned too_long;     /* the last of these alone */
 };
 
 /* Walks the entries of dir_fd, which stays the caller's. prefix: what paths begin with, "" or one without a slash at

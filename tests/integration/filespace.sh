@@ -56,4 +56,15 @@ in_store late.txt late && ok "a stop pushes what a job in the background wrote" 
 equal "ahead of its snapshot" "filespace.sync snapshot.create" "$(muxctl audit -n 1000 -o json | jq -r '.record | select(.agent == "demo") | .event' | grep -E 'filespace.sync|snapshot.create' | tail -2 | xargs)"
 store_put demo while.txt "it slept"
 equal "awake again it has what came meanwhile" "it sleptlate" "$(run demo 'cat while.txt late.txt')"
+
+# A grant for some paths: a sync is about all of them, and its names are not for it.
+some=$(muxctl grant create --agent demo --principal bob --kind agent --scopes files --read 'pub/**' --write 'pub/**' --task t --ttl 5m --reason r -o json | jq -r .token)
+equal "a grant that is limited to paths starts no sync" path_not_allowed "$(api "$some" POST /v1/agents/demo/filespace/sync '{"direction":"pull"}' | jq -r .error.code)"
+equal "and is told no names" "ok null" "$(api "$some" GET /v1/agents/demo/filespace | jq -r '"\(.pull.outcome) \(.pull.changes)"')"
+
+# What a program leaves in the workspace keeps nobody out of it.
+run demo 'truncate -s 20G disk.img; rm -rf .muxd; echo x >.muxd; p=.; for i in $(seq 300); do p=$p/d; done; mkdir -p $p' >/dev/null
+muxctl sandbox stop demo --reason "it sleeps" >/dev/null || fail "it does not stop"
+store_put demo after.txt "still in step"
+equal "a file of holes, a marker that is none, and a path too deep let it begin in step" "still in step" "$(run demo 'cat after.txt')"
 record_is_whole

@@ -15,6 +15,8 @@
 
 #include <cmocka.h>
 
+#define RULES_31 "a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a "
+
 #define KIB UINT64_C(1024)
 #define MIB (KIB * 1024)
 #define KEY "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGJhZGJhZGJhZGJhZGJhZGJhZGJhZGJhZGJhZGJhZGJh ann@host"
@@ -340,6 +342,8 @@ static void mistakes_are_named_with_their_place(void **state)
 	    {"kubernetes: {labels: {a: 'x y'}}", "muxd.yaml:1:23: kubernetes.labels: the value of label a is wrong: up "
 						 "to 63 letters, digits, and -_. inside"},
 	    {"kubernetes: {labels: {a: x, a: y}}", "muxd.yaml:1:29: kubernetes.labels: a stands twice"},
+	    {"filespace: {ignore: \"a\\t" RULES_31 RULES_31 "\"}",
+	     "muxd.yaml:1:21: filespace.ignore has 63 rules, and 62 are as many as there may be"},
 	    {"log: {level: info}\n---\nlog: {}\n", "muxd.yaml:3:1: a second document begins; one is expected"},
 	    {"log: {level: info", "muxd.yaml:2:1: did not find expected ',' or '}'"},
 	    {"log: \"a\\x00b\"\n", "muxd.yaml:1:6: log is not a section with keys inside it"},

@@ -43,6 +43,14 @@ struct world {
 	/* The model keeps it, and the rule never sees it: who has written since the last agreement, and when. */
 	bool here_wrote, there_wrote;
 	unsigned next;
+	/* A snapshot of the workspace, and what the model knows of it. */
+	struct {
+		bool taken, here_wrote, stale; /* stale: something was agreed on behind it */
+		unsigned here;
+		int64_t at;
+	} snap;
+	int64_t synced_at;
+	bool restored; /* and not agreed on since: each ctime is that of the unpacking */
 };
 
 static void write_here(struct world *w, unsigned content)
@@ -88,6 +96,9 @@ static enum filespace_verdict ask(const struct world *w, bool *conflict)
 	key_of(w->here, here.key);
 	key_of(w->there, there.key);
 	key_of(w->agreed, last.key);
+	if (w->restored)
+		return filespace_rule_restored(
+		    &here, &there, &last, &(struct filespace_restored){w->snap.at, w->synced_at}, w->now, conflict);
 	return filespace_rule(&here, &there, &last, w->now, conflict);
 }
 
@@ -97,6 +108,9 @@ static void agree(struct world *w)
 	w->agreed_at = w->there_at;
 	w->agreed_gone = !w->here && w->tombstone;
 	w->here_wrote = w->there_wrote = false;
+	w->restored = false;
+	w->synced_at = w->now;
+	w->snap.stale = true;
 }
 
 /* One direction; dies: the copy was made, and nobody could write down that it was. */
@@ -241,6 +255,69 @@ static void test_lying_clocks(void **state)
 	}
 }
 
+static void take_snapshot(struct world *w)
+{
+	w->snap.taken = true;
+	w->snap.here_wrote = w->here_wrote && w->here != w->agreed;
+	w->snap.stale = false;
+	w->snap.here = w->here;
+	w->snap.at = ++w->now;
+}
+
+/* An archive is unpacked: each of its files has the unpacking's ctime. Who is to win then: */
+static unsigned restore_snapshot(struct world *w)
+{
+	bool lost = !w->there && !w->tombstone;
+
+	w->now += 1 + random_below(1000);
+	w->here = w->snap.here;
+	w->here_at = w->now;
+	w->restored = true;
+	if (!w->here || w->here == w->there)
+		return w->there; /* what is not in a snapshot was not deleted */
+	if (lost)
+		return w->here;
+	/* The snapshot has a say only where nobody had heard of its file, and nobody has written or agreed since. */
+	return w->snap.here_wrote && !w->snap.stale && w->there_at <= w->snap.at ? w->here : w->there;
+}
+
+/* The workspace is restored again and again: what was changed or deleted since the snapshot stays so. */
+static void test_restored(void **state)
+{
+	unsigned old = 0;
+
+	(void)state;
+	for (unsigned h = 0; h < HISTORIES; h++) {
+		struct world w = {.now = 1000};
+
+		seed = h * UINT64_C(2246822519) + 3;
+		for (int i = 0; i < EVENTS; i++) {
+			unsigned expect;
+
+			one_event(&w);
+			if (!random_below(3))
+				take_snapshot(&w);
+			if (!random_below(2)) {
+				run_sync(&w, true, false);
+				run_sync(&w, false, false);
+				agree(&w);
+			}
+			if (!w.snap.taken || random_below(3))
+				continue;
+			expect = restore_snapshot(&w);
+			old += expect != w.here;
+			run_sync(&w, true, false);
+			run_sync(&w, false, false);
+			if (w.here != expect || w.there != expect)
+				fail_msg("history %u, event %d: %u here, %u there, the model says %u", h, i, w.here,
+					 w.there, expect);
+			agree(&w);
+			w.snap.taken = false;
+		}
+	}
+	assert_true(old > 1000);
+}
+
 struct named {
 	const char *name;
 	unsigned here, there, last;
@@ -303,6 +380,7 @@ int main(void)
 	    cmocka_unit_test(test_cases),
 	    cmocka_unit_test(test_histories),
 	    cmocka_unit_test(test_lying_clocks),
+	    cmocka_unit_test(test_restored),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
