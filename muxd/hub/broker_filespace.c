@@ -173,6 +173,19 @@ void broker_filespace_sync(struct hub *h, const struct request *rq, const char *
 		call_on_writable(j, rc, &e);
 }
 
+/* Nothing is shown that the record could not be told of. */
+static void call_on_showable(void *arg, int rc, const struct err *e)
+{
+	struct filespace_call *j = arg;
+
+	if (rc)
+		call_answer(j, rc, e, NULL);
+	else if (check_whole(&j->rq.grant.files, NULL))
+		call_answer(j, 0, NULL, without_names(filespace_show(j->hub, j->agent)));
+	else
+		call_answer(j, 0, NULL, filespace_show(j->hub, j->agent));
+}
+
 void broker_filespace_show(struct hub *h, const struct request *rq, const char *agent, broker_json_done *done,
 			   void *arg)
 {
@@ -186,10 +199,11 @@ void broker_filespace_show(struct hub *h, const struct request *rq, const char *
 	rc = broker_reach_any(h, &j->rq, agent, SCOPES_SYNC | SCOPE_ROUNDS, "filespace.show", &e);
 	if (!rc)
 		rc = broker_policy(h, &j->rq, &q, "filespace.show", &j->rq.policy, &e);
-	if (rc)
+	if (rc) {
 		call_answer(j, rc, &e, NULL);
-	else if (check_whole(&j->rq.grant.files, NULL))
-		call_answer(j, 0, NULL, without_names(filespace_show(h, agent)));
-	else
-		call_answer(j, 0, NULL, filespace_show(h, agent));
+		return;
+	}
+	rc = gate_pass(h, &j->rq, call_on_showable, j, &e);
+	if (rc != GATE_WAITS)
+		call_on_showable(j, rc, &e);
 }

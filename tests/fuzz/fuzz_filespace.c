@@ -14,7 +14,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static const struct filespace_bounds bounds = {1000, 65536};
+static const struct filespace_bounds bounds = {.files_max = 1000, .size_max = 65536};
 
 static int check_put(void *arg, const char *path, const struct filespace_put *p)
 {
