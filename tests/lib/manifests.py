@@ -157,7 +157,7 @@ def compose(top):
     dockerfile = os.path.join(top, "deploy", build["context"], build["dockerfile"])
     stage = rf"^FROM \S+ AS {re.escape(build['target'])}$"
     check("Compose: its build exists", os.path.exists(dockerfile) and re.search(stage, read(dockerfile), re.M), build)
-    ours = set(re.findall(r'\{"([A-Z_]+)", "', read(os.path.join(top, "base/conf_make.c")))) | {"MUXD_STATE"}
+    ours = set(re.findall(r'(?:\{|getenv\()"([A-Z_]+)"', read(os.path.join(top, "base/conf_make.c")))) | {"MUXD_STATE"}
     check("Compose: muxd reads these variables", set(s["environment"]) <= ours, set(s["environment"]) - ours)
     taken = set(re.findall(r'\{"(--[a-z]+)"', read(os.path.join(top, "muxd/monitor/options.c"))))
     flags = {w for w in s["command"] if w.startswith("--")}
