@@ -234,7 +234,6 @@ int row_set_told(sqlite3 *db, const char *agent, int64_t generation, struct err 
 			 generation);
 }
 
-
 static int life_row_on_template(void *arg, sqlite3_stmt *st)
 {
 	char **out = arg, *text = strdup(store_text(st, 0));
