@@ -198,7 +198,7 @@ int conf_issuer_add(struct conf *c, const struct conf_issuer *x)
 
 	if (conf_issuer_find(c, x->name))
 		return ERR_CONFLICT;
-	snprintf(principal, sizeof(principal), "%s/{sub}", x->name);
+	snprintf(principal, sizeof(principal), "%s:{sub}", x->name);
 	if (!own.principal)
 		own.principal = strdup(principal);
 	if (!own.kinds)

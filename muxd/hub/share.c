@@ -84,7 +84,6 @@ static bool rates_are_full(const struct share *s, uint64_t now)
 void shares_sweep(struct shares *x, uint64_t now)
 {
 	struct share *s, *next;
-
 	bool small = false;
 
 	x->sharers = 0;

@@ -79,7 +79,7 @@ equal "and starts no program" "1 2" "$(sed -n 's/^\(NoNewPrivs\|Seccomp\):[[:spa
 wait_for 20 is_held || fail "no keys: $(muxctl status -o json)"
 TOKEN=$(outside)
 ONE='{"issuer":"oidc","target":"ci-one","task_id":"build-7","reason":"build 7","ttl":"2m"}'
-equal "a token of the provider gives a grant" "oidc/ci-build agent ci-one rounds,files,grant build-7" \
+equal "a token of the provider gives a grant" "oidc:ci-build agent ci-one rounds,files,grant build-7" \
 	"$(exchange "$TOKEN" "$ONE" | jq -r '"\(.principal) \(.kind) \(.target) \(.scopes) \(.task_id)"')"
 GRANT=$(jq -r .token "$tmp/answer")
 equal "which runs a round, and makes narrower ones" "finished ci-one" \
@@ -95,7 +95,7 @@ equal "what is asked for wrongly has its name" "reason_required invalid_request 
 
 # --- as often as is said, by the command as well, also behind a kill
 printf '%s\n' "$TOKEN" >"$tmp/token" && chmod 600 "$tmp/token"
-equal "muxctl exchanges" "oidc/ci-build" "$(muxctl --token-file "$tmp/token" grant exchange oidc --agent ci-two --reason "by hand" -o json | jq -r .principal)"
+equal "muxctl exchanges" "oidc:ci-build" "$(muxctl --token-file "$tmp/token" grant exchange oidc --agent ci-two --reason "by hand" -o json | jq -r .principal)"
 equal "the third time is one too many" token_used "$(exchange "$TOKEN" "$ONE" | code)"
 kill -9 "$DAEMON" && wait "$DAEMON" 2>/dev/null
 start_daemon "$tmp/state" --config "$tmp/muxd.yaml" || fail "no second daemon"

@@ -512,7 +512,7 @@ static void an_issuer_comes_from_the_environment(void **state)
 	assert_int_equal(conf_environment(c, &e), 0);
 	assert_string_equal(c->issuers[0].issuer, "https://env");
 	assert_string_equal(c->issuers[0].jwks_url, "https://env/keys");
-	assert_string_equal(c->issuers[0].principal, "x/{sub}");
+	assert_string_equal(c->issuers[0].principal, "x:{sub}");
 	conf_destroy(c);
 	assert_int_equal(conf_parse(none, strlen(none), "t", &c, &e), 0);
 	assert_int_equal(conf_environment(c, &e), ERR_CONFIG);

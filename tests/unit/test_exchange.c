@@ -284,7 +284,7 @@ static void a_checker_that_ends_leaves_nobody_waiting(void **state)
 	json_decref(msg);
 }
 
-/* It stands before that of libc: who is ended, and no process is. */
+/* kill() stands before that of libc: the test sees who is ended, and no process is. */
 static pid_t ended;
 
 int kill(pid_t pid, int sig)

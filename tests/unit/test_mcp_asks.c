@@ -96,7 +96,7 @@ static void a_key_is_a_word(void **state)
 	}
 }
 
-/* It is held for minutes, so what it needs is in proportion to its bytes. */
+/* A question is held for minutes, so what it needs is in proportion to its bytes. */
 static void a_question_holds_little(void **state)
 {
 	char *text = malloc(QUESTION_BYTES_MAX);
@@ -312,7 +312,7 @@ void broker_inside_pass(struct inside_job *j, const struct inside_ops *ops, void
 	job.arg = arg;
 }
 
-/* It ends while nobody is there; the asking under its state, for who may have it. */
+/* A call ends while nobody is there; the asking under its state, for who may have it. */
 static struct mcp_asking *ended(struct mcp_askings *all, const struct inside_request *w, const char *text, int rc)
 {
 	struct inside_questions questions = TAILQ_HEAD_INITIALIZER(questions);

@@ -207,7 +207,7 @@ static void who_filled_the_disk(void **state)
 	struct shares x = {0};
 	struct share *bad = share_get(&x, CONF_SHARE_AGENT, "bad"), *good;
 	struct err e = {0};
-	char name[16];
+	char name[32];
 
 	(void)state;
 	share_day_add(&bad->record, 90 << 20, 1);
@@ -245,7 +245,7 @@ static void many_small_ones_change_nothing(void **state)
 	struct share *honest = share_get(&x, CONF_SHARE_AGENT, "honest"),
 		     *flood = share_get(&x, CONF_SHARE_AGENT, "flood");
 	struct err e = {0};
-	char name[16];
+	char name[32];
 
 	(void)state;
 	share_day_add(&honest->record, 20 << 20, 1);
