@@ -69,13 +69,10 @@ static bool record_is_ours(struct record *r, const char *path)
 	return ours;
 }
 
-static int record_open_file(struct record *r, const char *path, struct err *e)
+/* What its file says, which is open. */
+static void take_file(struct record *r, const char *path)
 {
 	json_t *open = NULL;
-	int rc = recording_open(path, &r->file, e);
-
-	if (rc < 0)
-		return rc;
 	const struct recording_info *info = recording_info(r->file);
 	text_put(r->path, sizeof(r->path), path);
 	r->ours = record_is_ours(r, path);
@@ -85,7 +82,6 @@ static int record_open_file(struct record *r, const char *path, struct err *e)
 	if (info->open_json && json_parse(info->open_json, strlen(info->open_json), RING_RECORD_MAX, &open, NULL) == 0)
 		take_open(r, open);
 	r->wall_ns = info->wall_ns;
-	return 0;
 }
 
 /* (Again) from that moment. A token each time: the one before may have run out during a long pause. */
@@ -136,26 +132,22 @@ static int record_tell(struct record *r, struct err *e)
 
 static int open_path(struct record *r, const char *path, struct err *e)
 {
-	int rc = record_open_file(r, path, e);
+	int rc = recording_open(path, &r->file, e);
 
 	if (rc)
 		return rc;
+	take_file(r, path);
 	id_format(&r->id, r->facts.session);
 	return r->ours ? record_tell(r, e) : 0;
 }
 
-/* A recording that is sealed at this moment moves: it is looked for once more. */
 static int open_found(struct record *r, const char *dir, struct err *e)
 {
-	char path[4400];
-	int rc = ERR_NOT_FOUND;
+	char path[FILE_PATH_MAX];
+	int rc = recording_open_found(dir, &r->id, path, &r->file, e);
 
-	for (int i = 0; i < 2 && rc == ERR_NOT_FOUND; i++) {
-		rc = recording_find(dir, &r->id, path, sizeof(path), e);
-		if (rc)
-			return rc;
-		rc = record_open_file(r, path, e);
-	}
+	if (!rc)
+		take_file(r, path);
 	return rc;
 }
 
@@ -218,6 +210,19 @@ static int changed(struct record *r, const char *what, bool unverified, struct e
 	return err_set(e, ERR_CORRUPT, "this is not what was recorded: %s", what);
 }
 
+/* The file is asked by its path: one that was sealed since it was opened stands elsewhere now. */
+static int check_file(struct record *r, const struct grant_keyset *keys, struct check *k, struct verify_result *out,
+		      struct err *e)
+{
+	char dir[4096];
+	int rc = verify_recording(r->path, keys, r->facts.sealed, record_on_finding, k, out, e);
+
+	if (rc != ERR_NOT_FOUND || !r->ours || ctl_path(r->c, "record", dir, sizeof(dir), NULL) ||
+	    recording_find(dir, &r->id, r->path, sizeof(r->path), NULL))
+		return rc;
+	return verify_recording(r->path, keys, r->facts.sealed, record_on_finding, k, out, e);
+}
+
 int record_check(struct record *r, bool unverified, struct err *e)
 {
 	struct grant_keyset keys = {NULL, 0};
@@ -230,7 +235,7 @@ int record_check(struct record *r, bool unverified, struct err *e)
 		return 0;
 	if (ctl_path(r->c, "keys/record", folder, sizeof(folder), NULL) == 0)
 		(void)keyset_load(folder, &keys, NULL); /* none: then nothing can be said of the signature */
-	rc = verify_recording(r->path, &keys, r->facts.sealed, record_on_finding, &k, &v, e);
+	rc = check_file(r, &keys, &k, &v, e);
 	free(keys.keys);
 	if (rc)
 		return rc;

@@ -390,14 +390,13 @@ static int look_at(struct look *l, struct err *e)
 static int look_run(const struct look_params *p, struct commander_told *told, bool *out_more, struct err *e)
 {
 	struct look *l = calloc(1, sizeof(*l));
-	char path[FILE_PATH_MAX];
-	int rc = l ? recording_find(p->dir, p->session, path, sizeof(path), e) : err_set(e, ERR_NOMEM, "out of memory");
+	int rc = l ? 0 : err_set(e, ERR_NOMEM, "out of memory");
 
 	*out_more = false;
 	if (rc == 0) {
 		*l = (struct look){.p = p, .told = told, .d.fd = -1, .screen = -1};
 		buf_init(&l->tail, 2 * COMMANDER_TAIL + RING_RECORD_MAX);
-		rc = recording_open(path, &l->r, e);
+		rc = recording_open_found(p->dir, p->session, NULL, &l->r, e);
 		if (rc == 0)
 			rc = look_at(l, e);
 		*out_more = l->full;

@@ -129,10 +129,12 @@ static void keyframer_one(struct keyframer *k, const struct id *session)
 	struct recording *r = NULL;
 	char path[FILE_PATH_MAX], text[ID_STR_LEN];
 	struct err e = {0};
-	int rc = recording_find(k->dir, session, path, sizeof(path), &e);
+	int rc = recording_open_found(k->dir, session, path, &r, &e);
 
-	if (rc || there(k, path, session) || recording_open(path, &r, &e))
+	if (rc || there(k, path, session)) {
+		recording_close(r);
 		return; /* expired meanwhile, or there already; damage is verify's business */
+	}
 	id_format(session, text);
 	rc = drawing_worth(r) ? keyframer_make(k, path, r, &e) : 0;
 	if (rc && rc != ERR_CANCELLED)

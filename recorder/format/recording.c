@@ -521,36 +521,66 @@ int recording_end(struct recording *r, uint64_t *out_seq, int64_t *out_wall_ns, 
 	return rc;
 }
 
-int recording_find(const char *dir, const struct id *session, char *out_path, size_t size, struct err *e)
+/* out: "" where no day has it. */
+static int find_sealed(const char *dir, const char *name, char out[FILE_PATH_MAX], struct err *e)
 {
-	char name[ID_STR_LEN], sealed[FILE_PATH_MAX], path[FILE_PATH_MAX] = "";
+	char sealed[FILE_PATH_MAX];
 	struct dirent *de;
-	DIR *d = NULL;
-	int rc;
+	int rc = file_path(sealed, e, "%s/sealed", dir);
+	DIR *d = rc ? NULL : opendir(sealed);
 
-	id_format(session, name);
-	rc = file_path(sealed, e, "%s/sealed", dir);
-	if (rc)
-		return rc;
-	d = opendir(sealed);
-	while (d && !path[0] && (de = readdir(d))) {
+	out[0] = '\0';
+	while (d && !out[0] && (de = readdir(d))) {
 		if (de->d_name[0] == '.')
 			continue;
-		rc = file_path(path, e, "%s/%s/%s.mrec", sealed, de->d_name, name);
-		if (rc || access(path, F_OK) != 0)
-			path[0] = '\0';
+		rc = file_path(out, e, "%s/%s/%s.mrec", sealed, de->d_name, name);
+		if (rc || access(out, F_OK) != 0)
+			out[0] = '\0';
 	}
 	if (d)
 		closedir(d);
-	if (!path[0]) {
+	return rc;
+}
+
+int recording_find(const char *dir, const struct id *session, char *out_path, size_t size, struct err *e)
+{
+	char name[ID_STR_LEN], path[FILE_PATH_MAX] = "";
+	int rc;
+
+	id_format(session, name);
+	rc = find_sealed(dir, name, path, e);
+	if (!rc && !path[0]) {
 		rc = file_path(path, e, "%s/open/%s.mrec", dir, name);
+		/* The cutter may have sealed it, and moved it, behind the first look. */
 		if (!rc && access(path, F_OK) != 0)
-			return err_set(e, ERR_NOT_FOUND, "there is no recording of session %s", name);
+			rc = find_sealed(dir, name, path, e);
 	}
+	if (rc)
+		return rc;
+	if (!path[0])
+		return err_set(e, ERR_NOT_FOUND, "there is no recording of session %s", name);
 	if (strlen(path) >= size)
 		return err_set(e, ERR_TOO_LARGE, "the path of recording %s does not fit", name);
 	memcpy(out_path, path, strlen(path) + 1);
 	return 0;
+}
+
+int recording_open_found(const char *dir, const struct id *session, char out_path[FILE_PATH_MAX],
+			 struct recording **out, struct err *e)
+{
+	char path[FILE_PATH_MAX];
+	int rc = ERR_NOT_FOUND;
+
+	/* A recording moves once, when it is sealed: one that was found and is gone is found where it went. */
+	for (int i = 0; i < 2 && rc == ERR_NOT_FOUND; i++) {
+		rc = recording_find(dir, session, path, sizeof(path), e);
+		if (rc)
+			return rc;
+		rc = recording_open(path, out, e);
+	}
+	if (!rc && out_path)
+		memcpy(out_path, path, strlen(path) + 1);
+	return rc;
 }
 
 bool recording_name(const char *name)

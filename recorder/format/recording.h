@@ -10,6 +10,7 @@
 #define RECORDER_FORMAT_RECORDING_H
 
 #include "recorder/chain/chain.h"
+#include "recorder/chain/file.h"
 #include "recorder/format/block.h"
 #include "recorder/format/event.h"
 #include "recorder/format/trunc.h"
@@ -46,6 +47,12 @@ const struct recording_info *recording_info(const struct recording *r);
 const struct block_header *recording_block(const struct recording *r, size_t i);
 /* DIR/sealed/.../<id>.mrec or DIR/open/<id>.mrec. ERR_NOT_FOUND. */
 int recording_find(const char *dir, const struct id *session, char *out_path, size_t size, struct err *e);
+/*
+ * Found and opened: the cutter may seal a recording between the two, and move it. out_path (or NULL): where it was.
+ * Whoever opens that path once more meets the same move, and looks again.
+ */
+int recording_open_found(const char *dir, const struct id *session, char out_path[FILE_PATH_MAX],
+			 struct recording **out, struct err *e);
 /* Does the name of a file say that it is a recording? */
 bool recording_name(const char *name);
 /* Whose, by the begin of its name. ERR_INVAL: that is no id. */

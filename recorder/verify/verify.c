@@ -234,9 +234,16 @@ static int verify_in_record(const struct verify_ask *ask, const char *path, cons
 int verify_session(const struct verify_ask *ask, const struct id *session, struct verify_result *out, struct err *e)
 {
 	char path[FILE_PATH_MAX];
-	int rc = recording_find(ask->dir, session, path, sizeof path, e);
+	int rc = ERR_NOT_FOUND;
 
-	return rc ? rc : verify_in_record(ask, path, session, out, e);
+	/* Found before the log is read, which then has its seal. One that is sealed meanwhile moves. */
+	for (int i = 0; i < 2 && rc == ERR_NOT_FOUND; i++) {
+		rc = recording_find(ask->dir, session, path, sizeof path, e);
+		if (rc)
+			return rc;
+		rc = verify_in_record(ask, path, session, out, e);
+	}
+	return rc;
 }
 
 /* The record above sealed/<day>/<file> or open/<file>, by the folders as they really are; *real is to be freed. */

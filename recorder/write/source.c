@@ -48,16 +48,8 @@ static int info_fill(struct source *s, const char *open, struct err *e)
 /* The recording as it is now: sealed, or as far as it is cut. ERR_NOT_FOUND. */
 static int open_recording(struct source *s, struct err *e)
 {
-	char path[4096];
-	int rc = ERR_NOT_FOUND;
+	int rc = recording_open_found(s->p.dir, &s->info.session, NULL, &s->recording, e);
 
-	/* The cutter may seal it at this moment, and move it: it is looked for once more. */
-	for (int i = 0; i < 2 && rc == ERR_NOT_FOUND; i++) {
-		rc = recording_find(s->p.dir, &s->info.session, path, sizeof(path), e);
-		if (rc)
-			return rc;
-		rc = recording_open(path, &s->recording, e);
-	}
 	if (rc)
 		return rc;
 	const struct recording_info *info = recording_info(s->recording);

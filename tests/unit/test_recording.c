@@ -5,6 +5,7 @@
 #include "recorder/chain/digest.h"
 #include "recorder/format/block.h"
 
+#include <fcntl.h>
 #include <openssl/evp.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -506,6 +507,57 @@ static void an_open_recording_can_be_read(void **state)
 	buf_finish(&saved);
 }
 
+/* The cutter's move, at the moment when somebody looks for the open file: before the look, or behind it. */
+static struct {
+	char open[FILE_PATH_MAX], sealed[FILE_PATH_MAX];
+	bool before;
+} moving;
+
+static void move_now(void)
+{
+	if (moving.open[0])
+		assert_int_equal(rename(moving.open, moving.sealed), 0);
+	moving.open[0] = '\0';
+}
+
+int access(const char *path, int mode)
+{
+	bool open = strcmp(path, moving.open) == 0;
+	int rc;
+
+	if (open && moving.before)
+		move_now();
+	rc = faccessat(AT_FDCWD, path, mode, 0);
+	if (open)
+		move_now();
+	return rc;
+}
+
+static void one_that_is_sealed_while_it_is_looked_for_is_found(void **state)
+{
+	struct record *r = *state;
+	struct id id = record_id(1);
+	struct recording *rd = NULL;
+	char path[FILE_PATH_MAX], name[ID_STR_LEN];
+	struct chain_seal seal;
+	struct err e = {0};
+
+	record_seal(r, record_open(r, &id, "terminal", NULL), NULL, &seal);
+	id_format(&id, name);
+	for (int before = 0; before < 2; before++) {
+		record_path(r, &seal, moving.sealed);
+		moving.before = before;
+		need(file_path(path, &e, "%s/open/%s.mrec", r->dir, name), &e, "path");
+		assert_int_equal(rename(moving.sealed, path), 0);
+		memcpy(moving.open, path, sizeof path);
+		need(recording_open_found(r->dir, &id, path, &rd, &e), &e, "recording_open_found");
+		assert_string_equal(moving.open, "");
+		assert_string_equal(path, moving.sealed);
+		assert_true(recording_info(rd)->sealed);
+		recording_close(rd);
+	}
+}
+
 static void nothing_is_sealed_twice(void **state)
 {
 	struct record *r = *state;
@@ -620,6 +672,7 @@ int main(void)
 	    T(a_recording_that_is_full_goes_on_counting),
 	    T(a_checkpoint_of_another_file_is_refused),
 	    T(an_open_recording_can_be_read),
+	    T(one_that_is_sealed_while_it_is_looked_for_is_found),
 	    T(nothing_is_sealed_twice),
 	    T(a_clock_record_moves_the_wall),
 	    T(codecs_give_back_the_same),
