@@ -1,7 +1,7 @@
-"""strangers.py crowd HTTPS SSH ADDRESSES PER_HTTPS PER_SSH SECONDS | person HTTPS SSH ADDRESS AGENT TOKENFILE MODE [HTTPS SSH TOKENFILE]
+"""strangers.py crowd HTTPS SSH ADDRESSES PER_HTTPS PER_SSH SECONDS AGAIN | person HTTPS SSH ADDRESS AGENT TOKENFILE MODE [HTTPS SSH TOKENFILE]
 
 crowd: from each address so many connections to each door, which are idle or stop half-way; what is closed is opened again,
-300 a second at most. Says "there N M" when it has tried them all (N, M: open), ends with its input.
+AGAIN a second at most. Says "there N M" when it has tried them all (N, M: open), ends with its input.
 person: MODE keys types to two daemons by turns, a key each, and prints the median time of a key's echo, in ms: by SSH at the
 first and at the second, in a browser's terminal at the first and at the second; MODE login how long a new log-in by SSH
 takes at both, and a round on a new HTTPS connection at both, in ms; MODE many how many of 250 connections at once, each
@@ -112,7 +112,7 @@ class Crowd:
     def held(self, door):
         return sum(1 for s in self.all if s.sock is not None and s.door == door)
 
-    def run(self, seconds):
+    def run(self, seconds, again):
         self.selector.register(sys.stdin, selectors.EVENT_READ, None)
         for i, s in enumerate(self.all):
             s.open()
@@ -125,13 +125,13 @@ class Crowd:
             for s in self.all:
                 s.drip()
             gone = sorted((s for s in self.all if s.sock is None), key=lambda s: s.dead)
-            for s in gone[:60]:
+            for s in gone[: max(again // 5, 1)]:
                 s.open()
 
 
 def crowd():
     sources = sys.argv[4].split(",")
-    Crowd(sources, int(sys.argv[5]), int(sys.argv[6])).run(float(sys.argv[7]))
+    Crowd(sources, int(sys.argv[5]), int(sys.argv[6])).run(float(sys.argv[7]), int(sys.argv[8]))
 
 
 def from_address(source):
@@ -148,7 +148,8 @@ def ssh_login(agent, token, door=None):
     import paramiko
     t = paramiko.Transport(socket.create_connection(door or ssh))
     t.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    t.start_client(timeout=20)
+    t.banner_timeout = t.auth_timeout = 50  # how long it took is for the story to judge
+    t.start_client(timeout=50)
     t.auth_password(agent, token)
     return t
 

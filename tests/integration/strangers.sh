@@ -48,8 +48,9 @@ within() { awk -v a="$1" -v b="$2" 'BEGIN {exit !(a <= b)}'; }
 person login >"$tmp/first" || fail "nobody can log in: $(cat "$tmp/first")" # the sandbox is made
 before=$(memory)
 out=$(person keys 2>&1) || fail "nobody can type: $(tail -n 1 <<<"$out")"
-bound=160
-[[ $BUILD == */san ]] && bound=600 # a sanitizer keeps what was freed
+bound=160 again=300 slow=1
+# A sanitizer keeps what was freed, and a handshake costs it five times as much.
+[[ $BUILD == */san ]] && bound=600 again=60 slow=5
 echo "  quiet: a key's echo by SSH at the daemon to be besieged, at the quiet one, in the browser at both, ms: $out; net holds $before MB"
 
 equal "250 connections of one address: 200 have an answer, the others are told" "200 50 0" "$(person many 10.77.0.78 "$tmp/robot")"
@@ -62,7 +63,7 @@ crowd_comes() {
 	list=$(seq -f 10.77.0.%g -s , 2 $(($1 + 1)))
 	rm -f "$tmp/in" "$tmp/crowd" && mkfifo "$tmp/in"
 	ulimit -n "$(ulimit -Hn)"
-	inside $world timeout 100 /usr/bin/python3 tests/integration/strangers.py crowd "$(ready https)" "$(ready ssh)" "$list" "$2" "$3" 60 <"$tmp/in" >"$tmp/crowd" &
+	inside $world timeout 100 /usr/bin/python3 tests/integration/strangers.py crowd "$(ready https)" "$(ready ssh)" "$list" "$2" "$3" 60 $again <"$tmp/in" >"$tmp/crowd" &
 	crowd=$!
 	exec 7>"$tmp/in"
 	there() { grep -q there "$tmp/crowd"; }
@@ -74,12 +75,12 @@ crowd_goes() {
 	wait $crowd
 	crowd=
 }
-# stays WHAT GOT QUIET: nobody feels the siege. The bound is 20 ms above twice of what the quiet daemon takes in the same
-# seconds: a net that works for strangers waits for its turn of a busy processor where one that sleeps is woken at once.
-stays() { within "$2" "$(awk -v q="$3" 'BEGIN {print 2 * q + 20}')" && ok "$1: $2 ms (quiet daemon: $3)" || fail "$1: $2 ms, at the quiet daemon $3"; }
-# comes GOT QUIET: whoever is new gets in, within half of what a client waits. How much later than at the quiet daemon is told:
-# a log-in is many turns of a loop that works for strangers meanwhile, and on a busy machine each of them waits for its turn.
-comes() { within "$1" "$(awk -v q="$2" 'BEGIN {print 4 * q + 10000}')"; }
+# Both bounds tell a loop that hangs in strangers' work from one that goes on; how much slower it is than at the quiet daemon
+# is told. A net that works for strangers waits for its turn of a busy processor where one that sleeps is woken at once.
+# stays WHAT GOT QUIET: whoever types sees the keys.
+stays() { within "$2" "$(awk -v q="$3" -v s=$slow 'BEGIN {print 4 * q + 400 * s}')" && ok "$1: $2 ms (quiet daemon: $3)" || fail "$1: $2 ms, at the quiet daemon $3"; }
+# comes GOT QUIET: whoever is new gets in, before a client gives up.
+comes() { within "$1" "$(awk -v q="$2" -v s=$slow 'BEGIN {print 4 * q + 10000 * s}')"; }
 siege() {
 	crowd_comes "$@"
 	for _ in 1 2 3; do

@@ -11,7 +11,7 @@ import time
 LOGS = "build/log"
 FINDING = re.compile(rb"Sanitizer|runtime error")
 # What a log says of its failure first: a story's, cmocka's, a sanitizer's, Python's, a compiler's, the runner's own.
-FAILING = re.compile(r"^\s*FAILED\b|^\[ +(ERROR|FAILED) +\]|Sanitizer|runtime error:|Traceback|: error:|^ended: ")
+FAILING = re.compile(r"^\s*FAILED\b|\[ +(ERROR|FAILED) +\]|Sanitizer|runtime error:|Traceback|: error:|^ended: ")
 TOLD = 80  # lines about what failed, at the end of a run: CI shows some hundred
 TAIL = 15  # of one test
 
