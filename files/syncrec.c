@@ -1,8 +1,8 @@
 #include "files/syncrec.h"
 
-#include <string.h>
+#include "base/relpath.h"
 
-#define NAME_LONGEST 255
+#include <string.h>
 
 static uint8_t *put_number(uint8_t *p, uint64_t v, unsigned bytes)
 {
@@ -56,29 +56,6 @@ static void head_in(const uint8_t *p, struct syncrec *r)
 	memcpy(r->sha256, p, SYNCREC_SHA_LEN);
 }
 
-const char *syncrec_path_check(const char *path, size_t n)
-{
-	size_t name = 0;
-
-	if (!n || n >= SYNCREC_PATH_MAX)
-		return "a path is empty or has more than 4,095 bytes";
-	if (memchr(path, '\0', n))
-		return "a path has a NUL in it";
-	for (size_t i = 0; i <= n; i++) {
-		if (i < n && path[i] != '/') {
-			if (++name > NAME_LONGEST)
-				return "a name has more than 255 bytes";
-			continue;
-		}
-		if (!name)
-			return "a path is absolute, ends in a slash or has two in a row";
-		if (path[i - 1] == '.' && (name == 1 || (name == 2 && path[i - 2] == '.')))
-			return "a path has . or .. in it";
-		name = 0;
-	}
-	return NULL;
-}
-
 static bool is_kind(uint8_t k)
 {
 	return k && strchr("fwcdrs", k);
@@ -116,7 +93,7 @@ static int path_step(struct syncrec_reader *s, const uint8_t *p, size_t n, size_
 	if (s->filled < r->path_len)
 		return 0;
 	r->path[r->path_len] = '\0';
-	s->why = syncrec_path_check(r->path, r->path_len);
+	s->why = relpath_check(r->path, r->path_len);
 	if (s->why)
 		return -1;
 	s->in_path = false;

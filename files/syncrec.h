@@ -47,8 +47,6 @@ struct syncrec {
 
 /* The head to out; the path, path_len bytes, goes behind it. */
 void syncrec_head(const struct syncrec *r, uint8_t out[SYNCREC_HEAD]);
-/* A path that may stand in a record: NULL, or why not (static text). */
-const char *syncrec_path_check(const char *path, size_t n);
 
 enum syncrec_event { SYNCREC_MORE, SYNCREC_RECORD, SYNCREC_DATA, SYNCREC_DATA_END };
 

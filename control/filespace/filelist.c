@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NAME_LONGEST 255
-
 int filespace_list_add(struct filespace_list *l, const char *path, const struct filespace_file *f)
 {
 	struct filespace_file *p = l->p;
@@ -102,27 +100,4 @@ void filespace_list_finish(struct filespace_list *l)
 		free(l->p[i].path);
 	free(l->p);
 	*l = (struct filespace_list){0};
-}
-
-const char *filespace_path_check(const char *path, size_t n)
-{
-	size_t name = 0;
-
-	if (!n || n > FILESPACE_PATH_MAX)
-		return "a path is empty or has more than 4,095 bytes";
-	if (memchr(path, '\0', n))
-		return "a path has a NUL in it";
-	for (size_t i = 0; i <= n; i++) {
-		if (i < n && path[i] != '/') {
-			if (++name > NAME_LONGEST)
-				return "a name has more than 255 bytes";
-			continue;
-		}
-		if (!name)
-			return "a path is absolute, ends in a slash or has two in a row";
-		if (path[i - 1] == '.' && (name == 1 || (name == 2 && path[i - 2] == '.')))
-			return "a path has . or .. in it";
-		name = 0;
-	}
-	return NULL;
 }

@@ -38,7 +38,4 @@ bool filespace_list_skips(const struct filespace_list *l, const char *path);
 uint64_t filespace_list_used(const struct filespace_list *l);
 void filespace_list_finish(struct filespace_list *l);
 
-/* A path that the product takes from a store: NULL, or why not (static text). n: its bytes. */
-const char *filespace_path_check(const char *path, size_t n);
-
 #endif

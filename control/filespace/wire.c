@@ -1,6 +1,7 @@
 #include "control/filespace/wire.h"
 
 #include "base/err.h"
+#include "base/relpath.h"
 #include "base/text.h"
 
 #include <openssl/sha.h>
@@ -51,7 +52,7 @@ static int path_in(const json_t *v, char **out, const char **out_why, struct err
 	free(bytes);
 	if (!path)
 		return err_set(e, ERR_NOMEM, "no memory for a path");
-	*out_why = filespace_path_check(path, n);
+	*out_why = relpath_check(path, n);
 	if (*out_why) {
 		free(path);
 		return 0;

@@ -69,7 +69,7 @@ static bool record_is_ours(struct record *r, const char *path)
 	return ours;
 }
 
-/* What its file says, which is open. */
+/* The facts that the file, which is open, says. */
 static void take_file(struct record *r, const char *path)
 {
 	json_t *open = NULL;

@@ -4,6 +4,7 @@
  * that stays below, a content that is taken is what its digest says, and records come out as they went in.
  */
 #include "base/err.h"
+#include "base/relpath.h"
 #include "control/filespace/wire.h"
 #include "files/syncrec.h"
 
@@ -19,7 +20,7 @@ static const struct filespace_bounds bounds = {.files_max = 1000, .size_max = 65
 static int check_put(void *arg, const char *path, const struct filespace_put *p)
 {
 	(void)arg;
-	if (filespace_path_check(path, strlen(path)) || (p->side.key[0] && p->side.deleted))
+	if (relpath_check(path, strlen(path)) || (p->side.key[0] && p->side.deleted))
 		abort();
 	return 0;
 }
@@ -36,7 +37,7 @@ static void check_page(const json_t *body)
 	} else {
 		(void)filespace_list_sort(&list);
 		for (size_t i = 0; i < list.n; i++)
-			if (filespace_path_check(list.p[i].path, strlen(list.p[i].path)) ||
+			if (relpath_check(list.p[i].path, strlen(list.p[i].path)) ||
 			    !filespace_list_find(&list, list.p[i].path))
 				abort();
 	}
@@ -75,7 +76,7 @@ static void check_records(const uint8_t *data, size_t size)
 		data += used;
 		size -= used;
 		if (event == SYNCREC_RECORD) {
-			if (syncrec_path_check(r->r.path, r->r.path_len) || strlen(r->r.path) != r->r.path_len)
+			if (relpath_check(r->r.path, r->r.path_len) || strlen(r->r.path) != r->r.path_len)
 				abort();
 			syncrec_head(&r->r, head);
 			if (head[0] != r->r.kind)
