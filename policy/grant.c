@@ -211,9 +211,9 @@ static int claims_names(const json_t *o, struct grant *g, struct err *e)
 
 static int claims_parse(const void *p, size_t len, struct grant *out, struct err *e)
 {
-	static const char *const keys[] = {"iss",   "jti",    "sub",   "iat",    "nbf",  "exp",   "kind",
-					   "agent", "scopes", "task",  "reason", "read", "write", "file_max",
-					   "first", "since",  "above", "edge",   NULL};
+	static const char *const keys[] = {"iss",   "jti",    "sub",   "iat",    "nbf",        "exp",   "kind",
+					   "agent", "scopes", "task",  "reason", "read",       "write", "file_max",
+					   "first", "since",  "above", "edge",   "task_asked", NULL};
 	struct grant g = {0};
 	json_t *o = NULL;
 	int rc = json_parse(p, len, GRANT_TOKEN_MAX, &o, e);
@@ -362,6 +362,11 @@ int grant_verify(const char *token, size_t len, const struct grant_keyset *keys,
 bool grant_is_token(const char *token, size_t len)
 {
 	return is_of_type(token, len, GRANT_TYPE) || is_of_type(token, len, LEASE_TYPE);
+}
+
+bool grant_has_task(const struct grant *g)
+{
+	return g->task[0] && !g->kin.task_asked;
 }
 
 struct grant_line grant_line(const struct grant *g)

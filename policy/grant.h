@@ -105,6 +105,8 @@ int grant_trusted(const char *token, size_t len, const struct grant_trust *t, in
 int grant_open(const char *token, size_t len, const struct grant_trust *t, struct grant *out,
 	       struct grant_public_key *out_key, struct err *e);
 int grant_hold(const struct grant *g, const struct grant_trust *t, int64_t now_ns, struct err *e);
+/* Does its task open what others keep under that task? Not where its holder named the task (grant_kin.h). */
+bool grant_has_task(const struct grant *g);
 /* The part of a grant that is kept with whatever goes on under it. */
 struct grant_line grant_line(const struct grant *g);
 /* Does the right to `wide` (an agent of a grant) reach `name`, a target or itself such a pattern? */

@@ -84,6 +84,8 @@ int grant_kin_take(const json_t *o, struct grant_kin *out, struct err *e)
 	struct grant_kin k = {0};
 	int rc = first ? take_id(first, "first", &k.first, e) : 0;
 
+	if (rc == 0)
+		rc = json_opt_bool(o, "task_asked", &k.task_asked, e);
 	if (rc == 0 && above && (!json_is_array(above) || json_array_size(above) > GRANT_DEPTH_MAX))
 		rc = err_set(e, ERR_INVAL, "above is not a list of at most %d ids", GRANT_DEPTH_MAX);
 	for (size_t i = 0; rc == 0 && i < json_array_size(above); i++)
@@ -98,6 +100,8 @@ int grant_kin_put(json_t *o, const struct grant_kin *k)
 	char id[ID_STR_LEN];
 	json_t *above;
 
+	if (k->task_asked && json_object_set_new(o, "task_asked", json_true()))
+		return ERR_NOMEM;
 	if (!id_is_nil(&k->first)) {
 		id_format(&k->first, id);
 		if (json_object_set_new(o, "first", json_string(id)))

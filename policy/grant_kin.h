@@ -6,6 +6,10 @@
  * is its parent's `first`, above[1] that one's parent's, and so on. The line travels in the token, so that a
  * grant that was taken back ends everything below it wherever the line is looked at, and nobody has to be told of each.
  *
+ * A task that an administrator gave opens that task: its artifacts, whoever put them. One that the holder of a grant
+ * without a task chose for a child, or asked for beside a token of others, narrows what may be done and opens nothing:
+ * task_asked, which every child and renewal keeps.
+ *
  * Values, no ownership. Pure.
  */
 #ifndef POLICY_GRANT_KIN_H
@@ -13,6 +17,8 @@
 
 #include "base/ids.h"
 #include "base/json.h"
+
+#include <stdbool.h>
 
 struct err;
 struct id_times;
@@ -23,6 +29,7 @@ struct grant_kin {
 	struct id first; /* nil: the grant renews none */
 	struct id above[GRANT_DEPTH_MAX];
 	unsigned depth; /* of above */
+	bool task_asked;
 };
 
 /* The part of a grant that is kept with whatever goes on under it. */
@@ -56,7 +63,8 @@ int grant_line_check(const struct grant_line *l, const struct grant_news *n, int
 
 /* May a grant hold it? ERR_INVAL. */
 int grant_kin_check(const struct grant_kin *k, struct err *e);
-/* Members first and above (ids, nearest first) of an object, where they are. ERR_INVAL; *out untouched then. */
+/* Members first, above (ids, nearest first) and task_asked of an object, where they are. ERR_INVAL; *out untouched
+ * then. */
 int grant_kin_take(const json_t *o, struct grant_kin *out, struct err *e);
 /* The same into an object. 0, ERR_NOMEM. */
 int grant_kin_put(json_t *o, const struct grant_kin *k);

@@ -167,7 +167,7 @@ int grant_narrow(const struct grant *parent, int64_t ends_ns, const struct grant
 int grant_narrow_kin(const struct grant *parent, struct grant_kin *out, struct err *e)
 {
 	struct grant_line l = grant_line(parent);
-	struct grant_kin k = {.depth = l.kin.depth + 1};
+	struct grant_kin k = {.depth = l.kin.depth + 1, .task_asked = !grant_has_task(parent)};
 
 	if (k.depth > GRANT_DEPTH_MAX)
 		return err_set(e, ERR_NOT_NARROWER, "%d grants stand above yours already, and no more are allowed",

@@ -106,11 +106,13 @@ static int numbers_on_row(void *arg, sqlite3_stmt *st)
 	return STORE_ENOUGH;
 }
 
-int row_task(struct sqlite3 *db, const char *task, const char *but, struct artifacts_numbers *out, struct err *e)
+int row_task(struct sqlite3 *db, const char *root, const struct artifact_row *r, struct artifacts_numbers *out,
+	     struct err *e)
 {
 	return store_each(db, NULL, numbers_on_row, out, e,
-			  "SELECT count(*), coalesce(sum(size), 0) FROM artifacts WHERE task = ? AND name <> ?", "tt",
-			  task, but);
+			  "SELECT count(*), coalesce(sum(size), 0) FROM artifacts WHERE task = ?2 AND name <> ?3 AND"
+			  " (principal = ?1 OR (principal > ?1 || '/' AND principal < ?1 || '0'))",
+			  "ttt", root, r->task, r->name);
 }
 
 #define ELSE " AND apart = 0 AND NOT (task = ?2 AND name = ?3)"

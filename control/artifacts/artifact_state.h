@@ -80,8 +80,9 @@ int row_find(struct sqlite3 *db, const char *task, const char *name, int64_t now
 	     bool *out_found, struct err *e);
 json_t *row_json(const struct artifact_row *r); /* NULL: no memory */
 int rows_json(struct sqlite3 *db, const struct artifact_filter *f, int64_t now_ns, json_t *list, struct err *e);
-/* count and bytes of a task without that name. */
-int row_task(struct sqlite3 *db, const char *task, const char *but, struct artifacts_numbers *out, struct err *e);
+/* Of r's task what that principal (grant_root()) and those that it made grants for put, but r's name. */
+int row_task(struct sqlite3 *db, const char *root, const struct artifact_row *r, struct artifacts_numbers *out,
+	     struct err *e);
 /* Of r's agent, or of its principal with those that it made grants for (name: grant_root()), in all tasks, but the
  * artifact r and those that stand apart. */
 int row_share(struct sqlite3 *db, enum conf_share_of of, const char *name, const struct artifact_row *r,

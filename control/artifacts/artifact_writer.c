@@ -259,23 +259,28 @@ static int artifact_check_name(struct sqlite3 *db, const struct artifact_writer 
 	return rc || !found ? rc : refuse_owner(w, &old, e);
 }
 
+/* Anybody may put into a task: each principal has a task's room for itself, and takes none of another's. */
 static int check_task(struct sqlite3 *db, const struct artifact_writer *w, uint64_t size, uint64_t *out_left,
 		      struct err *e)
 {
 	const struct artifact_conf *c = &w->conf;
+	char root[GRANT_NAME_MAX + 1];
 	struct artifacts_numbers n = {0};
-	int rc = row_task(db, w->row.task, w->row.name, &n, e);
+	int rc;
 
+	grant_root(w->row.principal, root);
+	rc = row_task(db, root, &w->row, &n, e);
 	if (rc)
 		return rc;
 	if (n.count >= c->task_max)
 		return err_set(e, ERR_ARTIFACTS_FULL,
-			       "task %.64s has %llu artifacts, %u are allowed (artifacts.task_max)", w->row.task,
-			       (unsigned long long)n.count, c->task_max);
+			       "%.100s has %llu artifacts in task %.64s, %u are allowed (artifacts.task_max)", root,
+			       (unsigned long long)n.count, w->row.task, c->task_max);
 	if (n.bytes > c->task_size || size > c->task_size - n.bytes)
 		return err_set(e, ERR_ARTIFACTS_FULL,
-			       "task %.64s has %llu bytes of artifacts: %llu more are over %llu (artifacts.task_size)",
-			       w->row.task, (unsigned long long)n.bytes, (unsigned long long)size,
+			       "%.100s has %llu bytes of artifacts in task %.64s: %llu more are over %llu "
+			       "(artifacts.task_size)",
+			       root, (unsigned long long)n.bytes, w->row.task, (unsigned long long)size,
 			       (unsigned long long)c->task_size);
 	*out_left = c->task_size - n.bytes;
 	return 0;

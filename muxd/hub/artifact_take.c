@@ -533,7 +533,7 @@ void artifact_take(struct hub *h, const struct request *rq, const struct artifac
 	text_put(t->media_type, sizeof(t->media_type), from->media_type);
 	text_put(t->round, sizeof(t->round), from->made_by);
 	t->only_new = from->only_new;
-	t->any_owner = rq->grant.task[0] || rq->grant.scopes & SCOPE_ADMIN;
+	t->any_owner = grant_has_task(&rq->grant) || rq->grant.scopes & SCOPE_ADMIN;
 	t->size_max = from->size_max;
 	t->timeout_ns = from->timeout_ns;
 	buf_init(&t->rest, ARTIFACT_PIECE);

@@ -134,7 +134,7 @@ static int artifact_check(struct hub *h, const struct request *rq, const char *w
 
 static const char *whose(const struct request *rq)
 {
-	return rq->grant.task[0] || rq->grant.scopes & SCOPE_ADMIN ? NULL : rq->grant.principal;
+	return grant_has_task(&rq->grant) || rq->grant.scopes & SCOPE_ADMIN ? NULL : rq->grant.principal;
 }
 
 /* ---- a job from its call to its act */

@@ -225,6 +225,8 @@ static int make_new(struct monitor *m, const struct wish *w, struct grant *out, 
 	memcpy(g.issuer, m->layout.instance, sizeof g.issuer);
 	if (w->edge)
 		text_put(g.edge, sizeof g.edge, w->edge);
+	/* Beside a token of others somebody asked for it; an administrator gave it. */
+	g.kin.task_asked = w->task && strcmp(w->via, "admin") != 0;
 	if ((rc = copy_name("principal", w->principal, g.principal, sizeof g.principal, e)) ||
 	    (rc = copy_name("agent", w->agent, g.agent, sizeof g.agent, e)) ||
 	    (rc = copy_name("task", task, g.task, sizeof g.task, e)) ||

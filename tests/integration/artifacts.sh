@@ -81,6 +81,19 @@ events verdict | jq -c 'select(.outcome == "task_mismatch" and .detail.task == "
 	ok "the audit log has who tried" || fail "no verdict on another task"
 free=$(muxctl grant create --agent demo --principal solo --kind agent --scopes files --ttl 5m --reason free -o json | jq -r .token)
 equal "a grant without a task has its own principal's" not_found "$(TOKEN=$free c "$(at a.bin)" | code)"
+# A task that the holder chose narrows, and opens nothing of others.
+free=$(muxctl grant create --agent demo --principal solo --kind agent --scopes files,grant --ttl 5m --reason free -o json | jq -r .token)
+child=$(TOKEN=$free c -d '{"reason": "narrower", "task_id": "story", "scopes": "files"}' -H 'Content-Type: application/json' http://localhost/v1/grants)
+equal "a grant says whose choice its task is" "story true" "$(jq -r '"\(.task_id) \(.task_asked)"' <<<"$child")"
+chosen=$(jq -r .token <<<"$child")
+equal "a child for a chosen task has none of the others'" not_found "$(TOKEN=$chosen c "$(at a.bin)" | code)"
+equal "does not replace them" "409 conflict" "$(TOKEN=$chosen put a.bin "$tmp/b")"
+equal "nor delete them" not_found "$(TOKEN=$chosen c -X DELETE "$(at a.bin)" | code)"
+equal "nor list them" 0 "$(TOKEN=$chosen c "$(at)" | jq '.artifacts | length')"
+equal "and a stranger's many take no room of theirs" "201 ok|507 artifacts_full" "$(for n in 1 2 3 4 5 6 7 8 9; do TOKEN=$chosen put "s$n" "$tmp/empty"; done | tail -n 2 | paste -sd'|')"
+c -o /dev/null -X DELETE "$(at n2)"
+equal "as one that is put now shows" "201 ok" "$(put n2 "$tmp/empty")"
+for n in 1 2 3 4 5 6 7 8; do TOKEN=$chosen c -o /dev/null -X DELETE "$(at "s$n")"; done
 
 # --- names
 long=$(head -c 129 /dev/zero | tr '\0' n)

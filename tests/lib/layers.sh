@@ -43,7 +43,7 @@ forbid '^muxd/issuer/' '(policy|recorder|control|uv|muxd/(plain|screen|link|hub|
 forbid '^muxd/' 'muxd/issuer/' 'the checker of tokens is a program of its own' '^muxd/issuer/'
 forbid '^muxd/' 'muxd/witness/' 'others may use the exchange alone, and that is muxctl' '^muxd/(witness/|ctl/outside)'
 forbid '^muxd/muxlet/' 'base/([a-gi-tv-z]|h[^e]|u[a-su-z])|muxd/(hub|doors|net|monitor|ctl|link/link)|policy/|recorder/|control/|uv|jansson|openssl|zlib' 'muxlet: libc, frame.h, the engines and the ground without calls: UTF-8, digits'
-forbid '^files/' 'base/([a-gi-tv-z]|h[^e]|u[a-su-z])|(policy|recorder|control|muxd/(plain|screen|link|hub|doors|net|monitor|muxlet|ctl|witness))/|uv|jansson|openssl|zlib|unistd|fcntl|sys/' 'the engines on files are pure: libc without I/O, each other and the ground without calls: UTF-8, digits'
+forbid '^files/' 'base/([a-gi-qstv-z]|h[^e]|r[^e]|u[a-su-z])|(policy|recorder|control|muxd/(plain|screen|link|hub|doors|net|monitor|muxlet|ctl|witness))/|uv|jansson|openssl|zlib|unistd|fcntl|sys/' 'the engines on files are pure: libc without I/O, each other and the ground without calls: UTF-8, digits, paths'
 forbid '^(base|muxd|policy|recorder|control)/' 'libwebsockets\.h' 'only the HTTPS door' '^muxd/doors/https/'
 forbid '^(base|muxd|policy|recorder|control)/' 'libssh/' 'only the SSH door' '^muxd/doors/ssh/'
 forbid '^(base|muxd|policy|recorder|control)/' 'sqlite3\.h' 'only the databases' '^(recorder|control/(store|life|work))/'

@@ -86,9 +86,9 @@ static void create_by_cluster(struct http_exchange *x)
 /* As the monitor describes it, in the API's words; token NULL: not shown. */
 static json_t *grant_shown(const json_t *o, const char *token)
 {
-	static const char *const kept[] = {"id",        "principal",  "kind",    "scopes", "reason",
-					   "issued_at", "expires_at", "read",    "write",  "file_max",
-					   "first",     "above",      "revoked", "edge",   NULL};
+	static const char *const kept[] = {"id",         "principal", "kind",       "scopes",   "reason", "issued_at",
+					   "expires_at", "read",      "write",      "file_max", "first",  "above",
+					   "revoked",    "edge",      "task_asked", NULL};
 	json_t *shown = json_pack("{s:s*,s:O*,s:O*}", "token", token, "target", json_object_get(o, "agent"), "task_id",
 				  json_object_get(o, "task"));
 
