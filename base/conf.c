@@ -901,6 +901,14 @@ int conf_load(const char *path, struct conf **out, struct err *e)
 	return rc;
 }
 
+const struct conf_staff *conf_staff_find(const struct conf *c, const char *principal)
+{
+	for (size_t i = 0; i < c->nstaff; i++)
+		if (strcmp(c->staff[i].principal, principal) == 0)
+			return &c->staff[i];
+	return NULL;
+}
+
 bool conf_staff_covers(const struct conf_staff *s, const char *agent)
 {
 	for (size_t i = 0; i < s->nagents; i++)

@@ -281,6 +281,8 @@ int conf_load(const char *path, struct conf **out, struct err *e);
 void conf_destroy(struct conf *c);
 /* Of an agent by the text of shares.weights (NULL: ""), the first entry that fits. */
 unsigned conf_weight(const char *weights, const char *agent);
+/* NULL: nobody of that name is staff. */
+const struct conf_staff *conf_staff_find(const struct conf *c, const char *principal);
 /* May this person reach the agent, or the pod? */
 bool conf_staff_covers(const struct conf_staff *s, const char *agent);
 /* NULL: there is none of that name. */

@@ -2,6 +2,7 @@
 
 #include "base/err.h"
 #include "base/json.h"
+#include "base/text.h"
 #include "policy/jws.h"
 #include "policy/reason.h"
 
@@ -307,6 +308,7 @@ int grant_open(const char *token, size_t len, const struct grant_trust *t, struc
 		rc = err_set(e, rc == ERR_NOMEM ? rc : ERR_TOKEN_MALFORMED, "the token's claims are not well formed");
 		goto out;
 	}
+	text_put(g.kid, sizeof g.kid, key->kid);
 	*out = g;
 	*out_key = *key;
 out:
@@ -371,7 +373,10 @@ bool grant_has_task(const struct grant *g)
 
 struct grant_line grant_line(const struct grant *g)
 {
-	return (struct grant_line){.id = g->id, .kin = g->kin, .expires_ns = g->expires_ns};
+	struct grant_line l = {.id = g->id, .kin = g->kin, .expires_ns = g->expires_ns};
+
+	memcpy(l.kid, g->kid, sizeof l.kid);
+	return l;
 }
 
 bool grant_of_one(const struct grant *g)

@@ -59,12 +59,13 @@ struct grant {
 	char reason[GRANT_REASON_MAX + 1];
 	struct grant_files files; /* of scope files: where, and how much */
 	struct grant_kin kin;
-	char edge[ID_STR_LEN]; /* a lease: the instance id of the edge that it is for; "": a grant */
-	int64_t since_ns;      /* a renewal: when the first of them was issued; 0: the grant is no renewal */
+	char kid[GRANT_KID_SIZE]; /* of the key that signed it, where a token was opened; no claim */
+	char edge[ID_STR_LEN];    /* a lease: the instance id of the edge that it is for; "": a grant */
+	int64_t since_ns;         /* a renewal: when the first of them was issued; 0: the grant is no renewal */
 };
 
 struct grant_public_key {
-	char kid[17]; /* first 8 bytes of SHA-256 of the key, in hex */
+	char kid[GRANT_KID_SIZE];
 	uint8_t key[GRANT_KEY_LEN];
 };
 struct grant_keyset {

@@ -2,7 +2,10 @@
 #include "policy/grant_kin.h"
 
 #include "base/err.h"
+#include "policy/grant.h"
 #include "policy/id_times.h"
+
+#include <string.h>
 
 const struct id *grant_line_first(const struct grant_line *l)
 {
@@ -52,12 +55,24 @@ bool grant_line_revoked(const struct grant_line *l, const struct grant_news *n)
 	return false;
 }
 
+bool grant_line_unsigned(const struct grant_line *l, const struct grant_news *n)
+{
+	if (!n->keys || !l->kid[0])
+		return false;
+	for (size_t i = 0; i < n->keys->n; i++)
+		if (strcmp(n->keys->keys[i].kid, l->kid) == 0)
+			return false;
+	return true;
+}
+
 int grant_line_check(const struct grant_line *l, const struct grant_news *n, int64_t now_ns, struct err *e)
 {
 	if (now_ns >= given_until(l, n))
 		return err_set(e, ERR_TOKEN_EXPIRED, "the grant has ended");
 	if (grant_line_revoked(l, n))
 		return err_set(e, ERR_TOKEN_REVOKED, "the grant was revoked");
+	if (grant_line_unsigned(l, n))
+		return err_set(e, ERR_TOKEN_FORGED, "the key that signed the grant was dropped");
 	return grant_news_check(n, now_ns, e);
 }
 

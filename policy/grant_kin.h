@@ -21,7 +21,10 @@
 #include <stdbool.h>
 
 struct err;
+struct grant_keyset;
 struct id_times;
+
+#define GRANT_KID_SIZE 17 /* the first 8 bytes of a key's SHA-256, in hex */
 
 #define GRANT_DEPTH_MAX 3 /* grants above the lowest */
 
@@ -36,7 +39,8 @@ struct grant_kin {
 struct grant_line {
 	struct id id;
 	struct grant_kin kin;
-	int64_t expires_ns; /* its own end; those of renewals are news */
+	int64_t expires_ns;       /* its own end; those of renewals are news */
+	char kid[GRANT_KID_SIZE]; /* whose signature let it in; "": not known any more */
 };
 
 /* News of grants, which their tokens cannot have. Borrowed. */
@@ -45,7 +49,8 @@ struct grant_news {
 	/* At an edge: until when what it knows of revocations may be used. 0: no such bound, as at who takes back
 	 * itself. */
 	int64_t known_until_ns;
-	const struct id_times *renewed; /* by `first`, until when the newest renewal holds; NULL: not known here */
+	const struct id_times *renewed;  /* by `first`, until when the newest renewal holds; NULL: not known here */
+	const struct grant_keyset *keys; /* that still count; NULL: whoever looks has just verified the signature */
 };
 
 /* The id that stands for a grant and all its renewals. */
@@ -56,9 +61,11 @@ bool grant_line_has(const struct grant_line *l, const struct id *id);
 int64_t grant_line_ends(const struct grant_line *l, const struct grant_news *n);
 /* Was it taken back, or one that it comes from? */
 bool grant_line_revoked(const struct grant_line *l, const struct grant_news *n);
+/* Was the key dropped that signed it? What a stolen key let in ends with the key, whatever the token said. */
+bool grant_line_unsigned(const struct grant_line *l, const struct grant_news *n);
 /* Is what is known of revocations young enough? ERR_REVOCATIONS_OLD. */
 int grant_news_check(const struct grant_news *n, int64_t now_ns, struct err *e);
-/* ERR_TOKEN_EXPIRED, ERR_TOKEN_REVOKED, ERR_REVOCATIONS_OLD. */
+/* ERR_TOKEN_EXPIRED, ERR_TOKEN_REVOKED, ERR_TOKEN_FORGED (its key was dropped), ERR_REVOCATIONS_OLD. */
 int grant_line_check(const struct grant_line *l, const struct grant_news *n, int64_t now_ns, struct err *e);
 
 /* May a grant hold it? ERR_INVAL. */

@@ -12,6 +12,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Nobody stays whom a dropped key let in; the sessions that such grants hold alone end with the next tick. */
+static void cut_unsigned(struct hub *h)
+{
+	struct grant_news news = hub_grant_news(h);
+	struct attachment *a;
+
+	TAILQ_FOREACH(a, &h->attachments, of_hub)
+	if (grant_line_unsigned(&a->grant, &news))
+		attachment_cut(a, CUT_REVOKED, "the key that signed the grant was dropped");
+}
+
 int hub_set_grant_keys(struct hub *h, const struct grant_public_key *keys, size_t n)
 {
 	struct grant_public_key *copy = malloc((n ? n : 1) * sizeof(*copy));
@@ -22,6 +33,7 @@ int hub_set_grant_keys(struct hub *h, const struct grant_public_key *keys, size_
 	free(h->keys);
 	h->keys = copy;
 	h->keyset = (struct grant_keyset){.keys = copy, .n = n};
+	cut_unsigned(h);
 	return 0;
 }
 
@@ -140,8 +152,11 @@ static void end_without_grant(struct session *s, int64_t now)
 
 	if (s->state == SESSION_ENDED || s->killing)
 		return;
-	if ((expired || grant_line_revoked(&l, &news)) && left_alone(s))
-		session_kill(s, EXIT_KILLED, expired ? "its grant has ended" : "its grant was revoked");
+	if ((expired || grant_line_revoked(&l, &news) || grant_line_unsigned(&l, &news)) && left_alone(s))
+		session_kill(s, EXIT_KILLED,
+			     expired                         ? "its grant has ended"
+			     : grant_line_revoked(&l, &news) ? "its grant was revoked"
+							     : "the key that signed its grant was dropped");
 }
 
 void grants_tick(struct hub *h)

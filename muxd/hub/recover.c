@@ -46,7 +46,7 @@ static int parse_kind(const char *s, enum session_kind *out)
 
 static void restore_grant(struct grant *g, const json_t *open)
 {
-	const char *principal = "", *kind = "", *reason = "", *id = "", *task = "";
+	const char *principal = "", *kind = "", *reason = "", *id = "", *task = "", *kid = "";
 	int64_t expires = 0;
 	bool own_task = false;
 
@@ -57,6 +57,8 @@ static void restore_grant(struct grant *g, const json_t *open)
 	(void)json_opt_int(open, "grant_expires_ns", 0, INT64_MAX, &expires, NULL);
 	(void)json_opt_bool(open, "grant_task", &own_task, NULL);
 	(void)json_opt_str(open, "task", &task, NULL);
+	(void)json_opt_str(open, "grant_key", &kid, NULL);
+	text_put(g->kid, sizeof(g->kid), kid);
 	text_put(g->principal, sizeof(g->principal), principal);
 	text_put(g->reason, sizeof(g->reason), reason);
 	text_put(g->task, sizeof(g->task),

@@ -116,13 +116,15 @@ json_t *session_open_json(const struct session *s)
 		return NULL;
 	json_object_set_new(o, "boot_ns", json_integer((json_int_t)s->opened_boot_ns));
 	json_object_set_new(o, "argv", argv_json(l->argv, SIZE_MAX, &cut));
-	if (g->kin.depth || !id_is_nil(&g->kin.first)) {
+	if (g->kin.depth || !id_is_nil(&g->kin.first) || g->kin.task_asked) {
 		json_t *line = json_object();
 
 		if (line && grant_kin_put(line, &g->kin) == 0)
 			json_object_set(o, "grant_line", line);
 		json_decref(line);
 	}
+	if (g->kid[0])
+		json_object_set_new(o, "grant_key", json_string(g->kid));
 	if (g->task[0]) /* the task is the grant's, not the call's alone */
 		json_object_set_new(o, "grant_task", json_true());
 	json_object_set_new(o, "env_names", env_names(l->env));

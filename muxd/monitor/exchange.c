@@ -285,7 +285,7 @@ void exchange_ended(struct monitor *m)
 		exchange_refuse(m->exchanges, ERR_UNAVAILABLE, &e);
 }
 
-/* ---- issuers that are named no more */
+/* ---- issuers, and staff, that are named no more */
 
 static void exchange_on_shut_out(void *arg, int rc, const struct err *e, const struct grant *g)
 {
@@ -295,17 +295,28 @@ static void exchange_on_shut_out(void *arg, int rc, const struct err *e, const s
 	if (!rc)
 		return;
 	m->shut_out_owed = true;
-	log_error(NULL, "a grant of an issuer that is named no more could not be revoked, again in a minute: %s",
+	log_error(NULL, "a grant of somebody who is named no more could not be revoked, again in a minute: %s",
 		  e->message);
+}
+
+/* Does the configuration have no more whoever let the grant in? An administrator's needs nobody there. */
+static bool named_no_more(const struct conf *c, const struct grant *g, const char *via, const char *by)
+{
+	size_t n = strlen(BY_PREFIX);
+
+	if (strcmp(via, "issuer") == 0)
+		return strncmp(by, BY_PREFIX, n) == 0 && !conf_issuer_find(c, by + n);
+	if (strcmp(via, "cluster") == 0)
+		return !c->kubernetes_staff;
+	return strcmp(via, "ssh-key") == 0 && !conf_staff_find(c, g->principal);
 }
 
 /* The first refusal ends it: a log that does not take one line takes none. */
 static int shut_out_one(void *arg, const struct grant *g, const char *via, const char *by)
 {
 	struct monitor *m = arg;
-	size_t n = strlen(BY_PREFIX);
 
-	if (strcmp(via, "issuer") == 0 && strncmp(by, BY_PREFIX, n) == 0 && !conf_issuer_find(m->conf, by + n))
+	if (named_no_more(m->conf, g, via, by))
 		issue_revoke(m, &g->id, "the configuration", exchange_on_shut_out, m);
 	return m->shut_out_owed;
 }

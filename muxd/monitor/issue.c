@@ -15,6 +15,7 @@
 
 #define JOURNAL_MS  5000
 #define IN_FORCE_MS 5000
+#define VIA_SIZE    16
 
 struct pending_create {
 	struct monitor *m;
@@ -391,9 +392,21 @@ static json_t *create_record(const struct grant *g, const struct wish *w)
 	return o;
 }
 
+/* A renewal is of the grant that was given first, whoever renews it: its limits stay those of the way it came. */
+static void came_by(struct monitor *m, const struct wish *w, char out[VIA_SIZE])
+{
+	const char *via = w->via;
+	struct grant kept;
+
+	if (w->how == WISH_RENEWAL && grants_get(m->grants, &w->from->id, &kept, &via, NULL))
+		via = w->via;
+	text_put(out, VIA_SIZE, via);
+}
+
 void issue_create(struct monitor *m, const struct wish *w, issue_done *done, void *arg)
 {
 	struct pending_create *p = calloc(1, sizeof *p);
+	char via[VIA_SIZE];
 	struct err e = {0};
 	int rc;
 
@@ -410,7 +423,9 @@ void issue_create(struct monitor *m, const struct wish *w, issue_done *done, voi
 		rc = grants_use(m->grants, &(struct grants_use){w->used, w->ends_ns, w->uses_max, w->by, w->uses_share},
 				&e);
 	if (rc == 0)
-		rc = grants_create(m->grants, &p->grant, w->via, w->by, &e);
+		came_by(m, w, via);
+	if (rc == 0)
+		rc = grants_create(m->grants, &p->grant, via, w->by, &e);
 	if (rc == 0) {
 		*p = (struct pending_create){m, p->grant, w->how, p->token, "", done, arg};
 		memcpy(p->by, w->by, sizeof p->by);

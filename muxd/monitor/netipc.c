@@ -524,14 +524,10 @@ static void start_screen(struct net_call *c)
 /* What the configuration gives this person; what net asks for can only be less. */
 static int staff_limits(const struct conf *conf, struct wish *w, struct err *e)
 {
-	const struct conf_staff *s = NULL;
+	const struct conf_staff *s = conf_staff_find(conf, w->principal);
 	uint32_t allowed = 0;
 	int rc;
 
-	for (size_t i = 0; i < conf->nstaff && !s; i++) {
-		if (strcmp(conf->staff[i].principal, w->principal) == 0)
-			s = &conf->staff[i];
-	}
 	if (!s || w->kind != GRANT_STAFF)
 		return err_set(e, ERR_FORBIDDEN, "%.128s is not staff of this configuration", w->principal);
 	if (!conf_staff_covers(s, w->agent))

@@ -98,6 +98,17 @@ by password password: "$token" sshlogin && fail "a seventeenth connection of one
 ok "an address has its share of connections"
 for fd in "${fds[@]}" "$held"; do exec {fd}>&-; done
 equal "and gets in again once they are gone" "in" "$(sleep 0.5; by password password: "$token" sshlogin)"
+
+# What a key of staff let in is not made another kind of grant by a renewal, and goes with the person's entry.
+alices() { muxctl grant list -o json | jq -c '[.grants[] | select(.principal == "alice" and .revoked != true)]'; }
+one=$(alices | jq -r '.[0].id')
+renewed=$(muxctl grant renew "$one" --ttl 10m --reason "an administrator renews it" -o json | jq -r .token)
+equal "its holder may still not renew it" forbidden \
+	"$(api "$renewed" POST /v1/grants/renew '{"reason":"once more"}' | jq -r .error.code)"
+sed -i 's/principal: alice/principal: bob/' "$tmp/muxd.yaml" && kill -HUP "$DAEMON"
+gone() { [ "$(alices)" = "[]" ]; }
+wait_for 10 gone && ok "a person who is taken out of the configuration has no grant left" || fail "alice has $(alices)"
+equal "that renewal included" token_revoked "$(api "$renewed" GET /v1/agents/sshlogin | jq -r .error.code)"
 stop_daemon
 grep -E 'Sanitizer|runtime error' "$MUXD_STATE/daemon.log" && fail "the daemon's log has findings"
 ok "the daemon ended without findings"
