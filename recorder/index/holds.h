@@ -17,6 +17,7 @@
 
 struct err;
 
+#define HOLDS_OWN_MAX 1000  /* of one principal, and below it, without scope admin */
 #define HOLDS_MAX     10000 /* looked after where they are asked for: one that stands in the log counts */
 #define HOLD_NAME_MAX 128
 #define HOLD_ADD      "hold.add"

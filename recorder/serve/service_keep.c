@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/text.h"
+#include "policy/grant_narrow.h"
 #include "policy/reason.h"
 #include "recorder/index/holds.h"
 #include "recorder/index/retention_policy.h"
@@ -205,11 +206,36 @@ static int agent_of(struct conn *c, const json_t *held, struct one_session *out,
 	return rc;
 }
 
+struct holds_count {
+	const char *principal;
+	size_t all, own; /* own: of that principal and those that it made grants for */
+};
+
 static int count_hold(void *arg, const json_t *hold, const json_t *released)
 {
-	(void)hold;
+	const char *principal = json_string_value(json_object_get(hold, "principal"));
+	struct holds_count *n = arg;
+
 	(void)released;
-	++*(size_t *)arg;
+	n->all++;
+	n->own += principal && grant_same_root(principal, n->principal);
+	return 0;
+}
+
+/* Only an administrator releases holds, so nobody else may use all of them up. */
+static int hold_room(struct conn *c, struct err *e)
+{
+	struct holds_count n = {.principal = c->grant.principal};
+	int rc = index_holds(c->index, false, count_hold, &n, e);
+
+	if (rc)
+		return rc;
+	if (n.all >= HOLDS_MAX)
+		return err_set(e, ERR_LIMIT, "there are %d holds already: release what is over", HOLDS_MAX);
+	if (n.own >= HOLDS_OWN_MAX && !(c->grant.scopes & SCOPE_ADMIN))
+		return err_set(e, ERR_LIMIT,
+			       "%d holds are yours already: an administrator may release some, or add more",
+			       HOLDS_OWN_MAX);
 	return 0;
 }
 
@@ -239,7 +265,6 @@ int service_hold_add(struct conn *c, const json_t *request, struct err *e)
 {
 	static const char *const keys[] = {"op",    "token",     "for",  "reason", "session",
 					   "agent", "principal", "from", "until",  NULL};
-	size_t holds = 0;
 	struct one_session about;
 	const char *reason = NULL;
 	json_t *held = NULL, *o = NULL;
@@ -257,13 +282,8 @@ int service_hold_add(struct conn *c, const json_t *request, struct err *e)
 		rc = denied(c, rc, e);
 		goto out;
 	}
-	if ((rc = reason_of(request, &reason, e)) != 0 ||
-	    (rc = index_holds(c->index, false, count_hold, &holds, e)) != 0)
+	if ((rc = reason_of(request, &reason, e)) != 0 || (rc = hold_room(c, e)) != 0)
 		goto out;
-	if (holds >= HOLDS_MAX) {
-		rc = err_set(e, ERR_LIMIT, "there are %d holds already: release what is over", HOLDS_MAX);
-		goto out;
-	}
 	rc = add_event(c, held, about.agent, reason, id, &o, e);
 	if (rc == 0)
 		rc = act(c, o, e);
