@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/hex.h"
+#include "base/text.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -211,6 +212,65 @@ int target_parse(const char *name, struct target *out, struct err *e)
 	}
 	*out = t;
 	return 0;
+}
+
+/* ---- names that muxd makes */
+
+#define MADE_HEX 12
+
+static const char *const makings[] = {[AGENT_FORK] = "-fork-", [AGENT_BASE] = "-base-", [AGENT_MCP] = "-mcp-"};
+
+/* *out_stem: how long the name is that it was made of. */
+static enum agent_making making_of(const char *name, size_t len, size_t *out_stem)
+{
+	if (len <= MADE_HEX || memchr(name, '/', len))
+		return AGENT_CHOSEN;
+	for (size_t i = len - MADE_HEX; i < len; i++)
+		if (!(name[i] >= '0' && name[i] <= '9') && !(name[i] >= 'a' && name[i] <= 'f'))
+			return AGENT_CHOSEN;
+	for (enum agent_making m = AGENT_FORK; m <= AGENT_MCP; m++) {
+		size_t n = strlen(makings[m]), behind = len - MADE_HEX;
+
+		if (behind > n && memcmp(name + behind - n, makings[m], n) == 0) {
+			*out_stem = behind - n;
+			return m;
+		}
+	}
+	return AGENT_CHOSEN;
+}
+
+enum agent_making agent_making(const char *name)
+{
+	size_t stem;
+
+	return making_of(name, strlen(name), &stem);
+}
+
+const char *target_origin(const char *name, char out[AGENT_NAME_MAX + 1])
+{
+	size_t n = strnlen(name, AGENT_NAME_MAX), stem;
+
+	/* A fork of a fork had a name of both once. */
+	while (making_of(name, n, &stem) != AGENT_CHOSEN)
+		n = stem;
+	memcpy(out, name, n);
+	out[n] = '\0';
+	return out;
+}
+
+bool agent_make_name(const char *of, enum agent_making m, const struct id *id, char out[AGENT_NAME_MAX + 1])
+{
+	char root[AGENT_NAME_MAX + 1], text[ID_STR_LEN];
+	size_t n = strlen(target_origin(of, root)), room = DNS_LABEL_MAX - MADE_HEX - strlen(makings[m]);
+	bool whole = n <= room && root[n - 1] != '-';
+
+	if (n > room) {
+		root[room - 1] = '-';
+		root[room] = '\0';
+	}
+	id_format(id, text); /* the last ones of a UUIDv7 are random */
+	text_format(out, AGENT_NAME_MAX + 1, "%s%s%s", root, makings[m], text + ID_STR_LEN - 1 - MADE_HEX);
+	return whole;
 }
 
 bool target_covers(const char *wide, const char *name)

@@ -386,11 +386,14 @@ bool grant_of_one(const struct grant *g)
 
 bool grant_covers(const char *wide, const char *name)
 {
+	char origin[AGENT_NAME_MAX + 1];
 	size_t n = strcspn(wide, "*");
 
+	target_origin(name, origin);
 	if (!wide[n])
-		return !strchr(name, '*') && target_covers(wide, name);
-	return n == 0 || (!target_is_pod(name) && strncmp(wide, name, n) == 0);
+		return !strchr(name, '*') && (target_covers(wide, name) || strcmp(wide, origin) == 0);
+	/* demo-* is not for what was made of demo, which is called demo-fork-... */
+	return n == 0 || (!target_is_pod(name) && strncmp(wide, origin, n) == 0);
 }
 
 int grant_allows(const struct grant *g, const char *agent, uint32_t scopes, struct err *e)

@@ -110,7 +110,8 @@ int grant_hold(const struct grant *g, const struct grant_trust *t, int64_t now_n
 bool grant_has_task(const struct grant *g);
 /* The part of a grant that is kept with whatever goes on under it. */
 struct grant_line grant_line(const struct grant *g);
-/* Does the right to `wide` (an agent of a grant) reach `name`, a target or itself such a pattern? */
+/* Does the right to `wide` (an agent of a grant) reach `name`, a target or itself such a pattern? What muxd has made of
+ * an agent under a name of its own making is reached as that agent is (target_origin()). */
 bool grant_covers(const char *wide, const char *name);
 /* Is it for one target, whose name is in agent? Else it is a pattern. */
 bool grant_of_one(const struct grant *g);

@@ -41,8 +41,12 @@ static bool names_have(const struct policy_names *names, const char *text)
 
 static bool profile_matches(const struct policy_profile *p, const struct policy_question *q)
 {
+	char origin[AGENT_NAME_MAX + 1];
+
+	/* A copy is under the profile of what it is a copy of. */
 	return (!p->kinds || p->kinds & 1u << q->kind) && names_have(&p->tasks, q->task) &&
-	       names_have(&p->principals, q->principal) && names_have(&p->agents, q->agent);
+	       names_have(&p->principals, q->principal) &&
+	       names_have(&p->agents, q->agent ? target_origin(q->agent, origin) : NULL);
 }
 
 const struct policy_profile *policy_profile_for(const struct policy *p, const struct policy_question *q)

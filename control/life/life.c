@@ -106,11 +106,24 @@ static void serve_connect(struct life_agent *a, struct life_waiter *w)
 	life_answer(a, w, e.code, &e);
 }
 
+/* Under a name of muxd's making an empty workspace would pass for a copy, and for that of whom it is named after. */
+static void refuse_to_make(struct life_agent *a, struct life_waiter *w)
+{
+	struct err e = {0};
+
+	err_set(&e, ERR_NOT_FOUND, "there is no fork %s any more, and forks alone have such names", a->name);
+	life_answer(a, w, e.code, &e);
+}
+
 static void serve_awake(struct life_agent *a, struct life_waiter *w)
 {
 	struct life_row next;
 	int changed = take_options(a, w, &next);
 
+	if (!a->row.generation && agent_making(a->name) != AGENT_CHOSEN) {
+		refuse_to_make(a, w);
+		return;
+	}
 	if (a->row.generation && a->row.state == LIFE_RUNNING) {
 		if (w->want == WANT_ENSURE)
 			life_connect(a, w);

@@ -169,7 +169,7 @@ struct life_fork {
 	struct id snapshot; /* nil: `agent`'s current one at `at_wall_ns`, or its newest before that */
 	const char *agent;  /* whose, with at_wall_ns: the session's agent and time */
 	int64_t at_wall_ns;
-	const char *as; /* the new agent's name; NULL: made from the first one's */
+	const char *as; /* the new agent's name; NULL: made from the first one's (agent_make_name()) */
 	bool writable;
 	bool passing; /* goes with its caller: where that dies with the daemon, the next start wipes it */
 	struct life_options options;
@@ -190,6 +190,8 @@ void life_snapshot_drop(struct life *l, const char *agent, const struct id *snap
 struct life_filter {
 	const char *state, *prefix, *after; /* NULL: any */
 	size_t limit;
+	bool (*wanted)(void *arg, const char *agent); /* NULL: every one */
+	void *arg;
 };
 int life_show(struct life *l, const char *agent, json_t **out, struct err *e); /* ERR_NOT_FOUND */
 /* The agent whose sandbox that is, out "" where there is none: one look at an index. */

@@ -286,14 +286,14 @@ static void fork_done(void *job, int rc, const struct err *e)
 static int fork_name(const struct life_fork *f, const char *from, char out[AGENT_NAME_MAX + 1], struct err *e)
 {
 	struct id id = life_fresh_id();
-	char text[ID_STR_LEN];
 
-	if (f->as) {
+	if (!f->as && !agent_make_name(from, AGENT_FORK, &id, out))
+		return err_set(e, ERR_INVAL,
+			       "a fork of %.63s needs a name of its own: that one is too long to make one of", from);
+	if (f->as && !f->passing && agent_making(f->as) != AGENT_CHOSEN)
+		return err_set(e, ERR_INVAL, "%.63s is a name as muxd makes them for forks: choose another", f->as);
+	if (f->as)
 		text_put(out, AGENT_NAME_MAX + 1, f->as);
-	} else { /* a label holds 63 characters; the last ones of a UUIDv7 are random */
-		id_format(&id, text);
-		text_format(out, AGENT_NAME_MAX + 1, "%.45s-fork-%s", from, text + 24);
-	}
 	return target_is_pod(out) ? err_set(e, ERR_INVAL, "%.100s is no agent's name", out) : agent_name_check(out, e);
 }
 

@@ -74,6 +74,8 @@ static bool add_agent(void *arg, const struct life_row *r)
 	struct question *q = arg;
 	const struct life_agent *a = life_known(q->life, r->agent);
 
+	if (q->filter->wanted && !q->filter->wanted(q->filter->arg, r->agent))
+		return true;
 	if (q->n == q->limit) {
 		q->more = true;
 		return false;
@@ -88,7 +90,7 @@ static int read_list(struct sqlite3 *db, void *job, struct err *e)
 	struct question *q = job;
 	struct life_filter f = *q->filter;
 
-	f.limit = q->limit + 1;
+	f.limit = f.wanted ? INT64_MAX : q->limit + 1;
 	return rows_list(db, &f, add_agent, q, e);
 }
 

@@ -70,9 +70,13 @@ static void recover_on_list(void *arg, int rc, const struct err *e, const struct
 		w->list_at = clock_boot_ns() + LIST_AGAIN;
 		return;
 	}
-	for (size_t i = 0; i < n; i++)
-		if (work_is_pool_name(list[i].name) && !pool_find(w, list[i].name))
-			adopt_orphan(w, list[i].name);
+	for (size_t i = 0; i < n; i++) {
+		char sandbox[AGENT_NAME_MAX + 1]; /* a fork that was left ends with it */
+
+		target_origin(list[i].name, sandbox);
+		if (work_is_pool_name(sandbox) && !pool_find(w, sandbox))
+			adopt_orphan(w, sandbox);
+	}
 	HASH_ITER(hh, w->leases, l, next)
 	{
 		struct pool_entry *p = pool_find(w, l->row.sandbox);

@@ -300,15 +300,16 @@ void work_ask(struct work *w, enum work_call call, const struct work_caller *c, 
 
 int work_may_enter(const struct work *w, const char *agent, const char *principal, bool only_looks, struct err *e)
 {
+	char origin[AGENT_NAME_MAX + 1];
 	const struct pool_entry *p;
 
-	if (!work_is_pool_name(agent))
+	if (!work_is_pool_name(target_origin(agent, origin)))
 		return 0;
 	if (w && !w->ready) /* it was asked right after the start, and is being read */
 		return not_ready(w, e);
-	p = w ? pool_find(w, agent) : NULL;
+	p = w ? pool_find(w, origin) : NULL;
 	if (!p)
-		return err_set(e, ERR_NOT_FOUND, "%s is no sandbox of the pool", agent);
+		return err_set(e, ERR_NOT_FOUND, "%s is no sandbox of the pool", origin);
 	if (only_looks || (p->state == POOL_LEASED && strcmp(p->principal, principal) == 0))
 		return 0;
 	return err_set(e, p->state == POOL_LEASED ? ERR_FORBIDDEN : ERR_BAD_STATE,

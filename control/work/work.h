@@ -104,9 +104,9 @@ struct work_host {
 	bool (*removals_wait)(void *ctx);
 	/* The sandbox runs and can be reached at once. Its idle timer stands still. */
 	void (*prepare)(void *ctx, const char *sandbox, work_host_done *done, void *arg);
-	/* The sandbox ends, its workspace too; gone already is fine. */
+	/* The sandbox ends, its workspace too, and every fork of it; gone already is fine. */
 	void (*discard)(void *ctx, const char *sandbox, const char *why, work_host_done *done, void *arg);
-	/* What there is of sandboxes of the pool, running or not, whoever made them. */
+	/* What there is of sandboxes of the pool and of forks of them, running or not, whoever made them. */
 	void (*list)(void *ctx, work_list_done *done, void *arg);
 	/* The last WORK_LOG_MAX bytes of what the sandbox's own process wrote. */
 	void (*log)(void *ctx, const char *sandbox, work_log_done *done, void *arg);
@@ -183,7 +183,7 @@ void work_ask(struct work *w, enum work_call call, const struct work_caller *c, 
 
 /* Is it a name of the pool's kind? Such a sandbox is entered by who leased it, and looked at by staff. */
 bool work_is_pool_name(const char *agent);
-/* ERR_UNAVAILABLE until what is stored has been read. */
+/* A fork is its sandbox's lease's, too. ERR_UNAVAILABLE until what is stored has been read. */
 int work_may_enter(const struct work *w, const char *agent, const char *principal, bool only_looks, struct err *e);
 /* Of the lease that has the sandbox, until it is wiped; NULL: none has, or w is NULL. Valid until the loop goes on. */
 const struct work_ids *work_ids_of(const struct work *w, const char *agent);

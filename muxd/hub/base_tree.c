@@ -7,6 +7,7 @@
 #include "base/ring.h"
 #include "base/text.h"
 #include "control/life/life.h"
+#include "muxd/hub/agent.h"
 #include "muxd/hub/audit.h"
 #include "muxd/hub/hub_state.h"
 
@@ -27,7 +28,8 @@ struct base_tree {
 	const struct base_tree_ops *ops; /* NULL: nobody reads any more */
 	void *arg;
 	struct attachment *a;
-	bool made; /* the fork, or some of it */
+	struct id sandbox; /* of the fork: what is wiped meanwhile is made by nobody anew */
+	bool made;         /* the fork, or some of it */
 };
 
 static void base_on_wiped(void *arg, int rc, const struct err *e, json_t *result)
@@ -150,15 +152,40 @@ static void base_fetch(struct base_tree *t)
 				       .task = t->task,
 				       .file = &file,
 				       .judged = true, /* with the export that it is for */
+				       .only_in = &t->sandbox,
 				       .timeout_ns = t->timeout_ns,
 				       .head = UINT64_MAX,
 				       .tail = UINT64_MAX};
 
-	t->state = BASE_OPENING;
 	broker_open(t->hub, &t->rq, &spec, &ops, t, base_on_open, t);
 }
 
+static void base_on_linked(void *arg, int rc, const struct err *e)
+{
+	struct base_tree *t = arg;
+
+	if (!rc && t->ops)
+		base_fetch(t);
+	else
+		base_on_open(t, rc ? rc : ERR_CANCELLED, e, NULL, NULL, NULL);
+}
+
 /* ---- the fork */
+
+static void base_link(struct base_tree *t, const char *sandbox)
+{
+	struct agent *a = agent_get(t->hub, t->rq.grant.agent);
+	struct err e = {0};
+
+	t->state = BASE_OPENING;
+	if (!a || !sandbox || id_parse(sandbox, &t->sandbox)) {
+		err_set(&e, a ? ERR_LINK_LOST : ERR_NOMEM, "the base cannot be read: %s",
+			a ? "its sandbox has ended" : "no memory");
+		base_on_open(t, e.code, &e, NULL, NULL, NULL);
+		return;
+	}
+	agent_need(a, base_on_linked, t);
+}
 
 /* Neither is it told that there is such a snapshot of another agent. */
 static int fork_failed(int rc, const struct err *e, struct err *out)
@@ -173,7 +200,6 @@ static void base_on_forked(void *arg, int rc, const struct err *e, json_t *resul
 	struct base_tree *t = arg;
 	struct err here = {0};
 
-	(void)result;
 	t->made = rc != ERR_NOT_FOUND && rc != ERR_INVAL && rc != ERR_CANCELLED;
 	if (!t->ops) {
 		t->state = BASE_OVER;
@@ -181,20 +207,17 @@ static void base_on_forked(void *arg, int rc, const struct err *e, json_t *resul
 	} else if (rc) {
 		base_fail(t, fork_failed(rc, e, &here), &here);
 	} else {
-		base_fetch(t);
+		base_link(t, json_string_value(json_object_get(result, "sandbox_id")));
 	}
 }
 
-/* A label holds 63 characters; nobody else has the last ones. */
 static int base_name(const char *agent, char out[AGENT_NAME_MAX + 1], struct err *e)
 {
-	char text[ID_STR_LEN];
 	struct id id;
 
 	if (id_new(&id))
 		return err_set(e, ERR_SYS, "no randomness");
-	id_format(&id, text);
-	text_format(out, AGENT_NAME_MAX + 1, "%.45s-base-%s", agent, text + 24);
+	(void)agent_make_name(agent, AGENT_BASE, &id, out);
 	return 0;
 }
 

@@ -154,17 +154,35 @@ enum policy_op attach_op(enum session_kind k, enum attachment_role role, bool ow
 	return broker_policy_op(k);
 }
 
+/* The request that one is read for comes by a grant for that one alone, which muxd has made for it. */
+static int is_anothers(const struct request *rq, const char *agent, struct err *e)
+{
+	if (!agent_is_passing(agent) || strcmp(rq->grant.agent, agent) == 0)
+		return 0;
+	return err_set(e, ERR_FORBIDDEN, "%s is there for the request that it was made for, and for nobody else",
+		       agent);
+}
+
+static int reach(struct hub *h, const struct request *rq, const char *agent, uint32_t scopes, struct err *e)
+{
+	int rc = in_force(h, rq, e);
+
+	if (!rc)
+		rc = target_name_check(agent, e);
+	if (!rc)
+		rc = grant_allows(&rq->grant, agent, scopes, e);
+	if (!rc)
+		rc = is_anothers(rq, agent, e);
+	return rc ? rc : work_may_enter(h->p.work, agent, rq->grant.principal, only_looks(rq, scopes), e);
+}
+
 int broker_reach(struct hub *h, const struct request *rq, const char *agent, uint32_t scopes, const char *what,
 		 struct err *e)
 {
 	struct err own = {0};
 
 	e = e ? e : &own;
-	if (in_force(h, rq, e) == 0 && target_name_check(agent, e) == 0 &&
-	    grant_allows(&rq->grant, agent, scopes, e) == 0 &&
-	    work_may_enter(h->p.work, agent, rq->grant.principal, only_looks(rq, scopes), e) == 0)
-		return 0;
-	return broker_refused(h, rq, agent, what, e);
+	return reach(h, rq, agent, scopes, e) ? broker_refused(h, rq, agent, what, e) : 0;
 }
 
 int broker_check(struct hub *h, const struct request *rq, const struct policy_question *q, uint32_t scopes,
@@ -198,10 +216,20 @@ int broker_check_call(struct hub *h, const struct request *rq, const struct poli
 int broker_reach_any(struct hub *h, const struct request *rq, const char *agent, uint32_t any, const char *what,
 		     struct err *e)
 {
-	for (uint32_t bit = 1; bit <= any; bit <<= 1)
-		if (any & bit && rq->grant.scopes & bit)
-			return broker_reach(h, rq, agent, bit, what, e);
-	return broker_reach(h, rq, agent, any & (~any + 1), what, e);
+	uint32_t left = any & rq->grant.scopes ? any & rq->grant.scopes : any & (~any + 1);
+	struct err first = {0};
+
+	for (; left; left &= left - 1) { /* by the lowest first; what that one is refused is told */
+		struct err each = {0};
+
+		if (reach(h, rq, agent, left & (~left + 1), &each) == 0)
+			return 0;
+		if (!first.code)
+			first = each;
+	}
+	if (e)
+		*e = first;
+	return broker_refused(h, rq, agent, what, &first);
 }
 
 int broker_check_any(struct hub *h, const struct request *rq, const struct policy_question *q, uint32_t any,

@@ -110,7 +110,7 @@ static int staff_grant(struct hub *h, const char *principal, const char *agent, 
 	if (!staff)
 		return err_set(e, ERR_FORBIDDEN, "no such person of staff in the configuration");
 	for (size_t i = 0; i < staff->nagents; i++)
-		listed = listed || strcmp(staff->agents[i], "*") == 0 || target_covers(staff->agents[i], agent);
+		listed = listed || grant_covers(staff->agents[i], agent);
 	if (!listed)
 		return err_set(e, ERR_FORBIDDEN, "%s may not enter %s", principal, agent);
 	if (strlen(reason) > GRANT_REASON_MAX)

@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "control/servers/lists.h"
 #include "control/servers/settings_def.h"
+#include "control/work/work.h"
 #include "muxd/hub/agent.h"
 #include "muxd/hub/agent_json.h"
 #include "muxd/hub/attachment_state.h"
@@ -366,7 +367,13 @@ static struct life_fork fork_asked(const struct life_job *j)
 static void restore_or_fork(struct life *l, struct life_job *j)
 {
 	struct life_fork f;
+	struct err e = {0};
 
+	/* Its check has read a file: the lease may have gone meanwhile, and what of it is copied with it. */
+	if (broker_check_enter(j->hub, &j->rq, j->agent, verbs[j->verb].name, &e)) {
+		broker_life_job_end(j, e.code, &e);
+		return;
+	}
 	if (j->verb == VERB_RESTORE) {
 		life_restore(l, j->agent, &j->call.snapshot, j->call.timeout_ns, broker_life_on_agent, j);
 		return;
@@ -498,11 +505,14 @@ static int check_scope(struct life_job *j, const char *agent, struct err *e)
 
 static int check_call(struct life_job *j, struct err *e)
 {
+	char origin[AGENT_NAME_MAX + 1];
 	int rc = check_scope(j, j->agent, e);
 
 	if (!rc && j->verb != VERB_KILL && target_is_pod(j->agent))
 		rc = err_set(e, ERR_UNSUPPORTED, "%s is a pod of others: muxd enters it and does not rule its life",
 			     j->agent);
+	if (!rc && j->as[0] && work_is_pool_name(target_origin(j->agent, origin)))
+		rc = err_set(e, ERR_INVAL, "a fork of a leased sandbox has no name of its own: it ends with the lease");
 	if (!rc && j->as[0] && !(rc = agent_name_check(j->as, e)))
 		rc = check_scope(j, j->as, e);
 	if (!rc && j->verb != VERB_KILL && !j->hub->p.life)

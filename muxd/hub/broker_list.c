@@ -141,12 +141,19 @@ static const char *broker_list_name_of(const json_t *row)
 	return s ? s : "";
 }
 
+static bool broker_list_covers(void *arg, const char *name)
+{
+	const struct list_job *j = arg;
+
+	return !agent_is_passing(name) && grant_allows(&j->rq.grant, name, 0, NULL) == 0;
+}
+
 /* One that has no row, or whose row was not asked for: pods of others, and all of them where there is no life. */
-static bool broker_list_wanted(const struct list_job *j, const char *name, const json_t *shown)
+static bool broker_list_wanted(struct list_job *j, const char *name, const json_t *shown)
 {
 	const char *state = json_string_value(json_object_get(shown, "state"));
 
-	if (grant_allows(&j->rq.grant, name, 0, NULL) || strncmp(name, j->prefix, strlen(j->prefix)) != 0 ||
+	if (!broker_list_covers(j, name) || strncmp(name, j->prefix, strlen(j->prefix)) != 0 ||
 	    strcmp(name, j->after) <= 0)
 		return false;
 	/* life may have told of it after this page */
@@ -327,7 +334,9 @@ static int ask_life(struct list_job *j, struct err *e)
 	struct life_filter f = {.state = j->state[0] ? j->state : NULL,
 				.prefix = j->prefix[0] ? j->prefix : NULL,
 				.after = j->after[0] ? j->after : NULL,
-				.limit = j->limit};
+				.limit = j->limit,
+				.wanted = broker_list_covers,
+				.arg = j};
 	const char *only = j->rq.grant.agent;
 	json_t *o = NULL, *row = NULL;
 	int rc;

@@ -28,6 +28,7 @@
 struct host_job {
 	struct hub *hub;
 	char name[WORK_SANDBOX_MAX];
+	char fork[AGENT_NAME_MAX + 1]; /* that is being wiped ahead of it */
 	char why[200];
 	work_host_done *done;
 	void *arg;
@@ -96,16 +97,56 @@ static void broker_work_prepare(void *ctx, const char *sandbox, work_host_done *
 		broker_work_on_awake(j, 0, NULL, NULL);
 }
 
-static void discard_done(struct host_job *j, int rc, const struct err *e)
+/* ---- the end of a sandbox of the pool, with every fork of it */
+
+static bool is_fork_of(void *arg, const char *agent)
 {
-	struct agent *a = rc ? NULL : agent_find(j->hub, j->name);
+	char origin[AGENT_NAME_MAX + 1];
+
+	return strcmp(agent, arg) != 0 && strcmp(target_origin(agent, origin), arg) == 0;
+}
+
+/* out "": there is none. */
+static int find_fork(struct host_job *j, char out[AGENT_NAME_MAX + 1], struct err *e)
+{
+	const struct life_filter f = {.prefix = j->name, .limit = 1, .wanted = is_fork_of, .arg = j->name};
+	json_t *found = NULL;
+	int rc = j->hub->p.life ? life_list(j->hub->p.life, &f, &found, e) : 0;
+	const char *name =
+	    json_string_value(json_object_get(json_array_get(json_object_get(found, "agents"), 0), "agent"));
+
+	text_put(out, AGENT_NAME_MAX + 1, name ? name : "");
+	json_decref(found);
+	return rc;
+}
+
+static void discard_gone(struct host_job *j, const char *name)
+{
+	struct agent *a = agent_find(j->hub, name);
 
 	if (a) {
 		struct id was = a->linked;
 
 		agent_gone(j->hub, a->name, &was, j->why);
 	}
-	host_job_end(j, rc, e);
+}
+
+static void discard_next(struct host_job *j);
+
+/* A fork may have been on its way while its sandbox went: of one that is wiped there is none that begins. */
+static void discard_done(struct host_job *j, int rc, const struct err *e)
+{
+	char fork[AGENT_NAME_MAX + 1] = "";
+	struct err here = {0};
+
+	if (!rc) {
+		discard_gone(j, j->name);
+		rc = find_fork(j, fork, &here), e = &here;
+	}
+	if (!rc && fork[0])
+		discard_next(j);
+	else
+		host_job_end(j, rc, e);
 }
 
 static void broker_work_on_gone_only(void *arg, const struct sandbox_answer *r)
@@ -138,16 +179,40 @@ static void broker_work_on_wiped(void *arg, const struct sandbox_answer *r)
 	}
 }
 
+static void broker_work_on_fork_wiped(void *arg, const struct sandbox_answer *r)
+{
+	struct host_job *j = arg;
+
+	if (r->rc && r->rc != ERR_NOT_FOUND) { /* cancelled: the hub may be gone */
+		host_job_end(j, r->rc, r->e);
+		return;
+	}
+	discard_gone(j, j->fork);
+	discard_next(j);
+}
+
+static void discard_next(struct host_job *j)
+{
+	struct sandbox_provider *p = j->hub->p.provider;
+	struct err e = {0};
+	int rc = find_fork(j, j->fork, &e);
+
+	if (rc)
+		host_job_end(j, rc, &e);
+	else if (j->fork[0])
+		sandbox_ask(p, &(struct sandbox_ask){.op = SANDBOX_WIPE, .agent = j->fork, .reason = j->why},
+			    broker_work_on_fork_wiped, j);
+	else
+		sandbox_ask(p, &(struct sandbox_ask){.op = SANDBOX_WIPE, .agent = j->name, .reason = j->why},
+			    broker_work_on_wiped, j);
+}
+
 static void discard(void *ctx, const char *sandbox, const char *why, work_host_done *done, void *arg)
 {
-	struct hub *h = ctx;
-	struct sandbox_provider *p = h->p.provider;
-	struct host_job *j = host_job_create(h, sandbox, why, done, arg);
+	struct host_job *j = host_job_create(ctx, sandbox, why, done, arg);
 
-	if (!j)
-		return;
-	sandbox_ask(p, &(struct sandbox_ask){.op = SANDBOX_WIPE, .agent = j->name, .reason = j->why},
-		    broker_work_on_wiped, j);
+	if (j)
+		discard_next(j);
 }
 
 struct list_job {
@@ -160,6 +225,7 @@ static void broker_work_on_list(void *arg, const struct sandbox_answer *r)
 	const struct sandbox_info *list = r->info;
 	struct list_job *j = arg;
 	struct work_seen *seen = calloc(r->n + 1, sizeof(*seen));
+	char origin[AGENT_NAME_MAX + 1];
 	size_t got = 0;
 	int rc = r->rc;
 
@@ -168,7 +234,7 @@ static void broker_work_on_list(void *arg, const struct sandbox_answer *r)
 	if (!rc && r->e) /* what is missing in it must not be taken for gone */
 		rc = r->e->code ? r->e->code : ERR_UNAVAILABLE;
 	for (size_t i = 0; !rc && i < r->n; i++)
-		if (work_is_pool_name(list[i].agent))
+		if (work_is_pool_name(target_origin(list[i].agent, origin)))
 			seen[got++] = (struct work_seen){list[i].agent, list[i].state == SANDBOX_RUNNING};
 	j->done(j->arg, rc, r->e, seen, got);
 	free(seen);

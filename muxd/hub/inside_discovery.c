@@ -136,16 +136,13 @@ static int check_alone(const struct hub *h, const char *agent, struct err *e)
 	return 0;
 }
 
-/* A label holds 63 characters; nobody else has the last ones. */
 static int discovery_name(const char *agent, char out[AGENT_NAME_MAX + 1], struct err *e)
 {
-	char text[ID_STR_LEN];
 	struct id id;
 
 	if (id_new(&id))
 		return err_set(e, ERR_SYS, "no randomness");
-	id_format(&id, text);
-	text_format(out, AGENT_NAME_MAX + 1, "%.45s-mcp-%s", agent, text + 24);
+	(void)agent_make_name(agent, AGENT_MCP, &id, out);
 	return 0;
 }
 

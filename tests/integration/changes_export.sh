@@ -131,11 +131,16 @@ forked() {
 # --- the daemon is killed in the middle: no artifact, and the next start takes the fork away
 inside 'head -c 60000000 /dev/urandom >large'
 SNAP=$(muxctl sandbox snapshot demo -o json | jq -r '.snapshot.id // .id')
+named=$(new_token 'demo-*' agent files) every=$(new_token '*' service files,lifecycle)
 export_to killed "{\"snapshot\":\"$SNAP\"}" >/dev/null 2>&1 &
 wait_for 20 forked
+F=$(forked | grep -o 'demo-base-[0-9a-f]\{12\}' | head -n 1)
+seen="$(TOKEN=$named c "http://localhost/v1/agents/$F/files?path=large" | head -c 4096 | jq -r .error.code) $(c "http://localhost/v1/agents/$F/files?path=large" |
+	head -c 4096 | jq -r .error.code) $(TOKEN=$every c "http://localhost/v1/agents?prefix=demo-" | jq '.agents | length')"
 kill -9 "$DAEMON"
 wait $! 2>/dev/null
 forked >/dev/null && ok "the daemon was killed while there was a fork" || fail "no fork was there"
+equal "nobody else was in it, nor was shown it" "forbidden forbidden 0" "$seen"
 start_daemon "$tmp/state" || fail "no daemon again"
 wait_for 10 alone
 equal "behind the next start it has gone" "demo 404" \

@@ -67,6 +67,7 @@ after=$(api "$svc" POST "/sandboxes/leases/$l1/heartbeat" | jq -r .expiresAt)
 [[ $after > $before ]] && ok "a heartbeat begins its time anew" || fail "heartbeat: $before, then $after"
 
 # --- nobody else
+status() { curl -sS -o /dev/null -w '%{http_code}' --unix-socket "$MUXD_STATE/api.sock" -H "Authorization: Bearer $1" -d "$3" "http://localhost$2"; }
 other=$(service other)
 equal "another principal sees nothing of it" not_found "$(api "$other" GET "/sandboxes/leases/$l1" | code)"
 equal "and cannot release it" not_found "$(api "$other" DELETE "/sandboxes/leases/$l1" | code)"
@@ -78,6 +79,14 @@ routed() { curl -sS --cacert "$MUXD_STATE/keys/tls.crt" -H "Authorization: Beare
 ports=$(PRINCIPAL=other new_token '*' service ports)
 equal "nor reach its ports" forbidden "$(routed "$s1" | code)"
 equal "nor copy its workspace" forbidden "$(api "$other" POST "/v1/agents/$s1/fork" '{}' | code)"
+equal "a copy of it takes no name, as it goes with the lease" invalid_request "$(api "$svc" POST "/v1/agents/$s1/fork" '{"as":"mine"}' | code)"
+api "$svc" POST "/v1/agents/$s1/snapshots" >/dev/null
+copy=$(api "$svc" POST "/v1/agents/$s1/fork" '{}' | jq -r .agent)
+equal "who leased it enters its copy" 0 "$(api "$svc" POST "/v1/agents/$copy/rounds" '{"argv":["true"],"wait_ms":30000}' | jq .exit.code)"
+equal "and nobody else" forbidden "$(api "$other" POST "/v1/agents/$copy/rounds" '{"argv":["true"]}' | code)"
+wide=$(PRINCIPAL=other new_token '*' service drive,rounds,lifecycle)
+equal "with more scopes than it takes its programs are ended, too" 200 "$(status "$wide" "/v1/agents/$s1/kill" '{"reason":"runaway"}')"
+equal "and its services are told of" none "$(api "$wide" GET "/v1/agents/$s1/services" | code)"
 equal "nor say how long it lives" forbidden "$(api "$other" POST "/v1/agents/$s1/resume" '{"ttl":"1h"}' | code)"
 ports=$(PRINCIPAL=planner new_token '*' service ports)
 equal "its lease's principal reaches them" port_unreachable "$(routed "$s1" | code)"
@@ -106,6 +115,8 @@ reaches "leases/$l1" .state RELEASED
 equal "a lease has one run" bad_state "$(run "$l1" run-2 "$secret" | code)"
 gone() { [ ! -e "$MUXD_STATE/sandboxes/$s1" ]; }
 wait_for 30 gone && ok "its sandbox is wiped" || fail "$s1 is still there"
+[ "$copy" != null ] && [ ! -e "$MUXD_STATE/sandboxes/$copy" ] && ok "and its copy before it" || fail "$copy is still there"
+equal "which nobody wakes" not_found "$(api "$svc" POST "/v1/agents/$copy/rounds" '{"argv":["true"]}' | code)"
 round=$(get runs/run-1 | jq -r '.steps[0].roundId')
 named() {
 	muxctl audit --agent "$s1" --event round.end -n 100 -o json | jq -c --arg r "$round" --arg l "$l1" \

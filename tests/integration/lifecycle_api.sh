@@ -85,6 +85,13 @@ equal "a round as well" "$later" "$round"
 equal "over HTTPS, too" 201 "$(answer POST "/v1/sessions/$session/fork" '{}')"
 made=$(jq -r .agent "$tmp/body")
 [ "$made" != $a ] && ok "as $made" || fail "the fork is $made"
+# into TOKEN: a round in the fork, its exit code or its error
+into() { api "$1" POST "/v1/agents/$made/rounds" '{"argv":["true"],"wait_ms":30000}' | jq -r '.error.code // .exit.code'; }
+equal "who may enter $a enters what was made of it without a name" 0 "$(into "$(new_token $a agent rounds)")"
+equal "a pattern that meets no more than that name does not" forbidden "$(into "$(new_token "$a-*" agent rounds)")"
+equal "nor does it list it" 0 "$(api "$(new_token "$a-*" agent rounds)" GET "/v1/agents?prefix=$a" | jq '.agents | length')"
+equal "such a name is nobody's choice" 400 "$(answer POST "/v1/agents/$a/fork" "{\"as\":\"$a-fork-0123456789ab\"}")"
+equal "nor is a sandbox made under it" not_found "$(api "$(new_token $a agent rounds)" POST "/v1/agents/$a-fork-0123456789ab/rounds" '{"argv":["true"]}' | jq -r .error.code)"
 
 # --- refused
 before=$(still)

@@ -591,6 +591,32 @@ static void what_a_grant_allows(void **state)
 	assert_int_equal(grant_allows(&g, "ns/pod", SCOPE_TERMINAL, &e), ERR_FORBIDDEN);
 }
 
+/* A copy is called after its agent, and is for whom that is for: for no pattern that meets its name alone. */
+static void a_copy_is_for_whom_its_agent_is(void **state)
+{
+	static const struct {
+		const char *wide, *name;
+		bool covers;
+	} t[] = {{"demo", "demo-fork-0123456789ab", true},
+		 {"demo", "demo-base-0123456789ab", true},
+		 {"demo", "demo-fork-0123456789a", false},
+		 {"demo-*", "demo-fork-0123456789ab", false},
+		 {"demo-fork-*", "demo-fork-0123456789ab", false},
+		 {"demo-fork-0123456789ab", "demo-fork-0123456789ab", true},
+		 {"demo-fork-0123456789ab", "demo-fork-0123456789ac", false},
+		 {"dem*", "demo-fork-0123456789ab", true},
+		 {"*", "demo-base-0123456789ab", true},
+		 {"demo", "demo-fork-*", false},
+		 {"demo-*", "demo-fork-*", true},
+		 {"demo-*", "demo-x-fork-0123456789ab", true},
+		 {"other", "demo-fork-0123456789ab", false}};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(t) / sizeof(t[0]); i++)
+		if (grant_covers(t[i].wide, t[i].name) != t[i].covers)
+			fail_msg("%s and %s", t[i].wide, t[i].name);
+}
+
 static void whose_task_it_is(void **state)
 {
 	struct grant with = example(), without = example();
@@ -660,6 +686,7 @@ int main(void)
 	    cmocka_unit_test_setup_teardown(a_token_stays_short_enough_for_a_password, setup, teardown),
 	    cmocka_unit_test(reasons),
 	    cmocka_unit_test(what_a_grant_allows),
+	    cmocka_unit_test(a_copy_is_for_whom_its_agent_is),
 	    cmocka_unit_test(whose_task_it_is),
 	    cmocka_unit_test(names_go_both_ways),
 	};

@@ -173,6 +173,51 @@ static void a_pod_covers_its_containers_and_nothing_else(void **state)
 			fail_msg("%s and %s", t[i].wide, t[i].name);
 }
 
+/* Names that muxd makes say what they were made of, and grow no longer by it. */
+static void made_names_lead_back(void **state)
+{
+	static const struct {
+		const char *name, *origin;
+		enum agent_making how;
+	} t[] = {{"demo-fork-0123456789ab", "demo", AGENT_FORK},
+		 {"demo-base-a1004dbeb38f", "demo", AGENT_BASE},
+		 {"demo-mcp-a1004dbeb38f", "demo", AGENT_MCP},
+		 {"a-fork-0123456789ab-base-0123456789ab", "a", AGENT_BASE},
+		 {"demo-fork-0123456789a", "demo-fork-0123456789a", AGENT_CHOSEN},
+		 {"demo-fork-0123456789AB", "demo-fork-0123456789AB", AGENT_CHOSEN},
+		 {"demo-fork-0123456789abc", "demo-fork-0123456789abc", AGENT_CHOSEN},
+		 {"demo-look-0123456789ab", "demo-look-0123456789ab", AGENT_CHOSEN},
+		 {"-fork-0123456789ab", "-fork-0123456789ab", AGENT_CHOSEN},
+		 {"0123456789ab", "0123456789ab", AGENT_CHOSEN},
+		 {"01936f0e-7c5a-7b1e-8f43-2f1f5a0d9c11", "01936f0e-7c5a-7b1e-8f43-2f1f5a0d9c11", AGENT_CHOSEN},
+		 {"ns/demo-fork-0123456789ab", "ns/demo-fork-0123456789ab", AGENT_CHOSEN},
+		 {"demo-fork-*", "demo-fork-*", AGENT_CHOSEN},
+		 {"", "", AGENT_CHOSEN}};
+	char made[AGENT_NAME_MAX + 1], again[AGENT_NAME_MAX + 1], origin[AGENT_NAME_MAX + 1], longest[64];
+	struct id id;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(t) / sizeof(t[0]); i++) {
+		assert_string_equal(target_origin(t[i].name, origin), t[i].origin);
+		assert_int_equal(agent_making(t[i].name), t[i].how);
+	}
+	assert_int_equal(id_new(&id), 0);
+	assert_true(agent_make_name("demo", AGENT_FORK, &id, made));
+	assert_string_equal(target_origin(made, origin), "demo");
+	assert_true(agent_make_name(made, AGENT_BASE, &id, again));
+	assert_int_equal(strlen(again), strlen(made));
+	assert_string_equal(target_origin(again, origin), "demo");
+	memset(longest, 'a', 63);
+	longest[63] = '\0';
+	assert_false(agent_make_name(longest, AGENT_FORK, &id, made)); /* no agent has the name that is left of it */
+	assert_int_equal(agent_name_check(made, NULL), 0);
+	assert_int_equal(agent_name_check(target_origin(made, origin), NULL), ERR_INVAL);
+	assert_false(agent_make_name(made, AGENT_BASE, &id, again));
+	longest[45] = '\0';
+	assert_true(agent_make_name(longest, AGENT_FORK, &id, made));
+	assert_string_equal(target_origin(made, origin), longest);
+}
+
 static void tokens_are_plain_and_named_in_errors(void **state)
 {
 	(void)state;
@@ -201,6 +246,7 @@ int main(void)
 	    cmocka_unit_test(targets_come_apart),
 	    cmocka_unit_test(hostile_targets_are_refused),
 	    cmocka_unit_test(a_pod_covers_its_containers_and_nothing_else),
+	    cmocka_unit_test(made_names_lead_back),
 	    cmocka_unit_test(tokens_are_plain_and_named_in_errors),
 	};
 	return cmocka_run_group_tests_name("ids", tests, NULL, NULL);

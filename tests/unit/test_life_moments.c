@@ -256,6 +256,56 @@ static void a_fork_is_an_agent_of_its_own(void **state)
 	assert_int_equal(look->content, 1);
 }
 
+static bool is_wanted(void *arg, const char *agent)
+{
+	return strcmp(agent, arg) != 0;
+}
+
+/* Names of muxd's making are forks' alone: nobody chooses one, and what is gone is not made anew, empty, by its name.
+ */
+static void nobody_makes_a_fork_by_its_name(void **state)
+{
+	struct rig *r = *state;
+	struct life_fork f = {.as = "ann-fork-0123456789ab"};
+	char made[AGENT_NAME_MAX + 1], origin[AGENT_NAME_MAX + 1], big[64], ann[] = "ann";
+	json_t *list = NULL;
+
+	rig_run(r, "ann");
+	f.snapshot = snapshot(r, "ann", 1);
+	fork_it(r, &f);
+	assert_int_equal(r->rc, ERR_INVAL);
+	rig_resume(r, f.as);
+	rig_settle(r);
+	assert_int_equal(r->rc, ERR_NOT_FOUND);
+	f.as = NULL;
+	fork_it(r, &f);
+	assert_int_equal(r->rc, 0);
+	snprintf(made, sizeof(made), "%s", json_string_value(json_object_get(r->result, "agent")));
+	assert_string_equal(target_origin(made, origin), "ann");
+	/* An agent that one may not know of is on no page, and leaves its place to others. */
+	assert_int_equal(life_list(r->life,
+				   &(struct life_filter){.prefix = "ann", .limit = 1, .wanted = is_wanted, .arg = ann},
+				   &list, NULL),
+			 0);
+	assert_string_equal(
+	    json_string_value(json_object_get(json_array_get(json_object_get(list, "agents"), 0), "agent")), made);
+	assert_true(json_is_false(json_object_get(list, "more")));
+	json_decref(list);
+	life_terminate(r->life, made, "over", LIFE_END_WIPE, 0, rig_answer, r);
+	rig_settle(r);
+	assert_int_equal(r->rc, 0);
+	rig_resume(r, made);
+	rig_settle(r);
+	assert_int_equal(r->rc, ERR_NOT_FOUND);
+	memset(big, 'b', 63);
+	big[63] = '\0';
+	rig_run(r, big);
+	f.snapshot = snapshot(r, big, 1);
+	fork_it(r, &f);
+	assert_int_equal(r->rc, ERR_INVAL);
+	assert_non_null(strstr(r->message, "a name of its own"));
+}
+
 static void a_moment_finds_the_snapshot_before_it(void **state)
 {
 	struct rig *r = *state;
@@ -588,6 +638,7 @@ int main(void)
 	    T(what_is_not_there_or_of_another_is_refused),
 	    T(who_comes_later_gets_one_of_its_own),
 	    T(a_fork_is_an_agent_of_its_own),
+	    T(nobody_makes_a_fork_by_its_name),
 	    T(a_moment_finds_the_snapshot_before_it),
 	    T(a_fork_ends_when_its_time_is_over),
 	    T(the_oldest_go_first_and_the_current_never),

@@ -309,6 +309,21 @@ static void test_names(void **state)
 			fail_msg("%s of %s", table[i].text, table[i].pattern);
 }
 
+/* A copy has the profile of what it is a copy of, and no other by its name. */
+static void a_copy_is_under_its_agents_profile(void **state)
+{
+	struct policy *p = policy_of("policy: 1\notherwise: deny\nprofiles:\n"
+				     "- name: copies\n  match: {agent: 'demo-*'}\n  allow: [terminal.open]\n"
+				     "- name: it\n  match: {agent: demo}\n  allow: [file.read]\n");
+
+	(void)state;
+	assert_true(would(p, (struct policy_question){.op = POLICY_FILE_READ, .agent = "demo"}));
+	assert_true(would(p, (struct policy_question){.op = POLICY_FILE_READ, .agent = "demo-fork-0123456789ab"}));
+	assert_false(would(p, (struct policy_question){.op = POLICY_TERMINAL_OPEN, .agent = "demo-fork-0123456789ab"}));
+	assert_true(would(p, (struct policy_question){.op = POLICY_TERMINAL_OPEN, .agent = "demo-fork"}));
+	policy_destroy(p);
+}
+
 /* ---- calls, as people write them */
 
 static void test_calls(void **state)
@@ -387,6 +402,7 @@ int main(void)
 	    cmocka_unit_test(test_sizes),
 	    cmocka_unit_test(test_not_covered),
 	    cmocka_unit_test(test_names),
+	    cmocka_unit_test(a_copy_is_under_its_agents_profile),
 	    cmocka_unit_test(test_calls),
 	    cmocka_unit_test(test_files_meet),
 	    cmocka_unit_test(numbers_limit_what_begins),

@@ -6,7 +6,7 @@
 
 static void test_one_sandbox_one_lease(void **state)
 {
-	char a[40], b[40], again[40], sa[64], sb[64], same[64];
+	char a[40], b[40], again[40], sa[64], sb[64], same[64], fork[96];
 	struct rig *r = *state;
 	struct err e = {0};
 
@@ -30,6 +30,9 @@ static void test_one_sandbox_one_lease(void **state)
 	assert_int_equal(work_may_enter(r->work, sa, "bob", true, &e), 0);
 	assert_int_equal(work_may_enter(r->work, "pool-01936f0e-7c5a-7b1e-8f43-2f1f5a0d9c11", "x", false, &e),
 			 ERR_NOT_FOUND);
+	snprintf(fork, sizeof(fork), "%s-fork-0123456789ab", sa); /* a copy is the lease's, as what it is a copy of */
+	assert_int_equal(work_may_enter(r->work, fork, "service", false, &e), 0);
+	assert_int_equal(work_may_enter(r->work, fork, "bob", false, &e), ERR_FORBIDDEN);
 	assert_int_equal(work_may_enter(r->work, "pool-9", "x", false, &e), 0); /* somebody's own agent */
 	settle(r, 2);
 	assert_int_equal(r->made, 4);
