@@ -217,6 +217,12 @@ typedef void broker_name_done(void *arg, int rc, const struct err *e, const char
 void broker_locate(struct hub *h, const struct request *rq, uint32_t scope, const char *id, const char *space,
 		   broker_name_done *done, void *arg);
 /*
+ * A pod of others by its whole name, ns/pod/container, ahead of every question about it: policies have profiles of
+ * containers, and locks and lists are kept of them. Any other name, and one that the grant does not cover, stays as it
+ * is: the call itself is refused then.
+ */
+void broker_whole_name(struct hub *h, const struct request *rq, const char *name, broker_name_done *done, void *arg);
+/*
  * Attach to a session that exists (scope drive or observe, or one's own). name:
  * session id, or "" for the newest terminal of that agent and principal.
  * Where ops has `screen`, the client of a terminal is shown the current screen first (attachment.h), else the recent

@@ -141,3 +141,42 @@ void broker_locate(struct hub *h, const struct request *rq, uint32_t scope, cons
 	else
 		find_id(j);
 }
+
+/* ---- the whole name of a pod */
+
+struct whole_job {
+	broker_name_done *done;
+	void *arg;
+	char name[AGENT_NAME_MAX + 1];
+};
+
+static void broker_locate_on_whole(void *arg, const struct sandbox_answer *r)
+{
+	struct whole_job *j = arg;
+	struct err here = {0};
+	const struct err *e = r->e;
+
+	if (r->rc && (!e || !e->message[0]))
+		err_set(&here, r->rc, "the containers of %s: %s", j->name, err_name(r->rc)), e = &here;
+	j->done(j->arg, r->rc, r->rc ? e : NULL, r->rc ? NULL : r->name);
+	free(j);
+}
+
+void broker_whole_name(struct hub *h, const struct request *rq, const char *name, broker_name_done *done, void *arg)
+{
+	bool mine = target_is_pod(name) && grant_allows(&rq->grant, name, 0, NULL) == 0;
+	struct whole_job *j = mine ? calloc(1, sizeof(*j)) : NULL;
+	struct err e = {0};
+
+	if (!mine) {
+		done(arg, 0, NULL, name);
+		return;
+	}
+	if (!j) {
+		done(arg, err_set(&e, ERR_NOMEM, "no memory"), &e, NULL);
+		return;
+	}
+	*j = (struct whole_job){.done = done, .arg = arg};
+	text_put(j->name, sizeof(j->name), name);
+	hub_resolve(h, j->name, broker_locate_on_whole, j);
+}

@@ -37,6 +37,7 @@ struct open_job {
 	struct launch launch;
 	char policy[POLICY_VERSION_LEN]; /* whose limits the launch has; "": there was none */
 	bool judged;                     /* the policy was asked about what it is a part of */
+	bool timed;                      /* its caller said for how long */
 	bool never_wakes;                /* it runs in only_in or nowhere */
 	struct id only_in;
 	const struct attachment_ops *ops;
@@ -372,22 +373,42 @@ static void broker_open_on_ready(void *arg, int rc, const struct err *e)
 		broker_open_begin(j, rc, e);
 }
 
+static void limit_time(struct open_job *j, const char *agent)
+{
+	bool asks = j->kind == SESSION_ROUND && !j->timed;
+	uint64_t most = asks ? broker_policy_round_time(j->hub, &j->rq, agent, j->launch.task) : 0;
+
+	if (most && j->launch.timeout_ns > most)
+		j->launch.timeout_ns = most;
+}
+
 /* Files as grant and profile allow them together; a round that asks for no time has no more than the profile's. */
 static int make_launch(struct open_job *j, const struct exec_spec *spec, struct grant_files *out_files, struct err *e)
 {
 	struct grant g = j->rq.grant;
-	uint64_t most = 0;
 	int rc;
 
 	if (!spec->judged)
 		broker_policy_files(j->hub, &j->rq, spec->agent, spec->task, &g.files);
 	*out_files = g.files;
 	rc = launch_from_spec(j->hub, &g, spec, &j->launch, e);
-	if (!rc && spec->kind == SESSION_ROUND && !spec->timeout_ns)
-		most = broker_policy_round_time(j->hub, &j->rq, spec->agent, j->launch.task);
-	if (most && j->launch.timeout_ns > most)
-		j->launch.timeout_ns = most;
+	if (!rc)
+		limit_time(j, spec->agent);
 	return rc;
+}
+
+/* By its whole name a pod may be another profile's than by the one that was said. */
+static int limit_anew(struct open_job *j, struct err *e)
+{
+	struct grant_files files = j->rq.grant.files;
+
+	if (strcmp(j->agent->name, j->name) == 0)
+		return 0;
+	limit_time(j, j->agent->name);
+	if (!j->launch.transfer || j->judged)
+		return 0;
+	broker_policy_files(j->hub, &j->rq, j->agent->name, j->launch.task, &files);
+	return transfer_limit(j->launch.transfer, &files, e);
 }
 
 static int broker_open_prepare(struct open_job *j, const struct exec_spec *spec, struct err *e)
@@ -434,6 +455,8 @@ static void broker_open_on_named(void *arg, const struct sandbox_answer *r)
 
 	if (!rc && !(j->agent = agent_get(j->hub, r->name)))
 		rc = err_set(&here, ERR_NOMEM, "no memory"), e = &here;
+	if (!rc && (rc = limit_anew(j, &here)) != 0)
+		e = &here;
 	if (!rc && (rc = settings_apply(j->agent, &j->launch, &here)) != 0)
 		e = &here;
 	if (!rc && (rc = check_sandbox(j, &here)))
@@ -476,6 +499,7 @@ void broker_open(struct hub *h, const struct request *rq, const struct exec_spec
 	j->rq = *rq;
 	j->kind = spec->kind;
 	j->judged = spec->judged;
+	j->timed = spec->timeout_ns != 0;
 	j->never_wakes = spec->only_in;
 	if (spec->only_in)
 		j->only_in = *spec->only_in;

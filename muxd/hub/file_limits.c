@@ -176,3 +176,12 @@ int file_limits_ask(const struct grant_files *g, json_t *request)
 		return ERR_NOMEM;
 	return 0;
 }
+
+int file_limits_anew(const struct grant_files *g, json_t *request)
+{
+	static const char *const keys[] = {"no_links", "only_read", "only_write", "size_max"};
+
+	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+		(void)json_object_del(request, keys[i]);
+	return file_limits_ask(g, request);
+}

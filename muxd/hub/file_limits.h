@@ -25,5 +25,7 @@ int file_limits_check(const struct grant_files *g, const struct file_spec *f, st
 bool file_path_relative(const char *path, char *out, size_t size);
 /* Into the request of an operation as muxlet reads it. 0, ERR_NOMEM. */
 int file_limits_ask(const struct grant_files *g, json_t *request);
+/* The same where there are others in it. */
+int file_limits_anew(const struct grant_files *g, json_t *request);
 
 #endif

@@ -16,16 +16,10 @@
 #define PATH_SAID    (2 * (PATH_LONGEST + 1)) /* of a path in an answer, base64 at most */
 #define YEAR_10000_S 253402300800
 
-/* Op and path ahead of what the door has checked: the request as muxlet reads it. */
-static int make_request(struct transfer *t, const struct file_spec *spec, const struct grant_files *limits,
-			struct err *e)
+static int keep_request(struct transfer *t, const json_t *o, struct err *e)
 {
-	json_t *o = json_pack("{s:s, s:o}", "op", t->row->name, "path", json_text_or_base64(spec->path));
-
-	if (o && (!spec->request || json_object_update_missing(o, (json_t *)spec->request) == 0) &&
-	    (!limits || file_limits_ask(limits, o) == 0))
-		t->request = json_text(o);
-	json_decref(o);
+	free(t->request);
+	t->request = o ? json_text(o) : NULL;
 	if (!t->request)
 		return err_set(e, ERR_NOMEM, "no memory for a request");
 	if (strlen(t->request) > TRANSFER_REQUEST_MAX)
@@ -34,10 +28,29 @@ static int make_request(struct transfer *t, const struct file_spec *spec, const 
 	return 0;
 }
 
+/* Op and path ahead of what the door has checked: the request as muxlet reads it. */
+static int make_request(struct transfer *t, const struct file_spec *spec, const struct grant_files *limits,
+			struct err *e)
+{
+	json_t *o = json_pack("{s:s, s:o}", "op", t->row->name, "path", json_text_or_base64(spec->path));
+	bool made = o && (!spec->request || json_object_update_missing(o, (json_t *)spec->request) == 0) &&
+		    (!limits || file_limits_ask(limits, o) == 0);
+	int rc = keep_request(t, made ? o : NULL, e);
+
+	json_decref(o);
+	return rc;
+}
+
 /* Its output is content from the first byte to the end. */
 static bool gives_all(const struct transfer *t)
 {
 	return t->row->asks && t->row->gives;
+}
+
+static void take_limits(struct transfer *t, const struct grant_files *limits)
+{
+	t->limited = limits && grant_files_limited(limits);
+	t->size_max = limits && t->op != FILE_TREE_PUT && t->op != FILE_CHANGES ? limits->size_max : 0;
 }
 
 int transfer_create(const struct file_spec *spec, const struct grant_files *limits, struct transfer **out,
@@ -63,8 +76,7 @@ int transfer_create(const struct file_spec *spec, const struct grant_files *limi
 	t->mode = spec->op == FILE_PUT ? spec->mode : -1;
 	t->size = t->row->takes ? spec->size : UINT64_MAX;
 	t->parents = spec->parents;
-	t->limited = limits && grant_files_limited(limits);
-	t->size_max = limits && spec->op != FILE_TREE_PUT && spec->op != FILE_CHANGES ? limits->size_max : 0;
+	take_limits(t, limits);
 	t->head_known = gives_all(t); /* there is none */
 	buf_init(&t->answer, TRANSFER_ANSWER_MAX);
 	t->touches = calloc(2, sizeof(*t->touches));
@@ -78,6 +90,18 @@ int transfer_create(const struct file_spec *spec, const struct grant_files *limi
 		transfer_destroy(t);
 	else
 		*out = t;
+	return rc;
+}
+
+int transfer_limit(struct transfer *t, const struct grant_files *limits, struct err *e)
+{
+	json_t *o = t->row->asks ? json_loads(t->request, JSON_ALLOW_NUL, NULL) : NULL;
+	int rc = 0;
+
+	take_limits(t, limits);
+	if (t->row->asks)
+		rc = keep_request(t, o && file_limits_anew(limits, o) == 0 ? o : NULL, e);
+	json_decref(o);
 	return rc;
 }
 

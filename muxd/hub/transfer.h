@@ -63,6 +63,8 @@ struct transfer {
 /* limits: of the grant (file_limits.h), already asked; NULL: none. */
 int transfer_create(const struct file_spec *spec, const struct grant_files *limits, struct transfer **out,
 		    struct err *e);
+/* Others than it was created with, ahead of its start. */
+int transfer_limit(struct transfer *t, const struct grant_files *limits, struct err *e);
 void transfer_destroy(struct transfer *t); /* NULL-safe */
 /* NULL-ended, to be freed with its strings. NULL: no memory. */
 char **transfer_argv(const struct transfer *t);

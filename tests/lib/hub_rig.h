@@ -37,9 +37,10 @@ struct hub_rig {
 	sandbox_done *asking; /* answered in the next turn */
 	void *asking_arg;
 	struct sandbox_info info;
-	unsigned lists, stats; /* questions to the provider */
-	json_t *audit;         /* what the recorder has taken of it */
-	json_t *exits;         /* EXIT records */
+	char whole[AGENT_NAME_MAX + 8]; /* of the pod that was named last */
+	unsigned lists, stats;          /* questions to the provider */
+	json_t *audit;                  /* what the recorder has taken of it */
+	json_t *exits;                  /* EXIT records */
 	struct buf output, input;
 	unsigned resizes, cuts;         /* recorded */
 	const struct id *revoked_first; /* told to the next hub before it knows any session */
@@ -140,6 +141,10 @@ static void hub_provider_ask(struct sandbox_provider *p, const struct sandbox_as
 		r->lists++;
 		done(arg, &(struct sandbox_answer){.fd = -1});
 		break;
+	case SANDBOX_RESOLVE: /* a pod's one container */
+		snprintf(r->whole, sizeof(r->whole), "%s/app", q->agent);
+		done(arg, &(struct sandbox_answer){.name = r->whole, .fd = -1});
+		break;
 	default: /* an end changes nothing */
 		sandbox_answer(done, arg, 0, NULL, &r->info, -1);
 	}
@@ -148,7 +153,7 @@ static void hub_provider_ask(struct sandbox_provider *p, const struct sandbox_as
 static const struct sandbox_provider_ops hub_provider = {.ask = hub_provider_ask};
 #define HUB_PROVIDER_CAN                                                                                               \
 	(SANDBOX_CAN(SANDBOX_ENSURE) | SANDBOX_CAN(SANDBOX_CONNECT) | SANDBOX_CAN(SANDBOX_STAT) |                      \
-	 SANDBOX_CAN(SANDBOX_LIST) | SANDBOX_CAN(SANDBOX_DESTROY))
+	 SANDBOX_CAN(SANDBOX_LIST) | SANDBOX_CAN(SANDBOX_DESTROY) | SANDBOX_CAN(SANDBOX_RESOLVE))
 
 static int hub_deaf_fd(void)
 {

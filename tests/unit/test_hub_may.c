@@ -6,8 +6,11 @@
 #include "tests/lib/hub_rig.h"
 
 #include "muxd/hub/broker_check.h"
+#include "muxd/hub/policy.h"
 #include "muxd/hub/reader.h"
 #include "muxd/hub/session_json.h"
+#include "muxd/hub/transfer.h"
+#include "policy/profile.h"
 
 #define FRESH(r) struct hub_rig *r = hub_rig_create(NULL)
 
@@ -290,6 +293,67 @@ static void no_sandbox_is_woken_for_what_belongs_to_another(void **state)
 	hub_rig_destroy(r);
 }
 
+/* ---- a pod of others by its short name */
+
+static void on_whole_name(void *arg, int rc, const struct err *e, const char *name)
+{
+	(void)e;
+	assert_int_equal(rc, 0);
+	snprintf(arg, AGENT_NAME_MAX + 1, "%s", name);
+}
+
+static void judge_pods(struct hub_rig *r)
+{
+	static const char text[] =
+	    "policy: 1\notherwise: deny\nprofiles:\n"
+	    "- name: short\n  match: {agent: w/pod}\n  allow: [round.start, file.*]\n"
+	    "- name: app\n  match: {agent: w/pod/app}\n  allow:\n  - round.start\n  - file.read\n"
+	    "  - file.write: {paths: ['src/**']}\n  limits: {round_time: 10s}\n";
+	struct policy *p = NULL;
+	struct err e = {0};
+
+	if (policy_parse(text, sizeof(text) - 1, "p", &p, &e))
+		fail_msg("%s", e.message);
+	hub_set_policy(r->hub, p, json_object());
+}
+
+/* A profile is of a container: what is narrowed for that is narrowed whichever name the call has. */
+static void a_pod_is_judged_by_its_whole_name(void **state)
+{
+	struct request rq = hub_request();
+	json_t *patch = json_pack("{s:b}", "dry_run", 1);
+	const struct file_spec file = {.op = FILE_PATCH, .path = ".", .request = patch, .mode = -1, .size = UINT64_MAX};
+	struct exec_spec spec = {.kind = SESSION_FILE, .agent = "w/pod", .file = &file, .head = 1, .tail = 1};
+	char whole[AGENT_NAME_MAX + 1];
+	struct hub_client c = {0};
+	FRESH(r);
+
+	(void)state;
+	judge_pods(r);
+	broker_whole_name(r->hub, &rq, "w/pod", on_whole_name, whole);
+	assert_string_equal(whole, "w/pod/app");
+	broker_whole_name(r->hub, &rq, "box", on_whole_name, whole);
+	assert_string_equal(whole, "box");
+	broker_open(r->hub, &rq, &spec, NULL, NULL, client_opened, &c);
+	assert_true(hub_until(r, c.opened));
+	if (c.rc)
+		fail_msg("%s", c.why);
+	assert_string_equal(c.s->agent->name, "w/pod/app");
+	assert_non_null(strstr(c.s->launch.transfer->request, "src/**"));
+	assert_true(c.s->launch.transfer->limited);
+	memset(&c, 0, sizeof(c));
+	spec = (struct exec_spec){.kind = SESSION_ROUND, .agent = "w/pod", .command = "true", .head = 1, .tail = 1};
+	broker_open(r->hub, &rq, &spec, NULL, NULL, client_opened, &c);
+	assert_true(hub_until(r, c.opened));
+	assert_int_equal(c.rc, 0);
+	assert_int_equal(c.s->launch.timeout_ns, 10 * NS_PER_SEC);
+	snprintf(rq.grant.agent, sizeof(rq.grant.agent), "other");
+	broker_whole_name(r->hub, &rq, "w/pod", on_whole_name, whole);
+	assert_string_equal(whole, "w/pod"); /* which are there is not told to whom it is not for */
+	json_decref(patch);
+	hub_rig_destroy(r);
+}
+
 /* ---- a grant that ends while its holder waits */
 
 struct waited {
@@ -487,6 +551,7 @@ int main(void)
 	    cmocka_unit_test(a_page_that_is_taken_back_needs_no_hub),
 	    cmocka_unit_test(nothing_is_shown_before_it_is_journaled),
 	    cmocka_unit_test(no_sandbox_is_woken_for_what_belongs_to_another),
+	    cmocka_unit_test(a_pod_is_judged_by_its_whole_name),
 	    cmocka_unit_test(a_calls_task_does_not_become_the_grants),
 	    cmocka_unit_test(a_revoked_grant_waits_in_vain),
 	    cmocka_unit_test(who_left_waits_no_longer),

@@ -403,6 +403,28 @@ static int check_params(struct http_exchange *x, struct err *e)
 	return rc;
 }
 
+/* A call that opens something by a stream or a WebSocket finds the whole name itself (broker_open()); no other does. */
+static bool is_about_agent(const struct http_exchange *x)
+{
+	static const char agents[] = "/v1/agents/" AGENT_PARAM;
+
+	return strncmp(x->route->pattern, agents, sizeof(agents) - 1) == 0 && x->authenticated &&
+	       x->route->body != BODY_STREAM;
+}
+
+static void route_on_named(void *arg, int rc, const struct err *e, const char *name)
+{
+	struct http_exchange *x = arg;
+
+	if (rc) {
+		http_reply_error(x, rc, e);
+		return;
+	}
+	if (name != x->params[0])
+		text_put(x->params[0], sizeof(x->params[0]), name);
+	x->route->handle(x);
+}
+
 void route_enter(struct http_exchange *x)
 {
 	const char *query = x->route->query;
@@ -413,6 +435,8 @@ void route_enter(struct http_exchange *x)
 		rc = http_query_only(x, query, &e);
 	if (rc)
 		http_reply_error(x, rc, &e);
+	else if (is_about_agent(x))
+		broker_whole_name(x->hub, &x->rq, x->params[0], route_on_named, x);
 	else
 		x->route->handle(x);
 }
