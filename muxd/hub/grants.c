@@ -43,15 +43,17 @@ void hub_set_edge_state(struct hub *h, int64_t at_ns)
 	time_floor_raise(&h->floor, at_ns, clock_boot_ns());
 }
 
-/* Nobody is at it whom something else than its own grant lets in. */
+/* Nobody drives it under a grant that is in force: who watches lets nothing go on. */
 static bool left_alone(const struct session *s)
 {
+	struct grant_news news = hub_grant_news(s->hub);
+	int64_t now = hub_now_wall(s->hub);
 	const struct attachment *a;
 
 	if (s->state == SESSION_ENDED)
 		return false;
 	TAILQ_FOREACH(a, &s->attachments, of_session)
-	if (!attachment_leaves(a))
+	if (a->role == ROLE_DRIVER && !attachment_leaves(a) && grant_line_check(&a->grant, &news, now, NULL) == 0)
 		return false;
 	return true;
 }

@@ -203,6 +203,40 @@ static void a_revoked_grant_ends_what_an_observer_holds(void **state)
 	hub_rig_destroy(r);
 }
 
+/* An observer keeps no program running for a grant that has ended; for a driver by a grant of his own it goes on. */
+static void a_round_ends_with_its_grant_whoever_watches(void **state)
+{
+	struct request revoked = hub_request(), expires = hub_request(), driven = hub_request();
+	struct hub_client a = {0}, b = {0}, c = {0}, see_a, see_b, drive_c;
+	FRESH(r);
+
+	(void)state;
+	expires.grant.expires_ns = clock_wall_ns() + (int64_t)NS_PER_SEC;
+	hub_ask(r, &a, SESSION_ROUND, "sleep 60", &revoked);
+	hub_ask(r, &b, SESSION_ROUND, "sleep 60", &expires);
+	hub_ask(r, &c, SESSION_ROUND, "sleep 60", &driven);
+	assert_true(hub_until(r, a.opened && b.opened && c.opened));
+	assert_int_equal(a.rc | b.rc | c.rc, 0);
+	hub_join(r, &see_a, a.s, ROLE_OBSERVER);
+	hub_join(r, &see_b, b.s, ROLE_OBSERVER);
+	hub_join(r, &drive_c, c.s, ROLE_DRIVER);
+	assert_int_equal(hub_revoke(r->hub, &revoked.grant.id, revoked.grant.expires_ns), 0);
+	assert_int_equal(hub_revoke(r->hub, &driven.grant.id, driven.grant.expires_ns), 0);
+	assert_true(hub_until(r, see_a.ends && see_b.ends));
+	assert_int_equal(drive_c.ends, 0);
+	client_leaves(&see_a);
+	client_leaves(&see_b);
+	client_leaves(&drive_c);
+	assert_true(hub_until(r, hub_audited(r, "round.end") == 3));
+	buf_finish(&a.got);
+	buf_finish(&b.got);
+	buf_finish(&c.got);
+	buf_finish(&see_a.got);
+	buf_finish(&see_b.got);
+	buf_finish(&drive_c.got);
+	hub_rig_destroy(r);
+}
+
 /* ---- a sandbox that does not answer */
 
 static void who_waits_for_a_silent_sandbox_is_answered(void **state)
@@ -973,6 +1007,7 @@ int main(void)
 	    cmocka_unit_test(what_is_nested_too_deep_is_left_out_of_the_record),
 	    cmocka_unit_test(a_step_may_follow_a_step_that_is_not_kept),
 	    cmocka_unit_test(a_revoked_grant_ends_what_an_observer_holds),
+	    cmocka_unit_test(a_round_ends_with_its_grant_whoever_watches),
 	    cmocka_unit_test(who_waits_for_a_silent_sandbox_is_answered),
 	    cmocka_unit_test(a_start_that_is_not_answered_fails_and_nothing_else),
 	    cmocka_unit_test(who_is_cut_before_his_start_is_cut_once),
