@@ -26,6 +26,7 @@
 
 #define BACKOFF_FIRST_MS 500
 #define BACKOFF_MOST_MS  30000
+#define ENDS_SOON_NS     (60 * NS_PER_SEC)  /* of a grant */
 #define STEADY_NS        (30 * NS_PER_SEC)  /* ready for so long, what was before is forgiven */
 #define WANTED_NS        (300 * NS_PER_SEC) /* used within: begun again by itself */
 #define IDLE_FORGET_NS   (600 * NS_PER_SEC)
@@ -346,10 +347,10 @@ static void inside_calls_judge(struct inside *x)
 	} while (c && x->state == INSIDE_READY);
 }
 
-/* A request that was given up goes on in it: others have waited for that, and get a new program. */
-static void inside_begin_anew(struct inside *x, const struct inside_call *c)
+/* A new program, under the grant of whoever waits for it. */
+static void inside_begin_anew(struct inside *x, const struct inside_call *c, const char *why)
 {
-	text_put(x->why, sizeof(x->why), "a request that was given up did not end in it, and others wait");
+	text_put(x->why, sizeof(x->why), why);
 	x->why_rc = ERR_MCP_SERVER;
 	x->starter = c->rq;
 	request_finish(&x->starter);
@@ -364,7 +365,21 @@ static void inside_pump_waits(struct inside *x, const struct inside_call *c)
 {
 	if (!x->flight && !inside_ghosts_are_of(&x->ghosts, &c->rq.grant, c->task) &&
 	    inside_ghosts_are_due(&x->ghosts, clock_boot_ns()))
-		inside_begin_anew(x, c);
+		inside_begin_anew(x, c, "a request that was given up did not end in it, and others wait");
+}
+
+/*
+ * It ends with the grant that it was begun under: soon, and before the request is through, whose own grant lasts
+ * longer. Such a request gets a program of its own grant, once what was sent to this one has ended.
+ */
+static bool inside_ends_before(const struct inside *x, const struct inside_call *c)
+{
+	struct grant_news news = hub_grant_news(x->hub);
+	struct grant_line l = grant_line(&x->starter.grant);
+	int64_t ends = grant_line_ends(&l, &news), left = ends - hub_now_wall(x->hub);
+	uint64_t now = clock_boot_ns(), time = c->until_ns > now ? c->until_ns - now : 0;
+
+	return left < (int64_t)(time < ENDS_SOON_NS ? time : ENDS_SOON_NS) && grant_line_ends(&c->grant, &news) > ends;
 }
 
 static void inside_pump(struct inside *x)
@@ -388,6 +403,11 @@ static void inside_pump(struct inside *x)
 	{
 		if (c->number || !c->judged)
 			continue;
+		if (inside_ends_before(x, c)) {
+			if (!x->flight)
+				inside_begin_anew(x, c, "the grant that it was begun under ends, and others need it");
+			return;
+		}
 		if (!inside_turn_is_free(x, c)) { /* nor that of any behind it: nobody is passed for ever */
 			inside_pump_waits(x, c);
 			return;

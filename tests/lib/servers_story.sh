@@ -280,6 +280,12 @@ servers_cut() {
 	wait_for 60 round_ended "$first" || fail "in vain"
 	grep -qE '^20.*[0-9]Z 20' <<<"$(round_time "$first" ended_at) $(round_time "$(program cut)" opened_at)" || fail "no times"
 	[[ ! "$(round_time "$first" ended_at)" > "$(round_time "$(program cut)" opened_at)" ]] && ok "one after the other" || fail "two programs at once"
+	servers PUT "" "$(list "$(one brief good)")" >/dev/null
+	equal "one begins it whose grant is about to end" "x" \
+		"$(token=$(PRINCIPAL=agent.8 new_token "$agent" agent rounds 30s) use brief echo '{"text":"x"}' | said)"
+	first=$(program brief)
+	equal "who comes behind has it under a grant that lasts" "y" "$(use brief slow '{"ms":100}' >/dev/null; use brief echo '{"text":"y"}' | said)"
+	[ "$(program brief)" != "$first" ] && ok "in a program of his own grant" || fail "it ends with another's grant"
 }
 
 # Broken in every way that there is: a named error for that request, the server held down, the good one untouched.
