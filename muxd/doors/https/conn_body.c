@@ -141,7 +141,8 @@ void conn_stream_begin(struct conn *c, uint64_t body_len)
 	buf_init(&c->x->body, STREAM_BODY_MAX);
 	conn_set_state(c, CONN_STREAM);
 	read_off(c);
-	route_enter(c->x);
+	if (conn_hold_call(c))
+		route_enter(c->x);
 }
 
 static int stream_body(struct conn *c, const uint8_t *p, size_t n)
