@@ -112,13 +112,18 @@ static void answer_end(struct conn *c)
 	c->deadline_ns = c->limit_ns = clock_boot_ns();
 }
 
+/* More of one grant than it can have where its calls come one behind the other. */
+static bool own_full(const struct hold_limits *h, const struct answers *a, size_t n)
+{
+	return a->held[KIN_OWN] >= h->begins && a->held[KIN_OWN] + n > h->own;
+}
+
 /* Is there no room for n bytes more? What is small beside the share is not refused for what other principals hold. */
-static bool answers_full(const struct hold_limits *h, const struct answers *a, size_t n)
+static bool root_full(const struct hold_limits *h, const struct answers *a, size_t n)
 {
 	size_t root = held_of_root(a) + n;
 
-	return (a->held[KIN_OWN] && a->held[KIN_OWN] + n > h->own) || root > h->share ||
-	       (root > h->begins && root + a->held[KIN_OTHER] > h->answers);
+	return root > h->share || (root > h->begins && root + a->held[KIN_OTHER] > h->answers);
 }
 
 /* Those below give way to those above, and a grant that holds much to one beside it that holds little. */
@@ -152,12 +157,12 @@ static void hold_of_grant(struct conn *c)
 	struct answers a = answers_count(c);
 	struct conn *v;
 
-	while (answers_full(h, &a, n) && (v = gives_way(h, &a, n))) {
+	while (!own_full(h, &a, n) && root_full(h, &a, n) && (v = gives_way(h, &a, n))) {
 		answer_end(v);
 		a = answers_count(c);
 	}
 	/* one answer is let through beside what those above hold: no answer is too long for this */
-	if (answers_full(h, &a, n) && a.held[KIN_OWN] + a.held[KIN_BELOW] + a.held[KIN_BESIDE])
+	if (own_full(h, &a, n) || (root_full(h, &a, n) && a.held[KIN_OWN] + a.held[KIN_BELOW] + a.held[KIN_BESIDE]))
 		answer_lose(c, &a);
 }
 
