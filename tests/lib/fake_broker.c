@@ -336,7 +336,7 @@ void broker_open(struct hub *h, const struct request *rq, const struct exec_spec
 		err_set(&e, ERR_FORBIDDEN, "the grant lacks scope rounds");
 	else if (strcmp(spec->agent, "demo") != 0)
 		err_set(&e, ERR_NOT_FOUND, "no agent %s", spec->agent);
-	else if (!spec->task)
+	else if (!spec->task && !rq->grant.task[0])
 		err_set(&e, ERR_TASK_REQUIRED, "no task");
 	else if (h->record == RECORD_DISK_FULL)
 		err_set(&e, ERR_DISK_FULL, "the record's disk is full");
@@ -366,7 +366,7 @@ void broker_open(struct hub *h, const struct request *rq, const struct exec_spec
 	s->used = true;
 	id_new(&s->id);
 	snprintf(s->exec_id, sizeof(s->exec_id), "%s", spec->exec_id ? spec->exec_id : "");
-	snprintf(s->task, sizeof(s->task), "%s", spec->task);
+	snprintf(s->task, sizeof(s->task), "%s", spec->task ? spec->task : rq->grant.task);
 	snprintf(s->digest, sizeof(s->digest), "%s", digest);
 	fake_play(s, spec);
 	done(arg, 0, NULL, s, NULL, false);

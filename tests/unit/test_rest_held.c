@@ -211,7 +211,8 @@ static void a_command_keeps_its_exit_code(void **state)
 		(void)SSL_peek(c[i].ssl, &(char){0}, 1);
 	for (unsigned i = 0; i < 3; i++) {
 		client_answer(&c[i], true, &a);
-		assert_int_equal(a.status, 200);
+		if (a.status != 200)
+			fail_msg("%d: %s", a.status, a.body);
 		assert_non_null(strstr(a.body, "\"exit_code\":0"));
 		lost += strstr(a.body, "the output is left out; GET /v1/rounds/") != NULL;
 		free(a.body);
