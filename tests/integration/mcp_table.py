@@ -68,11 +68,10 @@ class Stream:
                 return json.loads(event["data"])
         return None
 
-    def is_cut(self):
-        """It ends, and not as one that is whole."""
+    def is_over(self):
+        """Whether it ends as one that is whole, or is cut."""
         try:
-            self.event()
-            return False
+            return self.event() is None
         except (http.client.HTTPException, OSError):
             return True
 
@@ -196,7 +195,7 @@ def streams(mine, session):
     cell("a second stream", 409, -32000, mine, method="GET")
     again = send("GET", mine | {"Last-Event-ID": "open"})
     check("who comes back has it", (again[0], again[2].event()["data"]), (200, ""))
-    check("and who had it has it no more", first[2].is_cut(), True)
+    check("and who had it has it no more", first[2].is_over(), True)
     cell("and a second one is one still", 409, -32000, mine, method="GET")
     again[2].close()
     first[2].close()
