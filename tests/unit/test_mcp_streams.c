@@ -148,7 +148,7 @@ static void answers_that_are_not_read_have_a_share(void **state)
 	}
 }
 
-/* What a grant below fills is its parent's to take. */
+/* A parent's answer takes the room that a grant below has filled. */
 static void a_child_uses_up_nothing_of_its_parent(void **state)
 {
 	static const struct id parent = {{1}};

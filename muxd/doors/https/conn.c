@@ -5,7 +5,6 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "muxd/doors/https/route.h"
 #include "muxd/hub/hub.h"
 
 #include <errno.h>
@@ -276,16 +275,6 @@ bool conn_client_gone(const struct conn *c)
 }
 
 /* --- the request in hand */
-
-void conn_dispatch(struct conn *c)
-{
-	c->deadline_ns = 0;
-	c->limit_ns = 0;
-	conn_read_stop(c);
-	conn_set_state(c, CONN_WAITING);
-	if (conn_hold_call(c))
-		route_enter(c->x);
-}
 
 void conn_refuse(struct conn *c, int status, int rc, const char *message)
 {

@@ -200,6 +200,16 @@ void conn_wake(void *arg, struct http_exchange *x)
 
 /* --- kept until it is whole */
 
+void conn_dispatch(struct conn *c)
+{
+	c->deadline_ns = 0;
+	c->limit_ns = 0;
+	conn_read_stop(c);
+	conn_set_state(c, CONN_WAITING);
+	if (conn_hold_call(c))
+		route_enter(c->x);
+}
+
 void conn_body_begin(struct conn *c, uint64_t len)
 {
 	const struct conf *conf = hub_conf(c->door->hub);

@@ -56,7 +56,7 @@ bool conn_hold_body(struct conn *c)
 
 /* ---- answers */
 
-/* Whose another answer is, to the one that is asked about. */
+/* An answer's relation to the one that is asked about, by their grants. */
 enum answer_kin { KIN_OTHER, KIN_ABOVE, KIN_BESIDE, KIN_OWN, KIN_BELOW, KINS };
 
 static enum answer_kin answer_kin(const struct http_exchange *mine, const struct http_exchange *x)
@@ -126,7 +126,8 @@ static bool root_full(const struct hold_limits *h, const struct answers *a, size
 	return root > h->share || (root > h->begins && root + a->held[KIN_OTHER] > h->answers);
 }
 
-/* Those below give way to those above, and a grant that holds much to one beside it that holds little. */
+/* Answers of grants below give way to those above, and of a grant that holds much to one beside it that holds little.
+ */
 static struct conn *gives_way(const struct hold_limits *h, const struct answers *a, size_t n)
 {
 	if (a->oldest[KIN_BELOW])
@@ -187,7 +188,7 @@ void conn_hold_answer(struct conn *c)
 	c->door->answers_held += c->answer_held;
 }
 
-/* Who does not come to reading must still be able to end what it began. */
+/* A client that does not come to reading must still be able to end what it began. */
 static bool ends_something(const struct http_exchange *x)
 {
 	return x->method == HTTP_DELETE || x->route->handle == rest_round_signal ||

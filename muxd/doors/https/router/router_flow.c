@@ -56,7 +56,7 @@ static ssize_t tls_write(struct router *r, const uint8_t *p, size_t n)
 /* ---- from the client */
 
 /* Bytes that came: the request's for the program; what is behind it says that the client is ahead of us. */
-/* What of n bytes is the body's, to out, without trailers: what of a head stays here would pass in one of them. */
+/* The body's part of n bytes, to out, without trailers: fields that stay here would pass in one of them. */
 static ssize_t take_body(struct http1_body *b, const uint8_t *p, size_t n, struct buf *out)
 {
 	size_t i = 0;
