@@ -62,6 +62,8 @@
 	X(AGAIN, "try_again", 429, 75, "Wait for the time in Retry-After, then try again.")                            \
 	X(RATE_LIMITED, "rate_limited", 429, 75, "Too many attempts from this address; wait and try again.")           \
 	X(LIMIT, "limit_reached", 429, 75, "End something first, or raise the limit that the message names.")          \
+	X(ANSWER_LOST, "answer_lost", 500, 75,                                                                         \
+	  "It was done: read what waits, then ask again by exec_id or id; look before you do it anew.")                \
 	X(RECORD_SHARE, "record_share_full", 507, 69,                                                                  \
 	  "Wait until the agent's share of the record has room again, or raise the limit that details names.")         \
 	X(TIMEOUT, "timeout", 504, 124, "Try again, or allow more time.")                                              \

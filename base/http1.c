@@ -473,3 +473,26 @@ ssize_t http1_body_feed(struct http1_body *b, const uint8_t *p, size_t n)
 	}
 	return (ssize_t)i;
 }
+
+static bool in_trailer(const struct http1_body *b, uint8_t c)
+{
+	return b->kind == HTTP1_CHUNKED &&
+	       (b->state == AT_TRAILER_LINE || b->state == AT_TRAILER_LF || (b->state == AT_TRAILER && c != '\r'));
+}
+
+ssize_t http1_body_run(struct http1_body *b, const uint8_t *p, size_t n, bool *out_trailer)
+{
+	struct http1_text content;
+	size_t i = 0;
+
+	*out_trailer = n && !b->done && in_trailer(b, *p);
+	while (i < n && !b->done && in_trailer(b, p[i]) == *out_trailer) {
+		bool framing = b->kind == HTTP1_CHUNKED && b->state != AT_DATA;
+		ssize_t took = http1_body_next(b, p + i, framing ? 1 : n - i, &content);
+
+		if (took < 0)
+			return took;
+		i += (size_t)took;
+	}
+	return (ssize_t)i;
+}

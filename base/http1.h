@@ -75,6 +75,11 @@ int http1_request_body(const struct http1_head *h, struct http1_body *out, struc
 int http1_answer_body(const struct http1_head *h, bool head_request, struct http1_body *out, struct err *e);
 /* How many of the n bytes are the body's, framing included; all of them unless it ends. ERR_INVAL: broken chunks. */
 ssize_t http1_body_feed(struct http1_body *b, const uint8_t *p, size_t n);
+/*
+ * The same as far as one run of bytes reaches that are passed on together, or that are lines of a trailer section,
+ * which whoever passes a body on may leave out (RFC 9110, 6.5.1): without them it is whole still.
+ */
+ssize_t http1_body_run(struct http1_body *b, const uint8_t *p, size_t n, bool *out_trailer);
 /* As far as one run of content reaches, which is *out, in p; without a byte where there was framing alone. */
 ssize_t http1_body_next(struct http1_body *b, const uint8_t *p, size_t n, struct http1_text *out);
 

@@ -1,7 +1,7 @@
 /* muxctl artifact: files of a task that outlive their sandbox, asked of the API. */
 #include "base/ids.h"
-#include "base/slurp.h"
 #include "muxd/ctl/api.h"
+#include "muxd/ctl/content.h"
 #include "muxd/ctl/nouns.h"
 #include "muxd/ctl/sink.h"
 
@@ -93,11 +93,6 @@ static int put_run(struct ctl *c, const struct ctl_args *a)
 
 /* ---- get */
 
-static int artifact_spill(void *arg, const void *p, size_t n, struct err *e)
-{
-	return spill_fd(*(int *)arg, p, n) < 0 ? err_sys(e, errno, "write") : 0;
-}
-
 static int get_run(struct ctl *c, const struct ctl_args *a)
 {
 	const char *name = a->operands[1];
@@ -105,12 +100,15 @@ static int get_run(struct ctl *c, const struct ctl_args *a)
 	struct api_call call = {.method = "GET", .path = "/v1/tasks/*/artifacts/*", .names = {a->operands[0], name}};
 	char *local = sink_into(a->noperands > 2 ? a->operands[2] : "./", name);
 	struct sink sink = {.fd = -1};
+	struct content to;
 	struct err e = {0};
 	int rc = local ? sink_open(local, &sink, &e) : err_set(&e, ERR_NOMEM, "no memory");
 
+	content_open(&to, sink.fd, args_has(a, "raw"));
 	if (rc == 0)
-		rc = api_stream(c, &w, &call, &(struct api_flow){.in_fd = -1, .take = artifact_spill, .arg = &sink.fd},
-				NULL, &e);
+		rc = api_stream(c, &w, &call, &(struct api_flow){.in_fd = -1, .take = content_take, .arg = &to}, NULL,
+				&e);
+	content_close(&to);
 	if (rc == 0)
 		rc = sink_settle(&sink, -1, &e);
 	if (local)
@@ -241,7 +239,7 @@ static int export_run(struct ctl *c, const struct ctl_args *a)
 static const struct ctl_option put_options[] = {{"sha256", 0, "SHA256", "Refused unless the content has this digest."},
 						{"type", 0, "TYPE", "Its media type."},
 						REASON};
-static const struct ctl_option get_options[] = {REASON};
+static const struct ctl_option get_options[] = {CONTENT_RAW, REASON};
 static const struct ctl_option list_options[] = {
     {"run", 0, "ID", "Only of this run."}, {"round", 0, "ID", "Only of this round."}, REASON};
 static const struct ctl_option rm_options[] = {REASON};

@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "base/visible.h"
 #include "muxd/ctl/api.h"
+#include "muxd/ctl/content.h"
 #include "muxd/ctl/nouns.h"
 
 #include <stdio.h>
@@ -161,19 +162,16 @@ static void say_text(FILE *to, const char *text, size_t n)
 	free(shown);
 }
 
-static void print_stderr(const json_t *stream)
+/* Onto a terminal what draws: whoever ran the code need not have written it. */
+static int print_printed(const json_t *o, const char *name, int fd, bool raw, struct err *e)
 {
-	const json_t *data = json_object_get(stream, "data");
-	uint8_t *bytes = NULL;
-	size_t n = json_string_length(data);
-	const void *p = json_string_value(data);
+	struct content to;
+	int rc;
 
-	if (strcmp(json_get_text(stream, "encoding"), "base64") == 0)
-		p = base64_decode(p, n, false, &bytes, &n) ? NULL : bytes;
-	if (p)
-		/* content: byte by byte, as the code wrote it */
-		(void)fwrite(p, 1, n, stderr);
-	free(bytes);
+	content_open(&to, fd, raw);
+	rc = content_data(&to, json_object_get(o, name), e);
+	content_close(&to);
+	return rc;
 }
 
 /* Text is printed; of what is none its type and size are named. */
@@ -213,16 +211,20 @@ static int execution_status(const json_t *o)
 		   : (int)json_integer_value(code);
 }
 
-static int print_execution(struct ctl *c, json_t *o)
+static int print_execution(struct ctl *c, const struct ctl_args *a, json_t *o)
 {
 	const json_t *error = json_object_get(o, "error"), *r;
-	const char *message = json_get_text(o, "message"), *cause = json_get_text(o, "cause");
+	const char *cause = json_get_text(o, "cause");
+	char *why = ctl_text(json_object_get(o, "message")), *shown = ctl_clean(cause);
 	struct err e = {0};
 	size_t i;
 
-	if (ctl_print_data(json_object_get(o, "stdout"), &e))
+	if (print_printed(o, "stdout", STDOUT_FILENO, args_has(a, "raw"), &e) ||
+	    print_printed(o, "stderr", STDERR_FILENO, args_has(a, "raw"), &e)) {
+		free(why);
+		free(shown);
 		return ctl_fail(c, &e);
-	print_stderr(json_object_get(o, "stderr"));
+	}
 	json_array_foreach(json_object_get(o, "results"), i, r) print_result(r);
 	for (i = 0; i < 2; i++)
 		if (json_is_true(json_object_get(json_object_get(o, i ? "stderr" : "stdout"), "truncated")))
@@ -230,7 +232,9 @@ static int print_execution(struct ctl *c, json_t *o)
 	if (json_is_object(error))
 		say_text(stderr, json_get_text(error, "traceback"), strlen(json_get_text(error, "traceback")));
 	if (strcmp(cause, "done") != 0 && strcmp(cause, "error") != 0)
-		fprintf(stderr, "muxctl: the code ended: %s%s%s\n", cause, *message ? ": " : "", message);
+		fprintf(stderr, "muxctl: the code ended: %s%s%s\n", shown ?: "", why && *why ? ": " : "", why ?: "");
+	free(why);
+	free(shown);
 	return fflush(stdout) ? 71 : execution_status(o);
 }
 
@@ -258,7 +262,7 @@ static int execute(struct ctl *c, const struct ctl_args *a, const char *path, si
 		rc = ctl_finish(c, rc, &e, o, NULL, NULL);
 		return rc ? rc : status;
 	}
-	status = print_execution(c, o);
+	status = print_execution(c, a, o);
 	json_decref(o);
 	return status;
 }
@@ -306,8 +310,8 @@ static int python_run(struct ctl *c, const struct ctl_args *a)
 static const struct ctl_option create_options[] = {CWD, ENV, TTL, REASON};
 static const struct ctl_option only_reason[] = {REASON};
 static const struct ctl_option reset_options[] = {ENV, TTL, REASON};
-static const struct ctl_option run_options[] = {TIMEOUT, REASON};
-static const struct ctl_option python_options[] = {TIMEOUT, CWD, ENV, REASON};
+static const struct ctl_option run_options[] = {TIMEOUT, CONTENT_RAW, REASON};
+static const struct ctl_option python_options[] = {TIMEOUT, CWD, ENV, CONTENT_RAW, REASON};
 
 static const char code_text[] =
     "CODE - is the standard input, as is none. Status: 0; 1: an exception; 124: its time was up; 130: interrupted.\n";

@@ -40,8 +40,6 @@ struct ctl_column {
 };
 /* A table of objects, widths by content. */
 int ctl_print_table(struct ctl *c, const json_t *rows, const struct ctl_column *columns);
-/* The bytes of {"data", "encoding"}, as they are. ERR_PROTOCOL: it has none; ERR_SYS. */
-int ctl_print_data(const json_t *o, struct err *e);
 /* "key  value" lines of one object; rows of the table first, then whatever else it holds. */
 int ctl_print_object(struct ctl *c, const json_t *o, const struct ctl_column *columns);
 /*

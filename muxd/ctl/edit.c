@@ -63,6 +63,7 @@ static int edit_fetch(struct editing *d, FILE *to, struct err *e)
 		text_put(d->sha256, sizeof(d->sha256), json_get_text(o, "sha256"));
 		if (strcmp(json_get_text(o, "encoding"), "base64") == 0)
 			rc = base64_decode(text, n, false, &raw, &n);
+		/* content: into the file that the editor opens */
 		if (rc == 0 && fwrite(raw ? (char *)raw : text, 1, n, to) != n)
 			rc = err_sys(e, errno, "write %.200s", d->file);
 		free(raw);

@@ -235,7 +235,8 @@ static int exec_run(struct ctl *c, const struct ctl_args *a)
 
 int exec_program(struct ctl *c, const struct ctl_args *a, const char *agent, json_t *argv, const char *reason)
 {
-	struct relay_options o = {.collect = c->json, .escape_key = -1};
+	struct relay_options o = {
+	    .collect = c->json, .escape_key = -1, .tame = !c->json && isatty(STDOUT_FILENO) && !args_has(a, "raw")};
 	struct ctl_wish w = {
 	    .kind = "staff", .agent = agent, .scopes = "rounds", .task = args_get(a, "task"), .reason = reason};
 	struct api_call call = {.path = "/v1/agents/*/exec", .names = {agent}};

@@ -1,8 +1,7 @@
 /* muxctl export: a recording in another format, to the standard output or a file. */
 #include "recorder/export/export.h"
 #include "base/buf.h"
-#include "base/slurp.h"
-#include "base/tamer.h"
+#include "muxd/ctl/content.h"
 #include "muxd/ctl/nouns.h"
 #include "muxd/ctl/record.h"
 
@@ -21,42 +20,6 @@ static const struct ctl_option options[] = {
     {"unverified", 0, NULL, "Also of a recording that does not verify."},
     {NULL, 0, NULL, NULL},
 };
-
-#define TAME_STEP (16 * 1024)
-
-/* A file or a pipe gets the bytes; a terminal what draws of them. */
-struct sink {
-	int fd;
-	bool tame;
-	struct tamer tamer;
-	struct buf tamed; /* empty between two calls */
-};
-
-static int export_put(int fd, const void *p, size_t n, struct err *e)
-{
-	return spill_fd(fd, p, n) < 0 ? err_sys(e, errno, "write the export") : 0;
-}
-
-static int write_out(void *arg, const void *p, size_t n, struct err *e)
-{
-	struct sink *t = arg;
-	const char *at = p;
-	int rc = 0;
-
-	if (!t->tame)
-		return export_put(t->fd, p, n, e);
-	while (n && rc == 0) {
-		size_t step = n < TAME_STEP ? n : TAME_STEP;
-
-		buf_clear(&t->tamed);
-		rc = tamer_feed(&t->tamer, at, step, &t->tamed);
-		rc = rc ? err_set(e, rc, "no memory for the export")
-			: export_put(t->fd, buf_ptr(&t->tamed), buf_len(&t->tamed), e);
-		at += step;
-		n -= step;
-	}
-	return rc;
-}
 
 static int export_parse(const struct ctl_args *a, struct export_options *o, struct err *e)
 {
@@ -125,7 +88,8 @@ static int ctl_export_run(struct ctl *c, const struct ctl_args *a)
 	struct export_result result = {0};
 	struct record *r = NULL;
 	struct err e = {0}, closing = {0};
-	struct sink t = {.fd = -1};
+	struct content t = {.fd = -1};
+	int fd = -1;
 	int rc = export_parse(a, &o, &e);
 
 	if (rc == 0)
@@ -133,14 +97,12 @@ static int ctl_export_run(struct ctl *c, const struct ctl_args *a)
 	if (rc == 0)
 		rc = record_check(r, args_has(a, "unverified"), &e);
 	if (rc == 0)
-		rc = open_target(args_get(a, "file"), &t.fd, &e);
+		rc = open_target(args_get(a, "file"), &fd, &e);
 	if (rc == 0) {
-		t.tame = isatty(t.fd);
-		tamer_init(&t.tamer);
-		buf_init(&t.tamed, (size_t)TAME_STEP * TAMER_GROWTH);
+		content_open(&t, fd, false);
 		struct export_source src = {.next = record_next, .arg = r};
-		rc = export_run(&src, &o, write_out, &t, &result, &e);
-		int closed = close_target(args_get(a, "file"), t.fd, &closing);
+		rc = export_run(&src, &o, content_take, &t, &result, &e);
+		int closed = close_target(args_get(a, "file"), fd, &closing);
 		if (rc == 0 && closed < 0) {
 			rc = closed;
 			e = closing;
@@ -148,7 +110,8 @@ static int ctl_export_run(struct ctl *c, const struct ctl_args *a)
 	}
 	if (rc == 0)
 		report(c, &result, record_facts(r));
-	buf_finish(&t.tamed);
+	if (fd >= 0)
+		content_close(&t);
 	record_close(r);
 	return rc < 0 ? ctl_fail(c, &e) : 0;
 }

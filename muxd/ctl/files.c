@@ -2,8 +2,8 @@
 
 #include "base/bytes.h"
 #include "base/clock.h"
-#include "base/slurp.h"
 #include "muxd/ctl/api.h"
+#include "muxd/ctl/content.h"
 #include "policy/grant.h"
 
 #include <errno.h>
@@ -19,7 +19,7 @@
 struct moving {
 	struct ctl *c;
 	struct api_socket socket;
-	int sink; /* where a get's content goes; -1: a put */
+	struct content *sink; /* where a get's content goes; NULL: a put */
 	json_t *file;
 	struct err *e; /* its code: what ended it */
 };
@@ -101,9 +101,8 @@ static void files_on_message(void *arg, enum web_type type, const uint8_t *p, si
 	struct moving *m = arg;
 	json_t *o = NULL;
 
-	if (type == WIRE_OUTPUT && n >= WIRE_OUTPUT_HEAD && m->sink >= 0 && !m->e->code) {
-		if (spill_fd(m->sink, p + WIRE_OUTPUT_HEAD - 1, n - WIRE_OUTPUT_HEAD + 1) < 0)
-			err_sys(m->e, errno, "write");
+	if (type == WIRE_OUTPUT && n >= WIRE_OUTPUT_HEAD && m->sink && !m->e->code) {
+		(void)content_write(m->sink, p + WIRE_OUTPUT_HEAD - 1, n - WIRE_OUTPUT_HEAD + 1, m->e);
 	} else if (type == WIRE_OPENED) {
 		open_window(m);
 	} else if (type == WIRE_ERROR && !m->e->code) {
@@ -160,8 +159,8 @@ static int files_move(struct moving *m, int source)
 	return m->e->code;
 }
 
-static int files_transfer(struct ctl *c, const struct file_wish *w, const char *op, int source, int sink, json_t **out,
-			  struct err *e)
+static int files_transfer(struct ctl *c, const struct file_wish *w, const char *op, int source, struct content *sink,
+			  json_t **out, struct err *e)
 {
 	struct moving m = {.c = c, .socket = {.fd = -1}, .sink = sink, .e = e};
 	int rc = files_begin(&m, w, op, e);
@@ -178,10 +177,16 @@ static int files_transfer(struct ctl *c, const struct file_wish *w, const char *
 
 int files_put(struct ctl *c, const struct file_wish *w, int fd, json_t **out, struct err *e)
 {
-	return files_transfer(c, w, "put", fd, -1, out, e);
+	return files_transfer(c, w, "put", fd, NULL, out, e);
 }
 
 int files_get(struct ctl *c, const struct file_wish *w, int fd, json_t **out, struct err *e)
 {
-	return files_transfer(c, w, "get", -1, fd, out, e);
+	struct content to;
+	int rc;
+
+	content_open(&to, fd, w->raw);
+	rc = files_transfer(c, w, "get", -1, &to, out, e);
+	content_close(&to);
+	return rc;
 }

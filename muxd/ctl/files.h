@@ -16,6 +16,7 @@ struct file_wish {
 	long long mode;                     /* put: -1 = as it is there */
 	long long size;                     /* put: -1 = until the end of fd */
 	bool parents;                       /* put */
+	bool raw;                           /* get: all of it onto a terminal, too */
 	unsigned long long timeout_ns, ttl; /* 0: the daemon's defaults */
 };
 

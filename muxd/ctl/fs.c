@@ -3,6 +3,7 @@
 #include "base/ids.h"
 #include "base/slurp.h"
 #include "muxd/ctl/api.h"
+#include "muxd/ctl/content.h"
 #include "muxd/ctl/nouns.h"
 
 #include <stdio.h>
@@ -248,8 +249,10 @@ static int cat_run(struct ctl *c, const struct ctl_args *a)
 	struct err e = {0};
 	json_int_t at = 0;
 	bool more = true;
+	struct content to;
 	int rc = 0;
 
+	content_open(&to, STDOUT_FILENO, args_has(a, "raw"));
 	while (rc == 0 && more) {
 		rc = fs_question(a, a->operands[1], &body, &e);
 		if (rc == 0 && whole) {
@@ -259,12 +262,13 @@ static int cat_run(struct ctl *c, const struct ctl_args *a)
 		if (rc == 0)
 			rc = fs_ask(c, a, "read", body, &o, &e);
 		if (rc == 0)
-			rc = c->json ? ctl_print_json(c, o) : ctl_print_data(o, &e);
+			rc = c->json ? ctl_print_json(c, o) : content_data(&to, o, &e);
 		more = whole && !c->json && json_is_true(json_object_get(o, "truncated"));
 		at += json_integer_value(json_object_get(o, "length"));
 		json_decref(o);
 		o = NULL;
 	}
+	content_close(&to);
 	return rc < 0 ? ctl_fail(c, &e) : rc;
 }
 
@@ -617,6 +621,7 @@ static const struct ctl_option cat_options[] = {{"offset", 0, "BYTES", "From her
 						{"length", 0, "BYTES", "As much at most, up to 1 MiB."},
 						{"from-line", 0, "N", "From this line on."},
 						{"to-line", 0, "N", "Up to this line."},
+						CONTENT_RAW,
 						COMMON};
 static const struct ctl_option write_options[] = {{"append", 'a', NULL, "Behind what it holds."},
 						  {"new", 0, NULL, "Refused where the name is taken."},

@@ -57,6 +57,7 @@ static int say(const char *text, size_t n)
 {
 	if (n == 0)
 		return 0;
+	/* content: lines of JSON for the program that runs this */
 	return fwrite(text, 1, n, stdout) == n && putchar('\n') != EOF && fflush(stdout) == 0 ? 0 : ERR_SYS;
 }
 

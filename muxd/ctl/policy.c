@@ -1,6 +1,7 @@
 /* muxctl policy: what a file of task profiles says, offline; and what the audit log has of verdicts and texts. */
 #include "base/slurp.h"
 #include "base/text.h"
+#include "muxd/ctl/content.h"
 #include "muxd/ctl/nouns.h"
 #include "muxd/ctl/recorded.h"
 #include "policy/call.h"
@@ -79,6 +80,7 @@ static void print_verdict(const json_t *o)
 {
 	char *call = ctl_clean(json_get_text(o, "call")), *needs = ctl_clean(json_get_text(o, "needs"));
 
+	/* own: verdicts, and the names of the policy's rules */
 	printf("%-5s  %-28s  %s\n", json_get_text(o, "verdict"), json_get_text(o, "rule"), call ? call : "");
 	if (needs && *needs)
 		printf("       allowed by: %s\n", needs);
@@ -432,10 +434,13 @@ static int policy_show_run(struct ctl *c, const struct ctl_args *a)
 		status = ctl_print_json(c, o);
 		json_decref(o);
 	} else {
+		struct content to;
 		json_t *o =
 		    json_pack("{s:s%,s:s}", "data", (const char *)buf_ptr(&text), buf_len(&text), "encoding", "utf-8");
 
-		status = ctl_print_data(o, &e) ? ctl_fail(c, &e) : 0;
+		content_open(&to, STDOUT_FILENO, false);
+		status = content_data(&to, o, &e) ? ctl_fail(c, &e) : 0;
+		content_close(&to);
 		json_decref(o);
 	}
 	buf_finish(&text);

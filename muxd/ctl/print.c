@@ -240,20 +240,3 @@ int ctl_finish_quietly(struct ctl *c, int rc, const struct err *e, json_t *o)
 	json_decref(o);
 	return 0;
 }
-
-int ctl_print_data(const json_t *o, struct err *e)
-{
-	const json_t *text = json_object_get(o, "data");
-	const char *data = json_string_value(text), *encoding = json_string_value(json_object_get(o, "encoding"));
-	size_t n = json_string_length(text);
-	uint8_t *bytes = NULL;
-	int rc = 0;
-
-	if (!data || (encoding && strcmp(encoding, "base64") == 0 && base64_decode(data, n, false, &bytes, &n)))
-		return err_set(e, ERR_PROTOCOL, "the daemon's answer has no data");
-	/* content: byte by byte, as it was asked for */
-	if (fwrite(bytes ? (const char *)bytes : data, 1, n, stdout) != n || fflush(stdout))
-		rc = err_set(e, ERR_SYS, "the content could not be written");
-	free(bytes);
-	return rc;
-}

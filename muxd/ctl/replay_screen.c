@@ -115,6 +115,7 @@ static int replay_screen_write_all(const void *p, size_t n)
 	const char *at = p;
 
 	while (n) {
+		/* content: tamed above, but with --raw */
 		ssize_t done = write(STDOUT_FILENO, at, n);
 		struct pollfd wait = {.fd = STDOUT_FILENO, .events = POLLOUT};
 		if (done < 0 && (errno == EINTR || (errno == EAGAIN && poll(&wait, 1, -1) >= 0)))

@@ -1,12 +1,11 @@
 /* muxctl round output, and tail: the output of a round as the API has it, or the end of a file. */
 #include "base/ids.h"
-#include "base/slurp.h"
 #include "base/visible.h"
 #include "muxd/ctl/api.h"
+#include "muxd/ctl/content.h"
 #include "muxd/ctl/exec.h"
 #include "muxd/ctl/nouns.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,6 +25,7 @@ static const struct ctl_option output_options[] = {
     {"regex", 'E', NULL, "PATTERN is a regular expression, not text."},
     {"ignore-case", 'i', NULL, "Either case of a letter."},
     {"follow", 'f', NULL, "Until the round ends."},
+    CONTENT_RAW,
     {"reason", 0, "TEXT", "Reason in the grant and the record (default: muxctl round output)."},
     {NULL, 0, NULL, NULL},
 };
@@ -35,6 +35,7 @@ static const struct ctl_option tail_options[] = {
     {"follow", 'f', NULL,
      "And what comes: until the round ends, or of a file until Ctrl-C, under whatever it is renamed."},
     {"stream", 0, "stdout|stderr", "Of a round: which (default: stdout)."},
+    CONTENT_RAW,
     {"task", 0, "ID", "Of a file: the task that it belongs to (default: console)."},
     {"reason", 0, "TEXT", "Reason in the grant and the record (default: muxctl tail)."},
     {NULL, 0, NULL, NULL},
@@ -89,25 +90,24 @@ static void round_on_head(void *arg, const struct http1_head *head)
 	free(text);
 }
 
-static int round_on_bytes(void *arg, const void *p, size_t n, struct err *e)
-{
-	(void)arg;
-	return spill_fd(STDOUT_FILENO, p, n) < 0 ? err_sys(e, errno, "write") : 0;
-}
-
 static int print_bytes(struct ctl *c, const struct ctl_args *a, json_t *query)
 {
-	struct api_bytes b = {.head = round_on_head, .take = round_on_bytes};
+	struct content to;
+	struct api_bytes b = {.head = round_on_head, .take = content_take, .arg = &to};
 	struct ctl_wish w = round_wish(a);
 	struct api_call call = round_call(a, query);
 	char range[RANGE_SIZE];
 	struct err e = {0};
+	int rc;
 
 	if (args_has(a, "range")) {
 		snprintf(range, sizeof(range), "bytes=%s", args_get(a, "range"));
 		b.range = range;
 	}
-	return api_read(c, &w, &call, &b, &e) ? ctl_fail(c, &e) : 0;
+	content_open(&to, STDOUT_FILENO, args_has(a, "raw"));
+	rc = api_read(c, &w, &call, &b, &e);
+	content_close(&to);
+	return rc ? ctl_fail(c, &e) : 0;
 }
 
 /* ---- a page as JSON */
@@ -127,7 +127,7 @@ static int print_page(struct ctl *c, const struct ctl_args *a, json_t *query)
 /* ---- lines in which something is found */
 
 /* Prints and counts the finds of a call. *next: where the next one begins. 1: there may be more. */
-static int print_found(const json_t *answer, int64_t *next, size_t *found, struct err *e)
+static int print_found(struct content *to, const json_t *answer, int64_t *next, size_t *found, struct err *e)
 {
 	json_t *list = json_object_get(answer, "matches"), *o;
 	int64_t from = *next;
@@ -138,8 +138,8 @@ static int print_found(const json_t *answer, int64_t *next, size_t *found, struc
 		rc = err_set(e, ERR_PROTOCOL, "the daemon's answer has no lines");
 	json_array_foreach(list, i, o)
 	{
-		if (rc == 0 && (rc = ctl_print_data(o, e)) == 0 && spill_fd(STDOUT_FILENO, "\n", 1) < 0)
-			rc = err_sys(e, errno, "write");
+		if (rc == 0 && (rc = content_data(to, o, e)) == 0)
+			rc = content_write(to, "\n", 1, e);
 	}
 	*found += json_array_size(list);
 	return rc ? rc : !json_is_true(json_object_get(answer, "eof")) && *next > from;
@@ -152,8 +152,10 @@ static int print_matches(struct ctl *c, const struct ctl_args *a, json_t *query)
 	int64_t next = args_has(a, "offset") ? strtoll(args_get(a, "offset"), NULL, 10) : 0;
 	struct err e = {0};
 	size_t found = 0;
+	struct content to;
 	int rc;
 
+	content_open(&to, STDOUT_FILENO, args_has(a, "raw"));
 	do {
 		struct api_call call = round_call(a, json_incref(query));
 		json_t *answer = NULL;
@@ -163,9 +165,10 @@ static int print_matches(struct ctl *c, const struct ctl_args *a, json_t *query)
 		json_object_set_new(query, "offset", json_string(text));
 		rc = api_ask(c, &w, &call, &answer, &e);
 		if (rc == 0)
-			rc = print_found(answer, &next, &found, &e);
+			rc = print_found(&to, answer, &next, &found, &e);
 		json_decref(answer);
 	} while (rc == 1);
+	content_close(&to);
 	json_decref(query);
 	return rc < 0 ? ctl_fail(c, &e) : !found;
 }
@@ -266,7 +269,8 @@ static int tail_run(struct ctl *c, const struct ctl_args *a)
 const struct ctl_command round_commands[] = {
     {"round output", "ROUND", 1, 1, "Print the whole output of a round, also while it runs.", output_options,
      .run = output_run,
-     .more = "Bytes come as the program wrote them; what is not kept is named on the standard error.\n"
+     .more = "Bytes come as the program wrote them, onto a terminal what draws of them (all of them: --raw); what is\n"
+	     "not kept is named on the standard error.\n"
 	     "With -o json: a page of up to 1 MiB, or of 1000 lines; go on with --offset and its next_offset.\n"},
     {"tail", "ROUND | AGENT PATH", 1, 2, "Print the end of a round's output, or of a file in a sandbox.", tail_options,
      .run = tail_run,

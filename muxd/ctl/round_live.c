@@ -182,7 +182,8 @@ static int keys_run(struct ctl *c, const struct ctl_args *a)
 
 static int screen_on_bytes(void *arg, const void *p, size_t n, struct err *e)
 {
-	(void)arg; /* the daemon has drawn it: text without a control character but line ends */
+	(void)arg;
+	/* own: the daemon has drawn it, as text without a control character but line ends */
 	return spill_fd(STDOUT_FILENO, p, n) < 0 ? err_sys(e, errno, "write") : 0;
 }
 

@@ -604,6 +604,7 @@ static void print_services(const json_t *list)
 		const char *text = json_get_text(v, "data");
 		char *shown = visible_dup(text, strlen(text), LOG_LINE_MAX * 64, VISIBLE_LINES);
 
+		/* own: a name that the API took for one, and a state */
 		printf("==> service %s (%s)\n%s%s", json_get_text(v, "service"), json_get_text(v, "state"),
 		       shown ? shown : "", shown && *shown && shown[strlen(shown) - 1] != '\n' ? "\n" : "");
 		free(shown);

@@ -50,10 +50,11 @@ static int print_tools(struct ctl *c, const json_t *o)
 	{
 		char *tool = ctl_clean(json_get_text(v, "tool"));
 
+		/* own: a word of the daemon's for each kind of change */
 		printf("%s: %s since it was approved\n", tool ?: "?", json_get_text(v, "change"));
 		free(tool);
 	}
-	if (json_array_size(changes))
+	if (json_array_size(changes)) /* own: a digest */
 		printf("fingerprint of all: %s\n", json_get_text(tools, "fingerprint"));
 	return rc;
 }

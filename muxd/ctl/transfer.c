@@ -1,5 +1,6 @@
 /* muxctl put and get: a file into a sandbox, a file out of it. */
 #include "base/ids.h"
+#include "muxd/ctl/content.h"
 #include "muxd/ctl/files.h"
 #include "muxd/ctl/nouns.h"
 #include "muxd/ctl/sink.h"
@@ -24,6 +25,7 @@ static const struct ctl_option put_options[] = {
 static const struct ctl_option get_options[] = {
     {"mode", 0, "OCTAL",
      "Permissions it gets, as they are; default: those of a new file, or of the one that is replaced."},
+    CONTENT_RAW,
     {"timeout", 0, "DURATION", "Give up after this time."},
     {"task", 0, "ID", "Task that it belongs to (default: console)."},
     {"reason", 0, "TEXT", "Reason in the grant and the record (default: muxctl get)."},
@@ -137,6 +139,7 @@ static int get_run(struct ctl *c, const struct ctl_args *a)
 	if (rc == 0)
 		rc = take_mode(a, &w, &e);
 	w.path = a->operands[1];
+	w.raw = args_has(a, "raw");
 	if (rc == 0 && !(local = sink_into(a->operands[2], w.path)))
 		rc = err_set(&e, ERR_NOMEM, "no memory");
 	if (rc == 0)

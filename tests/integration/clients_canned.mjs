@@ -5,10 +5,11 @@ import { join } from "node:path";
 
 const [, , folder, path] = process.argv;
 const load = (name) => import(join(folder, "dist", name));
-const { ConnectionLost } = await load("index.js");
+const { AnswerLost, ConnectionLost } = await load("index.js");
 const { Client } = await load("http.js");
 const { CommandHandle } = await load("commands.js");
 const { Files } = await load("files.js");
+const { lines } = await load("lines.js");
 const { NodeTransport } = await load("node.js");
 const { BaseSandbox } = await load("sandbox.js");
 const sleep = (ms) => new Promise((go) => setTimeout(go, ms));
@@ -129,4 +130,29 @@ async function noLength() {
   server.close();
 }
 
-for (const part of [holes, noLength, pauses, slowlyTaken, goneBetween]) await part();
+/** It was done, and only what can be said twice is. */
+async function lostAnswer() {
+  const about = JSON.stringify({ error: { code: "answer_lost", message: "m", hint: "h", request_id: "r" } });
+  const lost = `HTTP/1.1 500 Internal Server Error\r\nContent-Length: ${about.length}\r\n\r\n${about}`;
+  const { server, asked } = await serve(lost, lost, `${OK}Content-Length: 16\r\n\r\n{"round_id":"r"}`);
+  const e = await new Files(client(), "a").patch("*** Begin Patch\n*** End Patch\n").catch((why) => why);
+  equal("a patch whose answer is lost is made once", [true, "answer_lost", 1], [e instanceof AnswerLost, e.code, asked.length]);
+  const round = await client().json("getRound", { id: "r" }, { again: true });
+  equal("what only looks looks again", ["r", 3], [round.round_id, asked.length]);
+  server.close();
+}
+
+/** Code in a sandbox writes where its interpreter tells events. */
+async function lineWithoutEnd() {
+  async function* pieces() {
+    for (let n = 0; n < 1024; n++) yield Buffer.alloc(1 << 16, "x");
+    yield Buffer.from("\nnext\nha");
+    yield Buffer.from("lf\n");
+  }
+  const got = [];
+  let lost = 0;
+  for await (const line of lines(pieces(), 1 << 20, () => { lost++; })) got.push(line);
+  equal("a line without end is not kept, and what comes behind it is heard", [1, "next", "half"], [lost, ...got]);
+}
+
+for (const part of [lostAnswer, lineWithoutEnd, holes, noLength, pauses, slowlyTaken, goneBetween]) await part();

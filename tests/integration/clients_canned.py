@@ -10,6 +10,8 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "clients", "python"))
 from muxd import ConnectionLost, Sandbox  # noqa: E402
+from muxd.errors import AnswerLost  # noqa: E402
+from muxd.execution import EVENT_MAX, CodeEvents  # noqa: E402
 from muxd._head import Head  # noqa: E402
 from muxd._async.files import AsyncFiles  # noqa: E402
 from muxd._async.http import AsyncClient  # noqa: E402
@@ -87,6 +89,39 @@ def small_chunks():
     equal(f"four times the chunks take {ratio:.1f} times as long", True, ratio < 8)
 
 
+def a_lost_answer():
+    """It was done, and only what can be said twice is."""
+    about = b'{"error": {"code": "answer_lost", "message": "m", "hint": "h", "request_id": "r"}}'
+    lost = b"HTTP/1.1 500 Internal Server Error\r\nContent-Length: %d\r\n\r\n%s" % (len(about), about)
+    server, client = Server(lost), Client(config())
+    try:
+        said = str(Files(client, "a").patch("*** Begin Patch\n*** End Patch\n"))
+    except AnswerLost as e:
+        said = e.code
+    equal("a patch whose answer is lost is made once", ("answer_lost", 1), (said, len(server.asked)))
+    server = Server(lost, OK + b"Content-Length: 18\r\n\r\n{\"round_id\": \"r\"} ")
+    equal("what only looks looks again", ("r", 2), (client.json("getRound", {"id": "r"}, again=True)["round_id"], len(server.asked)))
+    client.close()
+
+
+def feeding(events, size):
+    began = time.thread_time()
+    for _ in range(size >> 16):
+        if events.feed(b"x" * (1 << 16)):
+            sys.exit("FAILED: half a line is none")
+    return time.thread_time() - began
+
+
+def a_line_without_end():
+    """Code in a sandbox writes where its interpreter tells events."""
+    ratio = min(feeding(CodeEvents(), 16 << 20) for _ in range(3)) / min(feeding(CodeEvents(), 4 << 20) for _ in range(3))
+    equal(f"a line that is four times as long takes {ratio:.1f} times as long", True, ratio < 8)
+    events = CodeEvents()
+    feeding(events, 4 * EVENT_MAX)
+    equal("one without end is not kept", (1, 0), (events._lines.lost, len(events._lines._rest)))
+    equal("and what comes behind it is heard", [{"type": "x"}], events.feed(b'\n{"type": "x"}\n[]\n' + b"[" * 100000 + b"\n"))
+
+
 async def pauses():
     Server(OK + b"Content-Length: 3000000\r\n\r\n" + b"x" * 3000000)
     client = AsyncClient(config(request_timeout=0.3))
@@ -145,6 +180,8 @@ def no_length():
         equal("an answer that may have been cut is none", True, "does not say how long it is" in str(e))
 
 
+a_lost_answer()
+a_line_without_end()
 holes()
 small_chunks()
 no_length()

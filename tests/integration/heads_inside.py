@@ -1,5 +1,6 @@
 """heads_inside.py PORT: answers every connection once, and tells at /count how many of the bytes "smuggled" it was sent.
-/fields: fields that are for a whole origin; /interim?N: N answers of 1xx before the one that counts."""
+/fields: fields that are for a whole origin; /interim?N: N answers of 1xx before the one that counts;
+/trailers: such fields behind the body."""
 import re, socket, sys, threading
 
 seen = 0
@@ -57,6 +58,11 @@ def serve(s):
             s.sendall(b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" * int(interim.group(1)))
         if data.startswith(b"GET /fields"):
             s.sendall(("HTTP/1.1 200 OK\r\n%s\r\nContent-Length: 0\r\n\r\n" % "\r\n".join(FIELDS)).encode())
+            return
+        if data.startswith(b"GET /trailers"):  # with the head, and behind it
+            first, rest = b"4\r\nfine\r\n0\r\nSet-Cookie: __Host-", b"muxd=theirs\r\nClear-Site-Data: \"*\"\r\n\r\n"
+            s.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: Set-Cookie\r\n\r\n" + first)
+            s.sendall(rest)
             return
         s.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
     except OSError:

@@ -68,6 +68,13 @@ class Stream:
                 return json.loads(event["data"])
         return None
 
+    def is_over(self):
+        """Whether it ends as one that is whole, or is cut."""
+        try:
+            return self.event() is None
+        except (http.client.HTTPException, OSError):
+            return True
+
     def close(self):
         self.response.close()
         self.connection.close()
@@ -186,6 +193,11 @@ def streams(mine, session):
     first = send("GET", mine)
     check("GET", (first[0], first[2].event()["data"]), (200, ""))
     cell("a second stream", 409, -32000, mine, method="GET")
+    again = send("GET", mine | {"Last-Event-ID": "open"})
+    check("who comes back has it", (again[0], again[2].event()["data"]), (200, ""))
+    check("and who had it has it no more", first[2].is_over(), True)
+    cell("and a second one is one still", 409, -32000, mine, method="GET")
+    again[2].close()
     first[2].close()
     cell("as it begins", 200, None, mine, rpc("tools/call", run("rm -f go ran"), ident=39))
     # A call's stream: begins with a place to come back to, from 2025-11-25 on.

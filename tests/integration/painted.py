@@ -137,6 +137,28 @@ longest = max((s for s in listed if s["kind"] in ("round", "exec")), key=lambda 
 check_drawing("replay", on_terminal(["replay", longest.get("id") or longest["session"], "--instant"]))
 for form in ("raw", "text", "json", "asciicast-v2"):
     check_drawing("export " + form, on_terminal(["export", "--format", form, longest.get("id") or longest["session"]]))
+# Content that is looked at, by each command that prints some: what draws, unless all of it is asked for.
+muxctl("artifact", "put", "painted", "-", "hostile", input=blob)
+printed = json.loads(muxctl("exec", "-o", "json", agent, "--", "cat", "hostile").stdout)
+code = "import sys; d = open('/workspace/hostile', 'rb').read(); sys.stdout.buffer.write(d)"
+a_round = next(i for i in [printed.get("round_id"), printed.get("id"), printed.get("session")] if i)
+CONTENT = {
+    "fs cat": ["fs", "cat", agent, "hostile"],
+    "get": ["get", agent, "hostile", "-"],
+    "tail of a file": ["tail", agent, "hostile", "-n", "100000"],
+    "artifact get": ["artifact", "get", "painted", "hostile", "-"],
+    "python": ["python", agent, code],
+    "round output": ["round", "output", a_round],
+    "round output --grep": ["round", "output", a_round, "--grep", "x"],
+    "tail of a round": ["tail", a_round, "-n", "10000"],
+}
+for what, args in CONTENT.items():
+    check_drawing(what, on_terminal(args))
+    everything = on_terminal([*args, "--raw"])
+    if what not in ("round output --grep", "python") and everything.replace(b"\r\n", b"\n") != blob:
+        sys.exit("FAILED: %s --raw: %d bytes of %d" % (what, len(everything), len(blob)))
+    assert muxctl(*args).stdout == blob or what in ("round output --grep", "python"), what + " into a pipe"
+print("  ok: with --raw, and into a pipe, each gives the bytes")
 keys = on_terminal(["replay", longest.get("id") or longest["session"], "--no-status"], b"Gq", b"plain") if b"plain" in blob else b""
 RESET = re.compile(rb"\x1b\\|\x1b\[\?(?:1000|1002|1003|1006|1004|2004|1|1049)l|\x1b>|\x1b\[4l|\x0f")
 check_drawing("replay with keys", RESET.sub(b"", keys))

@@ -31,6 +31,9 @@ cookies=$(grep -ci '^set-cookie: c' "$tmp/head")
 [ "$cookies" -ge 8 ] && [ "$cookies" -le 16 ] && ok "cookies pass, $cookies of 80" || fail "$cookies of 80 cookies pass"
 equal "what is about the answer passes" 2 "$(grep -cE '^(X-Kept: yes|Content-Security-Policy: )' "$tmp/head")"
 
+equal "none of them passes behind the body" "fine 0" \
+	"$(routed /trailers --raw -D "$tmp/h" -o "$tmp/b"; tr -d '\r\n' <"$tmp/b" | sed 's/^4fine0$/fine/') $(cat "$tmp/h" "$tmp/b" | grep -ciE 'trailer|cookie|clear')"
+
 # --- 1xx
 routed '/interim?3' -D "$tmp/h" -o "$tmp/b"
 equal "three answers of 1xx and the one that counts" "3 fine" "$(grep -c '^HTTP/1.1 103' "$tmp/h") $(cat "$tmp/b")"

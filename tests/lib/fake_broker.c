@@ -1,11 +1,13 @@
 /*
  * fake_broker.c - a FAKE hub for tests of the HTTPS door. It is no hub: it runs
- * nothing, records nothing and believes the token "good".
+ * nothing, records nothing and believes the token "good", and "child", "other" of grants made from that one.
  *
  * Included by the test that wants it (one translation unit). Rounds are played:
  *   ["echo", TEXT...]  ends at once, stdout is the texts joined by spaces
  *   ["sleep", MS]      ends after MS milliseconds
  *   ["big", N]         ends at once with N bytes of 'x' on stdout and on stderr
+ *   ["late", N, COUNT] the same once COUNT rounds are waited for
+ *   command "late"     as ["late", 3000000, 3]
  *   ["cat"]            ends when stdin does, stdout is what was written
  */
 #include "base/buf.h"
@@ -33,6 +35,7 @@ struct session {
 	char *out;
 	size_t out_len;
 	bool same_err;
+	unsigned late; /* until so many are waited for */
 	uint64_t ends_ns;
 	uint64_t offset;
 };
@@ -185,17 +188,24 @@ int broker_authenticate(struct hub *h, const char *token, size_t len, const stru
 	memset(out, 0, sizeof(*out));
 	if (!token)
 		return e->code ? e->code : err_set(e, ERR_UNAUTHENTICATED, "no grant was sent");
-	if (strcmp(token, "good") != 0 && strcmp(token, "weak") != 0) {
+	bool child = strcmp(token, "child") == 0 || strcmp(token, "other") == 0;
+
+	if (strcmp(token, "good") != 0 && strcmp(token, "weak") != 0 && !child) {
 		h->auth_failed++;
 		if (strcmp(token, "expired") == 0)
 			return err_set(e, ERR_TOKEN_EXPIRED, "the token has expired");
 		return err_set(e, ERR_TOKEN_FORGED, "the token was not signed here");
 	}
-	id_new(&out->grant.id);
+	memcpy(&out->grant.id, token, 4); /* the same each time */
+	if (child) {
+		memcpy(&out->grant.kin.above[0], "good", 4);
+		out->grant.kin.depth = 1;
+		snprintf(out->grant.task, sizeof(out->grant.task), "t");
+	}
 	out->grant.kind = GRANT_AGENT; /* staff may have more connections */
-	out->grant.scopes = strcmp(token, "good") == 0 ? 0xff : SCOPE_FILES;
+	out->grant.scopes = strcmp(token, "weak") == 0 ? SCOPE_FILES : 0xff;
 	snprintf(out->grant.agent, sizeof(out->grant.agent), "demo");
-	snprintf(out->grant.principal, sizeof(out->grant.principal), "p");
+	snprintf(out->grant.principal, sizeof(out->grant.principal), child ? "p/%s" : "p", token);
 	out->door = from->door;
 	snprintf(out->peer, sizeof(out->peer), "%s", from->peer);
 	return 0;
@@ -257,6 +267,16 @@ static json_t *fake_round(const struct session *s)
 	return o;
 }
 
+static void fake_big(struct session *s, const char *size, const char *late)
+{
+	s->late = late ? (unsigned)strtoul(late, NULL, 10) : 0;
+	s->ended = !s->late;
+	s->out_len = strtoul(size, NULL, 10);
+	s->out = malloc(s->out_len + 1);
+	memset(s->out, 'x', s->out_len);
+	s->same_err = true;
+}
+
 static void fake_play(struct session *s, const struct exec_spec *spec)
 {
 	const char *what = spec->argv ? spec->argv[0] : "echo";
@@ -266,10 +286,11 @@ static void fake_play(struct session *s, const struct exec_spec *spec)
 		s->ended = false;
 		s->ends_ns = clock_boot_ns() + strtoull(spec->argv[1], NULL, 10) * NS_PER_MS;
 	} else if (strcmp(what, "big") == 0) {
-		s->out_len = strtoul(spec->argv[1], NULL, 10);
-		s->out = malloc(s->out_len + 1);
-		memset(s->out, 'x', s->out_len);
-		s->same_err = true;
+		fake_big(s, spec->argv[1], NULL);
+	} else if (strcmp(what, "late") == 0) {
+		fake_big(s, spec->argv[1], spec->argv[2]);
+	} else if (spec->command && strcmp(spec->command, "late") == 0) {
+		fake_big(s, "3000000", "3");
 	} else if (strcmp(what, "cat") == 0) {
 		s->ended = !spec->stdin_open;
 		s->stdin_open = spec->stdin_open;
@@ -315,7 +336,7 @@ void broker_open(struct hub *h, const struct request *rq, const struct exec_spec
 		err_set(&e, ERR_FORBIDDEN, "the grant lacks scope rounds");
 	else if (strcmp(spec->agent, "demo") != 0)
 		err_set(&e, ERR_NOT_FOUND, "no agent %s", spec->agent);
-	else if (!spec->task)
+	else if (!spec->task && !rq->grant.task[0])
 		err_set(&e, ERR_TASK_REQUIRED, "no task");
 	else if (h->record == RECORD_DISK_FULL)
 		err_set(&e, ERR_DISK_FULL, "the record's disk is full");
@@ -345,7 +366,7 @@ void broker_open(struct hub *h, const struct request *rq, const struct exec_spec
 	s->used = true;
 	id_new(&s->id);
 	snprintf(s->exec_id, sizeof(s->exec_id), "%s", spec->exec_id ? spec->exec_id : "");
-	snprintf(s->task, sizeof(s->task), "%s", spec->task);
+	snprintf(s->task, sizeof(s->task), "%s", spec->task ? spec->task : rq->grant.task);
 	snprintf(s->digest, sizeof(s->digest), "%s", digest);
 	fake_play(s, spec);
 	done(arg, 0, NULL, s, NULL, false);
@@ -368,6 +389,9 @@ static void fake_wait_tick(uv_timer_t *t)
 		uv_close((uv_handle_t *)t, fake_wait_closed);
 		return;
 	}
+	for (size_t i = 0; i < FAKE_ROUNDS; i++)
+		if (w->hub->rounds[i].late && w->hub->waits_pending >= w->hub->rounds[i].late)
+			w->hub->rounds[i].ended = true;
 	if (w->s->ends_ns && clock_boot_ns() >= w->s->ends_ns)
 		w->s->ended = true;
 	if (!w->s->ended && clock_boot_ns() < w->until_ns)

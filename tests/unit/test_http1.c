@@ -224,6 +224,35 @@ static void chunks_end_where_they_say(void **state)
 	assert_false(done);
 }
 
+/* However it comes in pieces, what is passed on without its trailers is whole. */
+static void trailers_are_left_out(void **state)
+{
+	static const char whole[] = "3\r\nabc\r\n0\r\nSet-Cookie: evil\r\nU: w\r\n\r\nGET /";
+
+	(void)state;
+	for (size_t piece = 1; piece < sizeof(whole); piece++) {
+		struct http1_body b;
+		char got[64] = "";
+		size_t at = 0, n = 0;
+
+		assert_int_equal(request_body("Transfer-Encoding: chunked\r\n", &b), 0);
+		while (!b.done) {
+			size_t left = sizeof(whole) - 1 - at;
+			bool trailer;
+			ssize_t took =
+			    http1_body_run(&b, (const uint8_t *)whole + at, piece < left ? piece : left, &trailer);
+
+			assert_true(took > 0);
+			if (!trailer)
+				memcpy(got + n, whole + at, (size_t)took);
+			n += trailer ? 0 : (size_t)took;
+			at += (size_t)took;
+		}
+		assert_string_equal(got, "3\r\nabc\r\n0\r\n\r\n");
+		assert_string_equal(whole + at, "GET /");
+	}
+}
+
 static void answers_may_have_no_body(void **state)
 {
 	static const struct {
@@ -264,6 +293,7 @@ int main(void)
 	    cmocka_unit_test(a_body_has_one_length),
 	    cmocka_unit_test(content_is_told_from_framing),
 	    cmocka_unit_test(chunks_end_where_they_say),
+	    cmocka_unit_test(trailers_are_left_out),
 	    cmocka_unit_test(answers_may_have_no_body),
 	};
 

@@ -148,6 +148,29 @@ static void answers_that_are_not_read_have_a_share(void **state)
 	}
 }
 
+/* A parent's answer takes the room that a grant below has filled. */
+static void a_child_uses_up_nothing_of_its_parent(void **state)
+{
+	static const struct id parent = {{1}};
+	struct http_exchange *child[3], *x = caller("bo");
+
+	(void)state;
+	for (unsigned i = 0; i < 3; i++) {
+		child[i] = caller("bo/1");
+		child[i]->rq.grant.id = (struct id){{2}};
+		child[i]->rq.grant.kin = (struct grant_kin){.above = {parent}, .depth = 1};
+		answer(child[i], 10 << 20);
+	}
+	x->rq.grant.id = parent;
+	answer(x, 10 << 20);
+	assert_false(is_refused(x));
+	for (unsigned i = 0; i < 3; i++)
+		assert_int_equal(child[i]->stream_broken, i == 0); /* the one that began first */
+	for (unsigned i = 0; i < 3; i++)
+		http_exchange_destroy(child[i]);
+	http_exchange_destroy(x);
+}
+
 static int setup(void **state)
 {
 	(void)state;
@@ -172,6 +195,7 @@ int main(void)
 	    cmocka_unit_test_setup_teardown(who_does_not_listen_gives_way, setup, teardown),
 	    cmocka_unit_test_setup_teardown(one_principal_has_half_of_the_room, setup, teardown),
 	    cmocka_unit_test_setup_teardown(answers_that_are_not_read_have_a_share, setup, teardown),
+	    cmocka_unit_test_setup_teardown(a_child_uses_up_nothing_of_its_parent, setup, teardown),
 	};
 
 	return cmocka_run_group_tests_name("mcp_streams", tests, NULL, NULL);

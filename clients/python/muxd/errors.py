@@ -139,6 +139,10 @@ class LimitReached(SandboxError):
     code = "limit_reached"
 
 
+class AnswerLost(SandboxError):
+    code = "answer_lost"
+
+
 class RecordShareFull(SandboxError):
     code = "record_share_full"
 
@@ -457,6 +461,7 @@ BY_CODE: Dict[str, Type[SandboxError]] = {
     "try_again": TryAgain,
     "rate_limited": RateLimited,
     "limit_reached": LimitReached,
+    "answer_lost": AnswerLost,
     "record_share_full": RecordShareFull,
     "timeout": ServerTimeout,
     "cancelled": Cancelled,
@@ -541,6 +546,7 @@ def error_class(code: str) -> Type[SandboxError]:
 __all__ = [
     "AddressInUse",
     "AlreadyEnded",
+    "AnswerLost",
     "ArtifactsFull",
     "BY_CODE",
     "BadState",

@@ -6,7 +6,10 @@ import time
 from dataclasses import dataclass, field
 from typing import Any, Dict, Iterator, List, Mapping, Optional
 
+from ._lines import Lines
 from .types import data_out
+
+EVENT_MAX = 16 << 20  # bytes of one; an execution's results have 6 MiB
 
 # E2B's names of what a result is shown as.
 FORMATS = {"text": "text/plain", "html": "text/html", "markdown": "text/markdown", "svg": "image/svg+xml", "png": "image/png", "jpeg": "image/jpeg",
@@ -144,19 +147,18 @@ def message_of(event: Mapping[str, Any]) -> OutputMessage:
     return OutputMessage(line=str(text), timestamp=time.time_ns(), error=event["type"] == "stderr")
 
 
-class Lines:
-    """Bytes in, whole lines of JSON objects out; what is none is left out."""
+class CodeEvents:
+    """What an interpreter says, an object of JSON in each line; what is none, or is longer than any, is left out."""
 
     def __init__(self) -> None:
-        self._rest = b""
+        self._lines = Lines(EVENT_MAX)
 
     def feed(self, piece: bytes) -> List[Dict[str, Any]]:
-        *whole, self._rest = (self._rest + piece).split(b"\n")
         found = []
-        for line in whole:
+        for line in self._lines.feed(piece):
             try:
                 event = json.loads(line)
-            except ValueError:
+            except (ValueError, RecursionError):  # code in the sandbox may write there, too
                 continue
             if isinstance(event, dict) and isinstance(event.get("type"), str):
                 found.append(event)

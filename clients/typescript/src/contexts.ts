@@ -3,8 +3,10 @@ import type { Context, Execution as RawExecution, ExecutionError as RawError, Ex
 import { CommandHandle, Follower } from "./commands.js";
 import { ContextEnded, NotFound, SandboxExecTimeout } from "./errors.js";
 import type { Client } from "./http.js";
+import { lines } from "./lines.js";
 import { dataOut, loose } from "./types.js";
 
+const EVENT_MAX = 16 << 20; // of one; an execution's results have 6 MiB
 const WAIT = 20_000;
 const NAMES: Record<string, string> = { js: "javascript", node: "javascript", py: "python", sh: "bash" };
 // E2B's names of what a result is shown as.
@@ -160,22 +162,16 @@ function messageOf(event: Record<string, unknown>): OutputMessage {
   return new OutputMessage(text, Date.now() * 1e6, event.type === "stderr");
 }
 
-/** Whole lines of JSON objects; what is none is left out. */
+/** What an interpreter says, an object of JSON in each line; what is none, or is longer than any, is left out. */
 async function* events(pieces: AsyncIterable<Uint8Array>): AsyncGenerator<Record<string, unknown>> {
-  const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
-  let rest = "";
-  for await (const piece of pieces) {
-    const lines = (rest + decoder.decode(piece, { stream: true })).split("\n");
-    rest = lines.pop() ?? "";
-    for (const line of lines) {
-      let event: unknown;
-      try {
-        event = JSON.parse(line);
-      } catch {
-        continue;
-      }
-      if (typeof event === "object" && event !== null) yield event as Record<string, unknown>;
+  for await (const line of lines(pieces, EVENT_MAX, () => undefined)) {
+    let event: unknown;
+    try {
+      event = JSON.parse(line);
+    } catch {
+      continue;
     }
+    if (typeof event === "object" && event !== null) yield event as Record<string, unknown>;
   }
 }
 

@@ -138,6 +138,10 @@ export class LimitReached extends SandboxError {
   static override readonly code: string = "limit_reached";
 }
 
+export class AnswerLost extends SandboxError {
+  static override readonly code: string = "answer_lost";
+}
+
 export class RecordShareFull extends SandboxError {
   static override readonly code: string = "record_share_full";
 }
@@ -456,6 +460,7 @@ export const BY_CODE: ReadonlyMap<string, typeof SandboxError> = new Map<string,
   ["try_again", TryAgain],
   ["rate_limited", RateLimited],
   ["limit_reached", LimitReached],
+  ["answer_lost", AnswerLost],
   ["record_share_full", RecordShareFull],
   ["timeout", ServerTimeout],
   ["cancelled", Cancelled],

@@ -1,6 +1,7 @@
 /** Events of a round, as they happen, over as many connections as that takes. */
 import { BY_CODE, ConnectionLost, ProtocolError, SandboxError } from "./errors.js";
 import { sleep, type Client } from "./http.js";
+import { lines } from "./lines.js";
 import { Broken, type Answer } from "./transport.js";
 import { dataOut, type RoundEvent } from "./types.js";
 
@@ -81,27 +82,33 @@ function cut(data: Record<string, unknown>): SandboxError {
 
 /** Broken where nothing comes for so long. */
 async function* eventsOf(answer: Answer, silence: number): AsyncGenerator<RoundEvent> {
-  const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
-  let text = "";
+  const lost = () => {
+    throw new ProtocolError("an event of a round has no end");
+  };
+  let block: string[] = [];
+  let length = 0;
   answer.within(silence);
-  for await (const piece of answer.pieces()) {
-    text = (text + decoder.decode(piece, { stream: true })).replace(/\r\n/g, "\n");
-    if (text.length > BLOCK_MAX) throw new ProtocolError("an event of a round has no end");
-    const blocks = text.split("\n\n");
-    text = blocks.pop() ?? "";
-    for (const block of blocks) {
-      const event = eventOf(block);
-      if (event) yield event;
+  for await (const whole of lines(answer.pieces(), BLOCK_MAX, lost)) {
+    const line = whole.endsWith("\r") ? whole.slice(0, -1) : whole;
+    length += line.length;
+    if (length > BLOCK_MAX) lost();
+    if (line) {
+      block.push(line);
+      continue;
     }
+    const event = eventOf(block);
+    block = [];
+    length = 0;
+    if (event) yield event;
   }
 }
 
 /** As EventSource reads it; undefined for a comment. */
-function eventOf(block: string): RoundEvent | undefined {
+function eventOf(block: string[]): RoundEvent | undefined {
   let event = "message";
   let id: string | undefined;
   const data: string[] = [];
-  for (const line of block.split("\n")) {
+  for (const line of block) {
     const [, field, value = ""] = /^([^:]*):? ?([^]*)$/.exec(line) ?? [];
     if (field === "event") event = value;
     else if (field === "id") id = value;

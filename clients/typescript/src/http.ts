@@ -1,6 +1,6 @@
 /** Requests to muxd: sent again where that is safe, and only there. */
 import { OPERATIONS, type OperationName } from "./api.js";
-import { BY_CODE, ConnectionLost, InvalidRequest, ProtocolError, RequestTimeout, SandboxError } from "./errors.js";
+import { AnswerLost, BY_CODE, ConnectionLost, InvalidRequest, ProtocolError, RequestTimeout, SandboxError } from "./errors.js";
 import { Broken, whole, type Answer, type Ask, type Body, type Transport } from "./transport.js";
 
 export interface ClientOptions {
@@ -176,7 +176,8 @@ export function target(path: string, values: Record<string, string>, query: NonN
 /** Milliseconds until it may be tried again; undefined: not. */
 function comesBack(e: unknown, again: boolean): number | undefined {
   if (e instanceof ConnectionLost) return e.mayComeBack ? 0 : undefined;
-  if (e instanceof SandboxError && (e.status === 429 || (e.status === 503 && again))) return e.retryAfter * 1000;
+  if (e instanceof SandboxError && e.status === 429) return e.retryAfter * 1000; // nothing was done
+  if (again && e instanceof SandboxError && (e.status === 503 || e instanceof AnswerLost)) return e.retryAfter * 1000;
   return undefined;
 }
 

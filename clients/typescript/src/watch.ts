@@ -2,6 +2,7 @@
 import type { FsEvent } from "./api.js";
 import { ConnectionLost, ProtocolError, SandboxError } from "./errors.js";
 import { sleep, type Call, type Client } from "./http.js";
+import { lines } from "./lines.js";
 import { Broken, type Answer } from "./transport.js";
 import { filesystemEvent, pathOut, type FilesystemEvent } from "./types.js";
 
@@ -107,15 +108,10 @@ export class WatchHandle implements AsyncIterable<FilesystemEvent> {
 }
 
 async function* linesOf(answer: Answer): AsyncGenerator<FsEvent> {
-  const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
-  let text = "";
-  for await (const piece of answer.pieces()) {
-    text += decoder.decode(piece, { stream: true });
-    const lines = text.split("\n");
-    text = lines.pop() ?? "";
-    if (text.length > LINE_MAX) throw new ProtocolError("an event of a watch has no end");
-    for (const line of lines) yield eventOf(line);
-  }
+  const lost = () => {
+    throw new ProtocolError("an event of a watch has no end");
+  };
+  for await (const line of lines(answer.pieces(), LINE_MAX, lost)) yield eventOf(line);
 }
 
 function eventOf(line: string): FsEvent {

@@ -5,7 +5,6 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "muxd/doors/https/route.h"
 #include "muxd/hub/hub.h"
 
 #include <errno.h>
@@ -56,16 +55,33 @@ int conn_create(const struct rest_listener *l, struct admit_place *place, const 
 	return 0;
 }
 
+/*
+ * A client that vanished is noticed where nothing is sent to it either. Not by TCP_USER_TIMEOUT: that ends a connection
+ * whose client is there and only reads nothing, too, and a terminal that is held with Ctrl-S may be held for long.
+ */
+static void tcp_options(int fd)
+{
+	static const struct {
+		int level, name, value;
+	} options[] = {{IPPROTO_TCP, TCP_NODELAY, 1},
+		       {SOL_SOCKET, SO_KEEPALIVE, 1},
+		       {IPPROTO_TCP, TCP_KEEPIDLE, 15},
+		       {IPPROTO_TCP, TCP_KEEPINTVL, 5},
+		       {IPPROTO_TCP, TCP_KEEPCNT, 3}};
+
+	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)
+		(void)setsockopt(fd, options[i].level, options[i].name, &options[i].value, sizeof(int));
+}
+
 bool conn_adopt(struct conn *c, int fd)
 {
 	struct rest_door *d = c->door;
 	lws_adopt_desc_t a = {.vh = d->vhost, .type = LWS_ADOPT_HTTP | LWS_ADOPT_SOCKET, .opaque = c};
-	int one = 1;
 
 	a.fd.sockfd = fd;
 	if (!c->listener->local) {
 		a.type |= LWS_ADOPT_ALLOW_SSL;
-		(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+		tcp_options(fd);
 	}
 	d->adopting = c;
 	if (lws_adopt_descriptor_vhost_via_info(&a)) {
@@ -260,15 +276,6 @@ bool conn_client_gone(const struct conn *c)
 
 /* --- the request in hand */
 
-void conn_dispatch(struct conn *c)
-{
-	c->deadline_ns = 0;
-	c->limit_ns = 0;
-	conn_read_stop(c);
-	conn_set_state(c, CONN_WAITING);
-	route_enter(c->x);
-}
-
 void conn_refuse(struct conn *c, int status, int rc, const char *message)
 {
 	struct err e = {0};
@@ -313,6 +320,7 @@ void conn_drop(struct conn *c)
 {
 	watch_destroy(c);
 	conn_hold_no_body(c);
+	conn_hold_no_answer(c);
 	if (!c->x)
 		return;
 	if (!c->x->answered) {

@@ -78,6 +78,7 @@ struct conn {
 	struct router *router; /* ROUTED */
 	bool flushing;         /* libwebsockets was let loose to write what it buffered */
 	size_t held;           /* BODY, WAITING: bytes of a stranger's body, which its door counts */
+	bool answer_held;      /* READY, DELAYED, WRITING: its answer is one of those that its door counts */
 };
 
 /* conn.c: its making, its states, its turn, its end. The place is the connection's. ERR_NOMEM. */
@@ -88,7 +89,6 @@ bool conn_adopt(struct conn *c, int fd);
 void conn_set_state(struct conn *c, enum conn_state to);
 void conn_queue(struct conn *c);           /* a turn, soon */
 void door_stay_awake(struct rest_door *d); /* the loop does not sleep until awake is stopped */
-void conn_dispatch(struct conn *c);        /* the request is whole */
 void conn_refuse(struct conn *c, int status, int rc, const char *message); /* answer and close */
 void conn_log(const struct conn *c, int status);
 void conn_drop(struct conn *c); /* the request in hand and the watch; nothing more will be answered */
@@ -135,7 +135,17 @@ static inline void conn_hold_no_body(struct conn *c)
 	c->door->bodies_held -= c->held;
 	c->held = 0;
 }
-/* An answer is made. Where its principal reads too little of the answers it has, it becomes 429. */
+/*
+ * A call is whole. False: its grant reads too little of the answers it has, and it was answered 429 instead of being
+ * begun.
+ */
+bool conn_hold_call(struct conn *c);
+/* An answer is made. Where there is no room for it, it becomes ERR_ANSWER_LOST. */
 void conn_hold_answer(struct conn *c);
+static inline void conn_hold_no_answer(struct conn *c)
+{
+	c->door->answers_held -= c->answer_held;
+	c->answer_held = false;
+}
 
 #endif

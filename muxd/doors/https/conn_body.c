@@ -141,7 +141,8 @@ void conn_stream_begin(struct conn *c, uint64_t body_len)
 	buf_init(&c->x->body, STREAM_BODY_MAX);
 	conn_set_state(c, CONN_STREAM);
 	read_off(c);
-	route_enter(c->x);
+	if (conn_hold_call(c))
+		route_enter(c->x);
 }
 
 static int stream_body(struct conn *c, const uint8_t *p, size_t n)
@@ -198,6 +199,16 @@ void conn_wake(void *arg, struct http_exchange *x)
 }
 
 /* --- kept until it is whole */
+
+void conn_dispatch(struct conn *c)
+{
+	c->deadline_ns = 0;
+	c->limit_ns = 0;
+	conn_read_stop(c);
+	conn_set_state(c, CONN_WAITING);
+	if (conn_hold_call(c))
+		route_enter(c->x);
+}
 
 void conn_body_begin(struct conn *c, uint64_t len)
 {

@@ -46,6 +46,7 @@ void conn_body_begin(struct conn *c, uint64_t len);
 void conn_stream_begin(struct conn *c, uint64_t len);
 int conn_body(struct conn *c, const uint8_t *p, size_t n); /* some of it; -1: end the connection */
 int conn_body_end(struct conn *c);                         /* libwebsockets says that it is over */
+void conn_dispatch(struct conn *c);                        /* the request is whole */
 void conn_await_body(struct conn *c);                      /* for more of it, where its state wants more */
 void conn_wake(void *arg, struct http_exchange *x);        /* a handler can go on with a body, or an answer */
 

@@ -65,6 +65,7 @@ static void conn_write_finish(struct conn *c)
 	const struct conf *conf = hub_conf(c->door->hub);
 
 	conn_log(c, c->x->status);
+	conn_hold_no_answer(c);
 	http_exchange_destroy(c->x);
 	c->x = NULL;
 	if (!c->keep_alive && !c->unread) {

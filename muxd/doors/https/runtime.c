@@ -24,6 +24,9 @@ struct runtime_call {
 	struct multipart_file *file; /* upload: in the exchange's body; NULL else */
 	json_t *entries;             /* list: of the pages so far */
 	bool begun; /* execute: the command may have run, so the client must not be told to try again */
+	bool ended; /* execute: with exit_code, which is told even where its output cannot be */
+	int exit_code;
+	char round_id[ID_STR_LEN]; /* of what has ended */
 };
 
 struct runtime_row {
@@ -61,14 +64,22 @@ static void runtime_on_result(struct http_exchange *x, int status, const json_t 
 		runtime_reply(x, theirs);
 }
 
-static json_t *failed_command(const char *message)
+/* The command failed as far as anybody knows; or it has ended, and only its output is missing here. */
+static json_t *untold_command(const struct runtime_call *r, const char *message)
 {
-	return json_pack("{s:s,s:s,s:i}", "stdout", "", "stderr", message, "exit_code", 1);
+	char text[ERR_MESSAGE_MAX + 160];
+
+	if (r->ended)
+		text_format(text, sizeof(text), "[muxd: the output is left out; GET /v1/rounds/%s/output has it. %s]\n",
+			    r->round_id, message);
+	else
+		text_format(text, sizeof(text), "Failed to execute command: %s", message);
+	return json_pack("{s:s,s:s,s:i}", "stdout", "", "stderr", text, "exit_code", r->ended ? r->exit_code : 1);
 }
 
 /*
  * Their SDK sends a POST again up to five times behind a 5xx: a command that may have run is answered as one that
- * failed.
+ * failed, one that has ended with its exit code.
  */
 static json_t *runtime_on_error(struct http_exchange *x, int rc, const char *message, int *status)
 {
@@ -78,8 +89,7 @@ static json_t *runtime_on_error(struct http_exchange *x, int rc, const char *mes
 
 	if (r->begun) {
 		*status = 200;
-		text_format(text, sizeof(text), "Failed to execute command: %s", message);
-		return failed_command(text);
+		return untold_command(r, message);
 	}
 	if (call && strcmp(call, "stat") == 0 && (rc == ERR_NO_FILE || rc == ERR_NOT_A_DIRECTORY)) {
 		*status = 200;
@@ -224,7 +234,6 @@ static json_t *tell_execute(struct http_exchange *x, struct runtime_call *r, con
 	char why[160] = "";
 	struct id id;
 
-	(void)r;
 	if (!json_is_object(exit) && !x->gone && id_parse(json_get_text(round, "round_id"), &id) == 0) {
 		*later = true;
 		await_round(x, &id);
@@ -232,12 +241,14 @@ static json_t *tell_execute(struct http_exchange *x, struct runtime_call *r, con
 	}
 	if (strcmp(cause, "exit") != 0)
 		text_format(why, sizeof(why), "muxd: the command ended with cause %s\n", *cause ? cause : "unknown");
+	r->ended = json_is_object(exit);
+	r->exit_code = late                    ? EXIT_TIMED_OUT
+		       : json_is_integer(code) ? (int)json_integer_value(code)
+		       : signal                ? 128 + signal
+					       : 1;
+	text_put(r->round_id, sizeof(r->round_id), json_get_text(round, "round_id"));
 	return json_pack("{s:o,s:o,s:i}", "stdout", text_of(round, "stdout", ""), "stderr",
-			 text_of(round, "stderr", why), "exit_code",
-			 late                    ? EXIT_TIMED_OUT
-			 : json_is_integer(code) ? (int)json_integer_value(code)
-			 : signal                ? 128 + signal
-						 : 1);
+			 text_of(round, "stderr", why), "exit_code", r->exit_code);
 }
 
 /* ---- files */

@@ -38,7 +38,9 @@ enum { LISTEN_TCP, LISTEN_LOCAL, LISTENERS };
 struct hold_limits {
 	size_t bodies;  /* of strangers */
 	size_t pages;   /* answers to strangers */
-	size_t share;   /* answers to one principal */
+	size_t begins;  /* answers to one grant, with which another call of it is begun */
+	size_t own;     /* answers to one grant */
+	size_t share;   /* answers to one principal, with those to grants made from its own */
 	size_t answers; /* to all of them */
 };
 
@@ -60,7 +62,8 @@ struct rest_door {
 	uv_idle_t awake;  /* while connections wait for their turn */
 	unsigned handles; /* uv handles not yet closed */
 	struct hold_limits hold;
-	size_t bodies_held; /* of hold.bodies */
+	size_t bodies_held;    /* of hold.bodies */
+	unsigned answers_held; /* connections with an answer that conn_hold.c counts */
 	bool closing;
 	unsigned close_turns;
 	uint8_t piece[LWS_PRE + PIECE_MAX];

@@ -6,7 +6,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Union
 
 from .._net.aio import call
 from ..errors import ContextEnded, NotFound, SandboxExecTimeout
-from ..execution import CodeContext, Execution, ExecutionError, Lines, OutputMessage, Result, context_of, error_of, execution_of, message_of
+from ..execution import CodeContext, CodeEvents, Execution, ExecutionError, OutputMessage, Result, context_of, error_of, execution_of, message_of
 from ..types import CommandResult, data_out, milliseconds
 from .commands import WAIT, AsyncCommandHandle, AsyncFollower
 from .http import AsyncClient
@@ -105,7 +105,7 @@ class AsyncCode:
         if raw["language"] == "bash":
             await self._follow_shell(raw, on_stdout, on_stderr)
             return
-        follower, lines = AsyncFollower(self._client, raw["execution_id"], "stdout"), Lines()
+        follower, lines = AsyncFollower(self._client, raw["execution_id"], "stdout"), CodeEvents()
         try:
             async for piece in follower.read():
                 for event in lines.feed(piece):

@@ -9,7 +9,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Union
 
 from .._net.sync import call
 from ..errors import ContextEnded, NotFound, SandboxExecTimeout
-from ..execution import CodeContext, Execution, ExecutionError, Lines, OutputMessage, Result, context_of, error_of, execution_of, message_of
+from ..execution import CodeContext, CodeEvents, Execution, ExecutionError, OutputMessage, Result, context_of, error_of, execution_of, message_of
 from ..types import CommandResult, data_out, milliseconds
 from .commands import WAIT, CommandHandle, Follower
 from .http import Client
@@ -108,7 +108,7 @@ class Code:
         if raw["language"] == "bash":
             self._follow_shell(raw, on_stdout, on_stderr)
             return
-        follower, lines = Follower(self._client, raw["execution_id"], "stdout"), Lines()
+        follower, lines = Follower(self._client, raw["execution_id"], "stdout"), CodeEvents()
         try:
             for piece in follower.read():
                 for event in lines.feed(piece):

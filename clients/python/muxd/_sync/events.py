@@ -8,6 +8,7 @@ import json
 import time
 from typing import Any, Dict, List, Optional
 
+from .._lines import Lines
 from .._net.sync import sleep
 from ..errors import BY_CODE, ConnectionLost, ProtocolError, SandboxError
 from ..types import RoundEvent
@@ -28,7 +29,8 @@ class RoundEvents:
     def __init__(self, client: Client, round_id: str, last_event_id: Optional[str] = None) -> None:
         self._client, self._round = client, round_id
         self._answer: Optional[Answer] = None
-        self._text = bytearray()
+        self._lines = Lines(BLOCK_MAX)
+        self._block: List[bytes] = []
         self._ready: List[RoundEvent] = []
         self._over = False
         self._failures = 0
@@ -70,7 +72,8 @@ class RoundEvents:
 
     def _read(self, end: Optional[float]) -> None:
         if self._answer is None:
-            self._text.clear()
+            self._lines.clear()
+            self._block.clear()
             self._heard = time.monotonic()
             self._answer = self._client.open("getRoundEvents", {"id": self._round}, query={"last_event_id": self.last_event_id},
                                                    accept="text/event-stream", again=True)
@@ -88,13 +91,20 @@ class RoundEvents:
             raise ConnectionResetError("nothing was heard of it") from None
         if not piece:
             raise ConnectionResetError("it ended before the round did")
-        self._text += piece
-        if len(self._text) > BLOCK_MAX:
+        for line in self._lines.feed(piece):
+            self._take(line[:-1] if line.endswith(b"\r") else line)
+        if self._lines.lost or sum(map(len, self._block)) > BLOCK_MAX:
             raise ProtocolError(f"an event of round {self._round} has no end")
-        *blocks, rest = self._text.replace(b"\r\n", b"\n").split(b"\n\n") if piece.find(b"\n") >= 0 else [self._text]
-        self._text = bytearray(rest)
-        self._ready += [event for event in map(_event, blocks) if event]
         self._failures = 0 if self._ready else self._failures
+
+    def _take(self, line: bytes) -> None:
+        if line:
+            self._block.append(line)
+            return
+        event = _event(b"\n".join(self._block))
+        self._block.clear()
+        if event:
+            self._ready.append(event)
 
     def _cut(self, why: OSError) -> None:
         if self._over:

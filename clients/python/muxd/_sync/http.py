@@ -15,7 +15,7 @@ from .. import _head
 from .._net.sync import Stream, iterate, sleep
 from ..api import OPERATIONS
 from ..connection import ConnectionConfig
-from ..errors import ConnectionLost, ProtocolError, RequestTimeout, SandboxError, error_class
+from ..errors import AnswerLost, ConnectionLost, ProtocolError, RequestTimeout, SandboxError, error_class
 from ..types import position
 
 IDLE_MAX = 4  # connections that are kept
@@ -325,7 +325,9 @@ class _Request:
             return None
         if isinstance(error, ConnectionLost):
             return 0.0 if error.may_come_back else None
-        if error.status == 429 or (error.status == 503 and again):
+        if error.status == 429:
+            return error.retry_after  # nothing was done
+        if again and (error.status == 503 or isinstance(error, AnswerLost)):
             return error.retry_after
         return None
 

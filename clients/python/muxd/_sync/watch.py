@@ -8,6 +8,7 @@ import json
 import time
 from typing import Any, Callable, Dict, List, Optional
 
+from .._lines import Lines
 from .._net.sync import Background, call, sleep
 from ..errors import ConnectionLost, ProtocolError, SandboxError
 from ..types import FilesystemEvent, filesystem_event, path_out
@@ -28,14 +29,14 @@ class WatchHandle:
     def __init__(self, client: Client, agent: str, query: Dict[str, Any]) -> None:
         self._client, self._agent, self._query = client, agent, query
         self._answer: Optional[Answer] = None
-        self._text = bytearray()
+        self._lines = Lines(LINE_MAX)
         self._ready: List[Dict[str, Any]] = []
         self._stopped = self._gone = False
         self._background: Optional[Background] = None
         self._below = "."
 
     def _open(self) -> None:
-        self._text.clear()
+        self._lines.clear()
         self._answer = self._client.open("watchFiles", {"agent": self._agent}, query=self._query, accept="application/x-ndjson", again=True)
         while not self._ready:
             if self._stopped:  # while it was opened
@@ -53,10 +54,8 @@ class WatchHandle:
         piece = answer.read_within(timeout)
         if not piece:
             raise ConnectionResetError("it ended")
-        self._text += piece
-        *lines, rest = self._text.split(b"\n")
-        self._text = bytearray(rest)
-        if len(self._text) > LINE_MAX:
+        lines = self._lines.feed(piece)
+        if self._lines.lost:
             raise ProtocolError("an event of a watch has no end")
         try:
             self._ready += [{"event": "", **json.loads(line)} for line in lines if line]

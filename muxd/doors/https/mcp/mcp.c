@@ -229,6 +229,8 @@ void rest_mcp_get(struct http_exchange *x)
 					   NULL));
 		return;
 	}
+	if (last->given) /* the client comes back: its connection may be lost without that anybody was told */
+		mcp_stream_take_over(t.mcp->streams, &t.session);
 	if (mcp_stream_listens(t.mcp->streams, &t.session)) {
 		mcp_send(x, 409, mcp_error(NULL, MCP_REFUSED, "this session has an open stream already", NULL));
 		return;

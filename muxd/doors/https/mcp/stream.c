@@ -334,6 +334,26 @@ static size_t stream_unread(const struct mcp_stream *mine)
 	return n;
 }
 
+/* Of a grant that was made from this one's, the listener that has been there for longest is cut off. False: none is. */
+static bool below_gives_way(const struct mcp_stream *mine)
+{
+	const struct id *first = grant_line_first(&mine->grant);
+	struct mcp_stream *oldest = NULL;
+
+	for (struct mcp_stream *s = mine->all->first; s; s = s->next)
+		if (s->x && s->state == STREAM_ANSWERED && grant_line_has(&s->grant, first) &&
+		    !id_equal(grant_line_first(&s->grant), first))
+			oldest = s;
+	if (!oldest)
+		return false;
+	stream_part(oldest);
+	buf_finish(&oldest->out);
+	buf_init(&oldest->out, OUT_MAX);
+	if (!oldest->answer)
+		stream_free(oldest);
+	return true;
+}
+
 /* NULL: an answer of so many bytes may be sent. */
 static json_t *answer_refusal(const struct mcp_stream *s, size_t n)
 {
@@ -341,10 +361,15 @@ static json_t *answer_refusal(const struct mcp_stream *s, size_t n)
 
 	if (n > ANSWER_MAX)
 		return mcp_tool_error(ERR_TOO_LARGE, "the answer is longer than 16 MiB");
-	if (n <= ANSWER_SMALL || !(unread = stream_unread(s)) || unread + n <= UNREAD_MAX)
+	if (n <= ANSWER_SMALL)
 		return NULL;
-	return mcp_tool_error(ERR_LIMIT, "64 MiB of answers wait to be read: read them, then ask again (what was asked "
-					 "for is done)");
+	do {
+		unread = stream_unread(s);
+		if (!unread || unread + n <= UNREAD_MAX)
+			return NULL;
+	} while (below_gives_way(s));
+	return mcp_tool_error(ERR_ANSWER_LOST, "64 MiB of answers wait to be read, so this one was dropped: what was "
+					       "asked for is done");
 }
 
 /* As text; of one that is too long, or too much beside others, the text of an error in its place. */
@@ -761,6 +786,17 @@ int mcp_stream_resume(struct mcp_streams *all, struct http_exchange *x, const st
 		(void)event_put(s, s->answer_no, s->answer);
 	stream_head(s);
 	return 0;
+}
+
+void mcp_stream_take_over(struct mcp_streams *all, const struct mcp_session *session)
+{
+	for (struct mcp_stream *s = all->first, *next; s; s = next) {
+		next = s->next;
+		if (!stream_is_of(s, session) || s->request || !s->x)
+			continue;
+		stream_part(s);
+		stream_free(s);
+	}
 }
 
 bool mcp_stream_listens(const struct mcp_streams *all, const struct mcp_session *session)

@@ -68,6 +68,8 @@ json_t *mcp_inside_error(const json_t *id, bool new_era, int rc, const struct er
 /* x becomes the listener of a stream of this session again, behind the event `last`. ERR_NOT_FOUND. */
 int mcp_stream_resume(struct mcp_streams *all, struct http_exchange *x, const struct mcp_session *session,
 		      const char *last);
+/* The listener of the stream that this session keeps open is cut off: another one is about to be it. */
+void mcp_stream_take_over(struct mcp_streams *all, const struct mcp_session *session);
 /* Is there one that stays open for this session? */
 bool mcp_stream_listens(const struct mcp_streams *all, const struct mcp_session *session);
 /* The call of that request, as `notifications/cancelled` has it. */

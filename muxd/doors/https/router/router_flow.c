@@ -56,17 +56,32 @@ static ssize_t tls_write(struct router *r, const uint8_t *p, size_t n)
 /* ---- from the client */
 
 /* Bytes that came: the request's for the program; what is behind it says that the client is ahead of us. */
+/* The body's part of n bytes, to out, without trailers: fields that stay here would pass in one of them. */
+static ssize_t take_body(struct http1_body *b, const uint8_t *p, size_t n, struct buf *out)
+{
+	size_t i = 0;
+
+	while (i < n && !b->done) {
+		bool trailer;
+		ssize_t took = http1_body_run(b, p + i, n - i, &trailer);
+
+		if (took < 0 || (!trailer && buf_append(out, p + i, (size_t)took)))
+			return took < 0 ? took : ERR_NOMEM;
+		i += (size_t)took;
+	}
+	return (ssize_t)i;
+}
+
 int router_take_in(struct router *r, const uint8_t *p, size_t n)
 {
 	ssize_t mine = (ssize_t)n;
 
 	r->c->door->metrics.routed_bytes_in += n;
-	if (!r->ask.upgrade)
-		mine = http1_body_feed(&r->up, p, n);
-	if (mine < 0)
-		return ERR_INVAL;
-	r->behind = r->behind || (size_t)mine < n;
-	return mine ? buf_append(&r->in, p, (size_t)mine) : 0;
+	if (r->ask.upgrade)
+		return buf_append(&r->in, p, n);
+	mine = take_body(&r->up, p, n, &r->in);
+	r->behind = r->behind || (mine >= 0 && (size_t)mine < n);
+	return mine < 0 ? (int)mine : 0;
 }
 
 bool router_wants_input(const struct router *r)
@@ -126,15 +141,14 @@ static int feed_program(struct router *r)
 static int take_rest(struct router *r)
 {
 	const uint8_t *p = buf_ptr(&r->answer);
-	ssize_t n = (ssize_t)buf_len(&r->answer);
+	size_t n = buf_len(&r->answer);
+	ssize_t took = r->state == ANSWERING ? take_body(&r->down, p, n, &r->out) : 0;
 
-	if (n && r->state == ANSWERING)
-		n = http1_body_feed(&r->down, p, (size_t)n);
-	if (n > 0 && buf_append(&r->out, p, (size_t)n))
+	if (took == ERR_NOMEM || (r->state == UPGRADED && n && buf_append(&r->out, p, n)))
 		return ERR_NOMEM;
 	buf_finish(&r->answer);
 	buf_init(&r->answer, ROUTER_ANSWER_MAX);
-	return n < 0 ? ERR_PROTOCOL : 0;
+	return took < 0 ? ERR_PROTOCOL : 0;
 }
 
 static int begin_answer(struct router *r, const struct http1_head *h, struct err *e)
@@ -225,13 +239,19 @@ static int pass_body(struct router *r)
 	const uint8_t *p;
 	size_t n = attachment_peek(r->a, STREAM_OUTPUT, &p);
 	ssize_t mine = (ssize_t)n, put;
+	bool trailer = false;
 
 	if (!n)
 		return 0;
 	if (r->state == ANSWERING)
-		mine = http1_body_feed(&after, p, n);
+		mine = http1_body_run(&after, p, n, &trailer);
 	if (mine <= 0)
 		return mine < 0 ? ERR_PROTOCOL : 0;
+	if (trailer) {
+		r->down = after;
+		attachment_consume(r->a, STREAM_OUTPUT, (size_t)mine);
+		return 1;
+	}
 	put = tls_write(r, p, (size_t)mine);
 	if (put <= 0)
 		return (int)put;

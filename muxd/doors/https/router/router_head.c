@@ -166,9 +166,17 @@ int router_head_read(const struct http1_head *h, struct router_head *out, struct
 /* RFC 9110, 7.6.1: what Connection names, and what was for one hop before Connection had to name it. */
 static bool is_hop(const struct http1_head *h, struct http1_text name)
 {
-	static const char *const fields[] = {
-	    "Connection",     "Proxy-Connection",   "Keep-Alive",          "TE", "Transfer-Encoding", "Upgrade",
-	    "HTTP2-Settings", "Proxy-Authenticate", "Proxy-Authorization", NULL};
+	static const char *const fields[] = {"Connection",
+					     "Proxy-Connection",
+					     "Keep-Alive",
+					     "TE",
+					     "Trailer",
+					     "Transfer-Encoding",
+					     "Upgrade",
+					     "HTTP2-Settings",
+					     "Proxy-Authenticate",
+					     "Proxy-Authorization",
+					     NULL};
 	char word[128];
 
 	for (size_t i = 0; fields[i]; i++)
