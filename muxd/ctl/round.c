@@ -126,6 +126,21 @@ static int print_page(struct ctl *c, const struct ctl_args *a, json_t *query)
 
 /* ---- lines in which something is found */
 
+static void print_gaps(const json_t *answer)
+{
+	json_t *o;
+	size_t i;
+
+	json_array_foreach(json_object_get(answer, "gaps"), i, o)
+	{
+		json_int_t from = json_integer_value(json_object_get(o, "offset"));
+		json_int_t n = json_integer_value(json_object_get(o, "bytes"));
+
+		fprintf(stderr, "muxctl: not kept, and not looked at: bytes %" PRId64 "-%" PRId64 "\n", (int64_t)from,
+			(int64_t)(from + n - 1));
+	}
+}
+
 /* Prints and counts the finds of a call. *next: where the next one begins. 1: there may be more. */
 static int print_found(struct content *to, const json_t *answer, int64_t *next, size_t *found, struct err *e)
 {
@@ -141,6 +156,7 @@ static int print_found(struct content *to, const json_t *answer, int64_t *next, 
 		if (rc == 0 && (rc = content_data(to, o, e)) == 0)
 			rc = content_write(to, "\n", 1, e);
 	}
+	print_gaps(answer);
 	*found += json_array_size(list);
 	return rc ? rc : !json_is_true(json_object_get(answer, "eof")) && *next > from;
 }

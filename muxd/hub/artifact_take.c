@@ -460,10 +460,24 @@ static void page_wait(struct taking *t)
 	}
 }
 
+/* Where bytes are missing: up to here. What is kept may end before the round did. */
+static uint64_t page_lacks(const struct taking *t, const struct round_page *page)
+{
+	const struct session *s = hub_session_find(t->hub, &t->id);
+	uint64_t total = s && s->state == SESSION_ENDED ? s->result.total[t->how.stream] : 0;
+
+	if (page->offset > t->how.offset)
+		return page->offset;
+	if (total < page->total)
+		total = page->total;
+	return page->eof && page->offset + page->n < total ? total : 0;
+}
+
 static void take_on_page(void *arg, int rc, const struct err *e, const struct round_page *page)
 {
 	struct taking *t = arg;
 	struct err here = {0};
+	uint64_t lacks;
 
 	if (!rc && page->behind) {
 		page_wait(t);
@@ -472,11 +486,13 @@ static void take_on_page(void *arg, int rc, const struct err *e, const struct ro
 	if (!rc && !page->ended)
 		rc = err_set(&here, ERR_BAD_STATE, "round %s runs: its output is taken once it has ended", t->round),
 		e = &here;
-	if (!rc && page->offset > t->how.offset)
-		rc = err_set(&here, ERR_CORRUPT,
-			     "the output of round %s is not there whole: bytes %" PRIu64 "-%" PRIu64
-			     " are not kept (rounds.output_keep, rounds.output_keep_stream)",
-			     t->round, t->how.offset, page->offset - 1),
+	lacks = rc ? 0 : page_lacks(t, page);
+	if (lacks)
+		rc =
+		    err_set(&here, ERR_CORRUPT,
+			    "the output of round %s is not there whole: bytes %" PRIu64 "-%" PRIu64
+			    " are not kept (rounds.output_keep, rounds.output_keep_stream)",
+			    t->round, page->offset > t->how.offset ? t->how.offset : page->offset + page->n, lacks - 1),
 		e = &here;
 	if (!rc && page->n && buf_append(&t->rest, page->p, page->n))
 		rc = err_set(&here, ERR_NOMEM, "no memory for a page"), e = &here;

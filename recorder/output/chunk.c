@@ -17,7 +17,7 @@
 #define MAGIC       "MUXDOUTP"
 #define MAJOR       1
 #define BLOCK_MAGIC UINT32_C(0x5455504f) /* "OPUT" */
-#define END_LEN     24
+#define END_LEN     (CHUNK_END_SIZE - CHUNK_BLOCK)
 
 enum {
 	AT_MAJOR = 8,

@@ -21,9 +21,10 @@ struct block_coder;
 struct err;
 
 #define CHUNK_HEADER    1024
-#define CHUNK_BLOCK     32           /* header of a block */
-#define CHUNK_RAW_MAX   (256 * 1024) /* bytes of output in a block */
-#define CHUNK_BLOCKS    2048         /* in a chunk: what is looked through to find an offset */
+#define CHUNK_BLOCK     32                 /* header of a block */
+#define CHUNK_END_SIZE  (CHUNK_BLOCK + 24) /* of a block CHUNK_END */
+#define CHUNK_RAW_MAX   (256 * 1024)       /* bytes of output in a block */
+#define CHUNK_BLOCKS    2048               /* in a chunk: what is looked through to find an offset */
 #define CHUNK_NAME_MAX  64
 #define CHUNK_PRINCIPAL 128
 
@@ -72,7 +73,7 @@ int chunk_block_decode(const uint8_t p[CHUNK_BLOCK], struct chunk_block *out);  
 struct chunk_found {
 	struct chunk_of of;
 	struct chunk chunk;
-	bool ended;
+	bool ended; /* its last block is a CHUNK_END, which chunk.size counts */
 	int64_t ended_ns;
 	uint64_t totals[2];
 };

@@ -40,6 +40,13 @@
 
 enum feeder_state { FEEDER_LOADING, FEEDER_FOLLOWING, FEEDER_RESTING };
 
+struct due {
+	struct id round;
+	int64_t ended_ns; /* wall */
+	uint64_t totals[2];
+	uint64_t lsn; /* of its EXIT, which may not be durable yet; 0: it was cut, so it is */
+};
+
 struct feeder {
 	struct feeder_params p;
 	char *index_path;
@@ -48,8 +55,12 @@ struct feeder {
 	struct follower *follower;
 	struct index *index;
 	struct id others[SLOT_COUNT];
+	struct due *due; /* rounds whose end the record has, and nothing of what is kept */
+	size_t n_due, cap_due;
 	struct holds holds;
 	bool holds_known; /* in this sweep */
+	bool by_age;      /* in this sweep: the time is believed */
+	_Atomic uint64_t age_ns;
 	struct clock_guard guard;
 	bool (*clock_waits)(void *arg); /* NULL: nobody else knows */
 	void *clock_arg;
@@ -66,6 +77,7 @@ struct feeder {
 	pthread_mutex_t lock;
 	pthread_cond_t went_on;
 	enum feeder_state state;
+	char why[200]; /* it rests */
 	uint64_t next_lsn;
 	unsigned waiters;
 };
@@ -221,6 +233,123 @@ static int look_up(struct feeder *f, const struct id *session, int64_t wall_ns, 
 	return 0;
 }
 
+/* ---- rounds that have ended, and whose end was not kept */
+
+/* Of stdout and stderr, from the JSON of an EXIT record. */
+static void exit_totals(const json_t *exit, uint64_t out[2])
+{
+	const json_t *totals = json_object_get(exit, "totals");
+
+	for (size_t i = 0; i < 2; i++) {
+		json_int_t n = json_integer_value(json_array_get(totals, i + 1));
+
+		out[i] = n > 0 ? (uint64_t)n : 0;
+	}
+}
+
+static void text_totals(const char *text, size_t n, uint64_t out[2])
+{
+	json_t *exit = NULL;
+
+	(void)json_parse(text, n, RING_RECORD_MAX, &exit, NULL);
+	exit_totals(exit, out);
+	json_decref(exit);
+}
+
+/* One that finds no room is asked about again. */
+static void due_add(struct feeder *f, const struct due *d)
+{
+	if (f->n_due == f->cap_due) {
+		size_t cap = f->cap_due ? 2 * f->cap_due : 16;
+		struct due *grown = realloc(f->due, cap * sizeof(*grown));
+
+		if (!grown)
+			return;
+		f->due = grown;
+		f->cap_due = cap;
+	}
+	f->due[f->n_due++] = *d;
+}
+
+struct asked {
+	struct due due;
+	bool known, ended;
+};
+
+static int on_end_row(void *arg, json_t *row)
+{
+	const char *state = json_string_value(json_object_get(row, "state"));
+	const char *at = json_string_value(json_object_get(row, "ended_at"));
+	struct asked *a = arg;
+
+	a->known = true;
+	a->ended = state && strcmp(state, "open") != 0;
+	exit_totals(json_object_get(row, "exit"), a->due.totals);
+	if (at)
+		(void)clock_parse_utc(at, &a->due.ended_ns);
+	return 0;
+}
+
+/* False: nobody could say. */
+static bool ask_record(struct feeder *f, const struct id *round, struct asked *a)
+{
+	struct index_filter filter = {.limit = 1};
+	struct live_session live;
+	char text[ID_STR_LEN];
+
+	if (live_get(f->p.live, round, &live) == 0) {
+		a->known = true;
+		a->ended = live.ended;
+		a->due.lsn = live.end_lsn;
+		if (live.exit)
+			text_totals(live.exit, strlen(live.exit), a->due.totals);
+		live_session_finish(&live);
+		return true;
+	}
+	id_format(round, text);
+	filter.session = text;
+	return feeder_index(f, NULL) == 0 && index_sessions(f->index, &filter, on_end_row, a, NULL) == 0;
+}
+
+/*
+ * The place in the log may have passed the end of a round that no file tells of: a crash, a damaged file or segment, a
+ * feeder that was too slow. One that the record does not know at all never ends there; it goes by its begin.
+ */
+static void feeder_on_unended(void *arg, const struct chunk_of *of, const struct outputs_found *found)
+{
+	struct feeder *f = arg;
+	struct asked a = {.due = {.round = of->round, .ended_ns = clock_wall_ns()}};
+
+	if (!ask_record(f, &of->round, &a))
+		return;
+	if (!a.known && found) {
+		a.due.ended_ns = found->ended_ns;
+		memcpy(a.due.totals, found->totals, sizeof(a.due.totals));
+	} else if (!a.known) {
+		a.due.ended_ns = of->opened_ns;
+	}
+	if (!a.known)
+		a.ended = found || (f->by_age && of->opened_ns < clock_wall_ns() - (int64_t)atomic_load(&f->age_ns));
+	if (a.ended)
+		due_add(f, &a.due);
+}
+
+/*
+ * At the end of the log as it was after they were asked about: whose end stands in it has it by now. One whose end is
+ * ahead of that is asked about again.
+ */
+static void settle(struct feeder *f)
+{
+	struct index_cursor at;
+
+	follower_cursor(f->follower, &at);
+	for (size_t i = 0; i < f->n_due; i++)
+		if (f->due[i].lsn < at.lsn)
+			outputs_end(f->outputs, &f->due[i].round, f->due[i].ended_ns, f->due[i].totals);
+	f->moved += f->n_due;
+	f->n_due = 0;
+}
+
 /* ---- records */
 
 static int take_data(struct feeder *f, const struct ring_record *rec, int64_t wall_ns, struct err *e)
@@ -242,6 +371,7 @@ static int take_record(struct feeder *f, const struct segment_record *sr, struct
 {
 	const struct ring_record *rec = &sr->rec;
 	int64_t wall_ns = follower_wall_ns(f->follower, rec->boot_ns);
+	uint64_t totals[2];
 
 	switch (rec->type) {
 	case RING_OPEN:
@@ -249,7 +379,8 @@ static int take_record(struct feeder *f, const struct segment_record *sr, struct
 	case RING_DATA:
 		return take_data(f, rec, wall_ns, e);
 	case RING_EXIT:
-		outputs_end(f->outputs, &rec->session, wall_ns);
+		text_totals((const char *)rec->payload, rec->len, totals);
+		outputs_end(f->outputs, &rec->session, wall_ns, totals);
 		return 0;
 	default:
 		return 0;
@@ -346,6 +477,7 @@ void feeder_configure(struct feeder *f, const struct conf *conf)
 	struct outputs_limits l;
 
 	limits_of(conf, &l);
+	atomic_store(&f->age_ns, l.age_ns);
 	outputs_configure(f->outputs, &l);
 }
 
@@ -355,8 +487,9 @@ static void sweep_due(struct feeder *f)
 		return;
 	f->holds_known = false;
 	(void)clock_guard_check(&f->guard); /* the cutter looks less often, and knows what was before this start */
-	outputs_sweep(f->outputs, clock_wall_ns(),
-		      !clock_guard_waits(&f->guard) && !(f->clock_waits && f->clock_waits(f->clock_arg)));
+	f->by_age = !clock_guard_waits(&f->guard) && !(f->clock_waits && f->clock_waits(f->clock_arg));
+	outputs_sweep(f->outputs, clock_wall_ns(), f->by_age);
+	outputs_unended(f->outputs, feeder_on_unended, f);
 	f->sweep_ns = clock_boot_ns() + SWEEP_NS;
 }
 
@@ -381,7 +514,8 @@ static void checkpoint(struct feeder *f)
 
 static bool checkpoint_due(const struct feeder *f)
 {
-	return f->bytes >= CHECKPOINT_BYTES || (f->moved && clock_boot_ns() >= f->checkpoint_ns + CHECKPOINT_NS);
+	return f->bytes >= CHECKPOINT_BYTES ||
+	       ((f->moved || f->failed) && clock_boot_ns() >= f->checkpoint_ns + CHECKPOINT_NS);
 }
 
 /* ---- the thread */
@@ -389,7 +523,7 @@ static bool checkpoint_due(const struct feeder *f)
 static int feeder_load(struct feeder *f, struct err *e)
 {
 	struct index_cursor at;
-	int rc = outputs_load(f->outputs, e);
+	int rc = f->dir_fd < 0 ? err_set(e, ERR_NOT_FOUND, "%s", f->why) : outputs_load(f->outputs, e);
 
 	cursor_load(f, &at);
 	if (rc == 0)
@@ -415,10 +549,12 @@ static void follow(struct feeder *f)
 	while (!atomic_load(&f->stopping)) {
 		bool more = feed(f);
 
+		if (!more)
+			settle(f);
 		if (checkpoint_due(f))
 			checkpoint(f);
 		sweep_due(f);
-		if (!more)
+		if (!more && !f->n_due)
 			(void)drain_wait(f->p.drain, f->next_lsn, hurried(f) ? HURRIED_NS : IDLE_NS, &f->stopping);
 	}
 	while (feed(f)) {
@@ -437,6 +573,9 @@ static void *feeder_main(void *arg)
 	if (feeder_load(f, &e)) {
 		log_error(NULL, "rounds' output is not kept until the next start: %s", e.message);
 		atomic_store(&f->needs, UINT64_MAX);
+		pthread_mutex_lock(&f->lock);
+		text_put(f->why, sizeof(f->why), e.message);
+		pthread_mutex_unlock(&f->lock);
 		feeder_set_state(f, FEEDER_RESTING);
 		return NULL;
 	}
@@ -463,6 +602,7 @@ int feeder_create(const struct feeder_params *p, struct feeder **out, struct err
 	struct outputs_limits l;
 	struct index_cursor at;
 	struct feeder *f = calloc(1, sizeof(*f));
+	struct err why = {0};
 	pthread_condattr_t attr;
 
 	if (!f)
@@ -476,9 +616,10 @@ int feeder_create(const struct feeder_params *p, struct feeder **out, struct err
 	pthread_cond_init(&f->went_on, &attr);
 	pthread_condattr_destroy(&attr);
 	limits_of(p->conf, &l);
+	atomic_store(&f->age_ns, l.age_ns);
 	int rc = asprintf(&f->index_path, "%s/audit.db", p->dir) < 0 ? err_set(e, ERR_NOMEM, "out of memory") : 0;
-	if (rc == 0)
-		rc = open_folder(f, e);
+	if (rc == 0 && open_folder(f, &why)) /* it rests, and the record is written */
+		text_put(f->why, sizeof(f->why), why.message);
 	if (rc == 0 && (rc = outputs_create(f->dir_fd, &l, feeder_held, f, &f->outputs)) != 0)
 		err_set(e, rc, "out of memory");
 	if (rc) {
@@ -522,9 +663,19 @@ void feeder_destroy(struct feeder *f)
 	if (f->dir_fd >= 0)
 		close(f->dir_fd);
 	free(f->index_path);
+	free(f->due);
 	pthread_cond_destroy(&f->went_on);
 	pthread_mutex_destroy(&f->lock);
 	free(f);
+}
+
+bool feeder_rests(struct feeder *f, char *out_why, size_t size)
+{
+	pthread_mutex_lock(&f->lock);
+	bool rests = f->state == FEEDER_RESTING;
+	text_put(out_why, size, f->why);
+	pthread_mutex_unlock(&f->lock);
+	return rests;
 }
 
 struct outputs *feeder_outputs(struct feeder *f)

@@ -6,8 +6,8 @@
  * never holds up the record: where its disk fails, bytes are missing in what it keeps, and its place in the log moves
  * on.
  *
- * States: LOADING (what the folder holds) -> FOLLOWING; LOADING -> RESTING (the folder cannot be read: nothing is kept
- * until the next start, and who asks is answered from the recording).
+ * States: LOADING (what the folder holds) -> FOLLOWING; LOADING -> RESTING (the folder cannot be opened: nothing is
+ * kept until the next start, and who asks is answered from the recording).
  */
 #ifndef RECORDER_OUTPUT_FEEDER_H
 #define RECORDER_OUTPUT_FEEDER_H
@@ -28,7 +28,7 @@ struct feeder_params {
 	const struct conf *conf;  /* copied from */
 };
 
-/* Makes record/output where it is missing. */
+/* Makes record/output where it is missing; where that cannot be, it will rest. */
 int feeder_create(const struct feeder_params *p, struct feeder **out, struct err *e);
 /* Before feeder_start(): who says that nothing goes by its age (cutter_clock_waits()), from the feeder's thread. */
 void feeder_guard(struct feeder *f, bool (*waits)(void *arg), void *arg);
@@ -39,6 +39,8 @@ void feeder_destroy(struct feeder *f);
 void feeder_configure(struct feeder *f, const struct conf *conf);
 
 struct outputs *feeder_outputs(struct feeder *f);
+/* Nothing is kept until the next start, and why; "" before that is known. */
+bool feeder_rests(struct feeder *f, char *out_why, size_t size);
 /* Until everything before lsn was taken, or timeout. Returns the lsn of the next record. */
 uint64_t feeder_wait(struct feeder *f, uint64_t lsn, uint64_t timeout_ns);
 /* The oldest segment that it needs, for who lets segments go; UINT64_MAX: none. arg: the feeder. */

@@ -189,7 +189,7 @@ int outputs_data(struct outputs *o, const struct id *round, unsigned stream, uin
 	uint64_t skip = 0;
 	int rc;
 
-	if (!u || u->state == OUTPUT_ENDED || (stream != STREAM_OUTPUT && stream != STREAM_STDERR))
+	if (!u || u->state != OUTPUT_RUNS || (stream != STREAM_OUTPUT && stream != STREAM_STDERR))
 		return 0;
 	s = strand_of(u, stream);
 	if (offset < s->end)
@@ -205,39 +205,84 @@ int outputs_data(struct outputs *o, const struct id *round, unsigned stream, uin
 }
 
 /* A round without a byte has no file, and nothing to say. */
-static void strand_close(struct outputs *o, struct output *u, struct strand *s, int64_t wall_ns)
+static int strand_close(struct outputs *o, struct output *u, struct strand *s, struct err *e)
 {
-	uint64_t totals[STRANDS] = {u->strands[0].end, u->strands[1].end}, before;
+	const uint64_t totals[STRANDS] = {u->strands[0].end, u->strands[1].end};
 	struct chunk_of of = u->of;
-	struct chunk *c;
-	struct err e = {0};
+	int rc;
 
+	if (s->closed || !s->n)
+		return 0;
+	of.stream = (uint8_t)stream_of(u, s);
+	rc = chunk_end(o->dir_fd, &of, &s->chunks[s->n - 1], u->touched_ns, totals, e);
+	if (rc)
+		return rc;
+	output_grew(o, u, s, CHUNK_END_SIZE);
+	s->closed = s->dirty = true;
+	return 0;
+}
+
+/* What fails is tried again with the next checkpoint. */
+static int output_close(struct outputs *o, struct output *u, struct err *e)
+{
+	int rc = 0;
+
+	for (size_t i = 0; rc == 0 && i < STRANDS; i++)
+		rc = strand_close(o, u, &u->strands[i], e);
+	if (rc)
+		block_lost(o, 0, e);
+	else
+		u->state = OUTPUT_ENDED;
+	return rc;
+}
+
+static int close_all(struct outputs *o, struct err *e)
+{
+	struct output *u;
+	int rc = 0, one;
+
+	TAILQ_FOREACH(u, &o->list, entry)
+	{
+		one = u->state == OUTPUT_ENDING ? output_close(o, u, e) : 0;
+		rc = rc ? rc : one;
+	}
+	return rc;
+}
+
+/* Nothing comes behind that. */
+static void strand_stop(struct outputs *o, struct output *u, struct strand *s, uint64_t total)
+{
 	strand_flush(o, u, s);
 	free(s->pend.p);
 	s->pend.p = NULL;
 	s->pend.cap = 0;
-	if (!s->n)
-		return;
-	c = &s->chunks[s->n - 1];
-	before = c->size;
-	of.stream = (uint8_t)stream_of(u, s);
-	if (chunk_end(o->dir_fd, &of, c, wall_ns, totals, &e))
-		block_lost(o, 0, &e);
-	output_grew(o, u, s, (int64_t)(c->size - before));
-	s->dirty = true;
+	if (s->end < total)
+		s->end = s->pend.at = total;
 }
 
-void outputs_end(struct outputs *o, const struct id *round, int64_t wall_ns)
+/* Both streams' bytes are in their files before one of these says how many there are. */
+void outputs_end(struct outputs *o, const struct id *round, int64_t wall_ns, const uint64_t totals[STRANDS])
 {
 	struct output *u = output_find(o, round);
+	struct err e = {0};
 
-	if (!u || u->state == OUTPUT_ENDED)
+	if (!u || u->state != OUTPUT_RUNS)
 		return;
 	pthread_mutex_lock(&o->lock);
 	for (size_t i = 0; i < STRANDS; i++)
-		strand_close(o, u, &u->strands[i], wall_ns);
+		strand_stop(o, u, &u->strands[i], totals ? totals[i] : 0);
 	output_ended(o, u, wall_ns);
+	(void)output_close(o, u, &e);
 	pthread_mutex_unlock(&o->lock);
+}
+
+void outputs_unended(struct outputs *o, outputs_row *fn, void *arg)
+{
+	struct output *u;
+
+	TAILQ_FOREACH(u, &o->list, entry)
+	if (u->state == OUTPUT_RUNS)
+		fn(arg, &u->of, u->is_found ? &u->found : NULL);
 }
 
 /* ---- to the disk */
@@ -307,8 +352,13 @@ static int sync_files(struct outputs *o, struct err *e)
 
 int outputs_checkpoint(struct outputs *o, struct err *e)
 {
+	struct err unsynced = {0};
+	int rc, synced;
+
 	pthread_mutex_lock(&o->lock);
 	flush_all(o);
+	rc = close_all(o, e);
 	pthread_mutex_unlock(&o->lock);
-	return sync_files(o, e);
+	synced = sync_files(o, rc ? &unsynced : e);
+	return rc ? rc : synced;
 }

@@ -10,7 +10,11 @@
  * back to the last checkpoint and doubles nothing.
  *
  * Of each stream the beginning (an eighth of limits.stream, on disk) and the newest bytes stay; past limits.stream the
- * oldest middle goes, in chunks. States of a round: RUNS -> ENDED -> gone (removed).
+ * oldest middle goes, in chunks.
+ *
+ * States of a round: RUNS -> ENDING (nothing comes any more; the files of a stream do not say so yet, and
+ * outputs_checkpoint() tries again) -> ENDED -> gone (removed). After a start it is ENDED where the files of each of
+ * its streams say so; else it RUNS, and its end is in the log once more, or outputs_unended() names it.
  *
  * Memory: a round has up to CHUNK_RAW_MAX of each stream that is not written yet, all of them together PENDING_MAX.
  */
@@ -43,7 +47,10 @@ typedef bool outputs_held(void *arg, const struct chunk_of *of, int64_t ended_ns
 int outputs_create(int dir_fd, const struct outputs_limits *l, outputs_held *held, void *arg, struct outputs **out);
 void outputs_destroy(struct outputs *o);
 void outputs_configure(struct outputs *o, const struct outputs_limits *l);
-/* Reads the folder, once, before anything else. A torn file is cut, what is no file of kept output removed. */
+/*
+ * Reads the folder, once, before anything else. A torn file is cut, what is no file of kept output removed; one that
+ * cannot be read is passed over, and its bytes are missing.
+ */
 int outputs_load(struct outputs *o, struct err *e);
 
 /* ---- feeding: one thread */
@@ -54,8 +61,17 @@ bool outputs_has(struct outputs *o, const struct id *round);
 /* Of one that is not there nothing is taken. ERR_NOMEM alone: a disk that takes nothing leaves a hole, said once. */
 int outputs_data(struct outputs *o, const struct id *round, unsigned stream, uint64_t offset, const void *p, size_t n,
 		 struct err *e);
-void outputs_end(struct outputs *o, const struct id *round, int64_t wall_ns);
-/* Everything taken so far is on the disk. An error: the place in the log must not move on. */
+/* totals: bytes of stdout and stderr, as its EXIT has them; what was not seen of them is missing. NULL: what was seen.
+ */
+void outputs_end(struct outputs *o, const struct id *round, int64_t wall_ns, const uint64_t totals[2]);
+/* Rounds of which nothing says that they have ended. found: what a part of its files say of its end; NULL: nothing. */
+struct outputs_found {
+	int64_t ended_ns;
+	uint64_t totals[2];
+};
+typedef void outputs_row(void *arg, const struct chunk_of *of, const struct outputs_found *found);
+void outputs_unended(struct outputs *o, outputs_row *fn, void *arg);
+/* Everything taken so far is on the disk, ends too. An error: the place in the log must not move on. */
 int outputs_checkpoint(struct outputs *o, struct err *e);
 /* Removes what is over a limit at that wall time. by_age false: the time is not believed, so no age counts
  * (but age_ns 0, which keeps nothing at any time). */

@@ -61,7 +61,7 @@ void output_grew(struct outputs *o, struct output *u, struct strand *s, int64_t 
 
 void output_ended(struct outputs *o, struct output *u, int64_t wall_ns)
 {
-	u->state = OUTPUT_ENDED;
+	u->state = OUTPUT_ENDING;
 	u->touched_ns = wall_ns;
 	TAILQ_REMOVE(&o->list, u, entry);
 	TAILQ_INSERT_TAIL(&o->list, u, entry);
@@ -174,7 +174,7 @@ static bool disk_is_low(const struct outputs *o, const struct outputs_limits *l)
 
 static bool catalog_may_go(struct outputs *o, const struct output *u)
 {
-	return u->state == OUTPUT_ENDED && !(o->held && o->held(o->held_arg, &u->of, u->touched_ns));
+	return u->state != OUTPUT_RUNS && !(o->held && o->held(o->held_arg, &u->of, u->touched_ns));
 }
 
 static bool catalog_over(const struct outputs *o, const struct outputs_limits *l, const struct output *u,
@@ -291,18 +291,56 @@ static int take_found(struct outputs *o, const struct chunk_found *f)
 	if ((rc = strand_add(s, &f->chunk)) != 0)
 		return rc;
 	output_grew(o, u, s, (int64_t)f->chunk.size);
-	s->end = f->chunk.last;
-	s->pend.at = s->end;
+	s->end = s->pend.at = f->chunk.last;
+	s->closed = f->ended;
 	if (f->ended) {
-		u->state = OUTPUT_ENDED;
-		u->touched_ns = f->ended_ns;
+		u->is_found = true;
+		u->found.ended_ns = f->ended_ns;
 		for (size_t i = 0; i < STRANDS; i++)
-			if (u->strands[i].end < f->totals[i])
-				u->strands[i].end = u->strands[i].pend.at = f->totals[i];
+			if (u->found.totals[i] < f->totals[i])
+				u->found.totals[i] = f->totals[i];
 	}
 	return 0;
 }
 
+/* What comes behind its last chunk is written over what that says of the end. */
+static void strand_open_again(struct outputs *o, struct output *u, struct strand *s)
+{
+	struct chunk *c = s->n ? &s->chunks[s->n - 1] : NULL;
+
+	if (!c || !s->closed)
+		return;
+	s->closed = false;
+	c->size -= CHUNK_END_SIZE;
+	c->blocks--;
+	output_grew(o, u, s, -(int64_t)CHUNK_END_SIZE);
+}
+
+/*
+ * All files of a round are there. A crash between the end of one stream and that of the other leaves a round that is
+ * still to be fed: it has no end before each stream that had bytes has one.
+ */
+static void output_loaded(struct outputs *o, struct output *u)
+{
+	bool ended = u->is_found;
+
+	for (size_t i = 0; i < STRANDS; i++)
+		ended = ended && (u->strands[i].n ? u->strands[i].closed : !u->found.totals[i]);
+	for (size_t i = 0; i < STRANDS; i++) {
+		struct strand *s = &u->strands[i];
+
+		if (!ended)
+			strand_open_again(o, u, s);
+		else if (s->end < u->found.totals[i])
+			s->end = s->pend.at = u->found.totals[i];
+	}
+	if (ended) {
+		u->state = OUTPUT_ENDED;
+		u->touched_ns = u->found.ended_ns;
+	}
+}
+
+/* ERR_NOMEM alone: one file that cannot be read is no reason to keep none. */
 static int load_one(struct outputs *o, const struct listed *l, bool last, struct err *e)
 {
 	char name[CHUNK_NAME_MAX];
@@ -316,11 +354,17 @@ static int load_one(struct outputs *o, const struct listed *l, bool last, struct
 		rc = err_set(&why, ERR_CORRUPT, "another file's header stands in it");
 	if (rc == ERR_CORRUPT || rc == ERR_NOT_A_FILE) {
 		log_warn(NULL, "output/%s is removed: %s", name, why.message);
-		return unlinkat(o->dir_fd, name, 0) ? err_sys(e, errno, "cannot remove output/%s", name) : 0;
+		if (unlinkat(o->dir_fd, name, 0))
+			log_warn(NULL, "output/%s cannot be removed: %s", name, strerror(errno));
+		return 0;
+	}
+	if (rc && rc != ERR_NOMEM) {
+		log_warn(NULL, "output/%s is passed over: %s", name, why.message[0] ? why.message : err_name(rc));
+		return 0;
 	}
 	if (rc == 0)
 		rc = take_found(o, &f);
-	return rc ? err_set(e, rc, "output/%s: %s", name, why.message[0] ? why.message : err_name(rc)) : 0;
+	return rc ? err_set(e, rc, "output/%s: out of memory", name) : 0;
 }
 
 static int by_age(const struct output *a, const struct output *b)
@@ -341,6 +385,7 @@ static void sort_by_age(struct outputs *o)
 int outputs_load(struct outputs *o, struct err *e)
 {
 	struct listed *list = NULL;
+	struct output *u, *next;
 	size_t n = 0;
 	int rc = list_folder(o->dir_fd, &list, &n, e);
 
@@ -350,8 +395,11 @@ int outputs_load(struct outputs *o, struct err *e)
 			      i + 1 == n || !id_equal(&list[i].round, &list[i + 1].round) ||
 				  list[i].stream != list[i + 1].stream,
 			      e);
-	if (rc == 0)
+	if (rc == 0) {
+		HASH_ITER(hh, o->all, u, next)
+		output_loaded(o, u);
 		sort_by_age(o);
+	}
 	pthread_mutex_unlock(&o->lock);
 	free(list);
 	return rc;

@@ -44,7 +44,7 @@ static size_t chunk_at(const struct strand *s, uint64_t offset)
 static void state_of(const struct output *u, const struct strand *s, struct outputs_read *out)
 {
 	out->total = s->end;
-	out->ended = u->state == OUTPUT_ENDED;
+	out->ended = u->state != OUTPUT_RUNS;
 }
 
 struct place {

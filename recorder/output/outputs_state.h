@@ -30,6 +30,7 @@ struct strand {
 	uint64_t bytes; /* on the disk */
 	struct pend pend;
 	uint64_t end;    /* bytes seen so far */
+	bool closed;     /* its last chunk says how the round has ended */
 	bool dirty;      /* written to since the last checkpoint */
 	uint32_t synced; /* chunks below that number are on the disk */
 };
@@ -41,7 +42,7 @@ struct outputs_agent {
 	char name[];
 };
 
-enum output_state { OUTPUT_RUNS, OUTPUT_ENDED };
+enum output_state { OUTPUT_RUNS, OUTPUT_ENDING, OUTPUT_ENDED };
 
 struct output {
 	UT_hash_handle hh;
@@ -50,6 +51,8 @@ struct output {
 	struct outputs_agent *agent;
 	enum output_state state;
 	int64_t touched_ns; /* wall: of its end, of its begin while it runs */
+	struct outputs_found found;
+	bool is_found; /* while it RUNS: a part of its files say this */
 	struct strand strands[STRANDS];
 };
 TAILQ_HEAD(output_list, output);

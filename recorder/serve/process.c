@@ -607,6 +607,20 @@ static void look_at_cutter(struct process *p)
 		    "sessions are not sealed, and lists lack what is newest: %s", s.message);
 }
 
+/* Recordings have what their rule keeps; the whole output of rounds is kept by nobody else. */
+static void look_at_feeder(struct process *p)
+{
+	char why[200];
+
+	if (!feeder_rests(p->feeder, why, sizeof(why)))
+		alarms_clear(p->alarms, "output_not_kept");
+	else
+		alarms_set(p->alarms, "output_not_kept",
+			   "Mend what the message names in record/output, or move that folder away, and start again. "
+			   "The record itself is written; output of rounds is answered from their recordings.",
+			   "the whole output of rounds is not kept until the next start: %s", why);
+}
+
 static int tell_alarms(struct process *p, struct err *e)
 {
 	json_t *list = alarms_changed(p->alarms);
@@ -851,6 +865,7 @@ static void process_loop(struct process *p)
 		if (cutter_lost_index(p->cutter))
 			process_set_state(p, PROCESS_STOPPING);
 		look_at_cutter(p);
+		look_at_feeder(p);
 		if (tell_alarms(p, &e))
 			log_error(NULL, "the monitor cannot be told what is wrong: %s", e.message);
 		witnesses_tick(p->witnesses);

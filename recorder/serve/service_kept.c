@@ -12,6 +12,7 @@
 #define PIECE_MAX    ((size_t)64 * 1024)
 #define CATCH_UP_NS  (500 * NS_PER_MS)
 #define MISSING_MAX  64
+#define PAGE_TRIES   4
 #define LINES_MAX    10000
 #define LINES_BACK   ((uint64_t)16 * 1024 * 1024) /* how far back the last lines are looked for */
 #define GREP_SCAN    ((uint64_t)4 * 1024 * 1024)  /* bytes that one question looks through */
@@ -183,6 +184,23 @@ static size_t lines_begin(const uint8_t *p, size_t n, uint64_t *left)
 	return SIZE_MAX;
 }
 
+/* What stands before `until`, from `from` on or behind the last hole there. */
+static int piece_read(struct conn *c, const struct question *q, uint64_t from, uint64_t until, struct buf *b,
+		      struct outputs_read *at, struct err *e)
+{
+	int rc;
+
+	do {
+		buf_clear(b);
+		rc = outputs_read(outputs_of(c), &c->kept->reader, q->session, q->stream, from, b,
+				  (size_t)(until - from), at, e);
+		from = rc ? from : at->offset + buf_len(b);
+	} while (rc == 0 && buf_len(b) && from < until);
+	if (rc == 0 && buf_len(b) && from > until) /* it began in a hole, so that it went on behind that */
+		buf_truncate(b, at->offset < until ? (size_t)(until - at->offset) : 0);
+	return rc;
+}
+
 /* Backwards from the end; a hole, or LINES_BACK, is where the looking ends. */
 static int lines_find(struct conn *c, const struct question *q, uint64_t total, uint64_t *out, struct err *e)
 {
@@ -198,17 +216,11 @@ static int lines_find(struct conn *c, const struct question *q, uint64_t total, 
 		struct outputs_read at;
 		size_t begin;
 
-		buf_clear(&b);
-		rc = outputs_read(outputs_of(c), &c->kept->reader, q->session, q->stream, from, &b,
-				  (size_t)(until - from), &at, e);
+		rc = piece_read(c, q, from, until, &b, &at, e);
 		if (rc)
 			break;
 		if (until == total && buf_len(&b) && buf_ptr(&b)[buf_len(&b) - 1] != '\n')
 			left--;
-		if (at.offset + buf_len(&b) < until) { /* a hole behind these bytes */
-			*out = until;
-			break;
-		}
 		begin = lines_begin(buf_ptr(&b), buf_len(&b), &left);
 		*out = begin == SIZE_MAX ? at.offset : at.offset + begin;
 		until = begin == SIZE_MAX && at.offset == from ? from : 0;
@@ -222,6 +234,40 @@ static int question_place(struct conn *c, struct question *q, uint64_t total, st
 	if (q->tail)
 		q->offset = total > q->tail ? total - q->tail : 0;
 	return q->lines ? lines_find(c, q, total, &q->offset, e) : 0;
+}
+
+static bool any_missing(const struct outputs_range *r, size_t n, uint64_t from, uint64_t until)
+{
+	for (size_t i = 0; i < n; i++)
+		if (r[i].from < until && from < r[i].until)
+			return true;
+	return false;
+}
+
+/*
+ * The bytes, and what is missing as of the moment in which the round has ended, or has not: of one that has, nothing
+ * goes any more. Of one that runs these bytes may have gone meanwhile.
+ */
+static int page_read(struct conn *c, const struct question *q, struct buf *bytes, struct outputs_range *missing,
+		     size_t *out_n, struct outputs_read *out, struct err *e)
+{
+	struct outputs *o = outputs_of(c);
+	struct outputs_read now;
+	int rc;
+
+	for (int i = 0; i < PAGE_TRIES; i++) {
+		buf_clear(bytes);
+		rc = outputs_read(o, &c->kept->reader, q->session, q->stream, q->offset, bytes, q->limit, out, e);
+		if (rc || !q->missing)
+			return rc;
+		if (outputs_missing(o, q->session, q->stream, missing, MISSING_MAX, out_n, &now))
+			return err_set(e, ERR_NOT_FOUND, "no output of that round is kept");
+		out->total = now.total;
+		out->ended = now.ended;
+		if (!any_missing(missing, *out_n, out->offset, out->offset + buf_len(bytes)))
+			return 0;
+	}
+	return err_set(e, ERR_UNAVAILABLE, "the output goes faster than it is read: ask again");
 }
 
 int kept_output(struct conn *c, const json_t *request, const struct id *session, bool *out_kept, struct err *e)
@@ -240,7 +286,7 @@ int kept_output(struct conn *c, const json_t *request, const struct id *session,
 	if (rc || !*out_kept || (rc = question_place(c, &q, at.total, e)) != 0)
 		return rc;
 	buf_init(&bytes, PAGE_MAX);
-	rc = outputs_read(outputs_of(c), &c->kept->reader, session, q.stream, q.offset, &bytes, q.limit, &at, e);
+	rc = page_read(c, &q, &bytes, missing, &n_missing, &at, e);
 	if (rc == 0)
 		rc = kept_audit(c, &q, at.offset, buf_len(&bytes), e);
 	if (rc == 0)

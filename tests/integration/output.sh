@@ -158,7 +158,7 @@ equal "who follows sees what comes and the end" "begun more over" "$(tr '\n' ' '
 
 # ---- past the cap
 
-dd if=/dev/urandom of="$tmp/noise" bs=1M count=1 status=none
+head -c 1M /dev/urandom | base64 -w 999 | head -c 1M >"$tmp/noise"
 files=$(new_token $agent agent files)
 curl -sS --cacert "$MUXD_STATE/keys/tls.crt" -H "Authorization: Bearer $files" -T "$tmp/noise" \
 	"https://$(ready https)/v1/agents/$agent/files?path=noise" >/dev/null
@@ -178,6 +178,10 @@ equal "JSON has the gap" "$((until + 1 - from))" "$(api "$token" GET "/v1/rounds
 equal "a range over the hole is what there is before it" "206 bytes $((from - 10))-$((from - 1))/$printed" \
 	"$(bytes "/v1/rounds/$big/output" -r $((from - 10))-$((from + 10)) -D "$tmp/head" >/dev/null; echo "$(status) $(field content-range)")"
 equal "one inside it is refused" 416 "$(bytes "/v1/rounds/$big/output" -r $((from + 10))-$((from + 20)) -o /dev/null -w '%{http_code}')"
+
+noisy=$(tail -c "+$((until + 2))" "$tmp/followed" | wc -l)
+[ "$noisy" -lt 10000 ] && noisy=$((noisy - 1)) || noisy=10000
+equal "the last $noisy lines reach back to the hole" "$(tail -n $noisy "$tmp/followed" | sum)" "$(bytes "/v1/rounds/$big/output?lines=$noisy" | sum)"
 
 # ---- whose it is
 
@@ -234,5 +238,35 @@ equal "what cannot be written is told" "69 1" "$? $(grep -c 'No space left' "$tm
 muxctl round output "$theirs" >"$tmp/out" 2>"$tmp/err" || fail "another's round, as the recording has it: $?"
 equal "of another's round what the recording has" "8192 muxctl: not kept, and left out: bytes 4096-$((size - 4097))" \
 	"$(stat -c %s "$tmp/out") $(cat "$tmp/err")"
+
+# ---- what a start finds: a file that lacks its end and some of its bytes, and something that is no file
+
+PRINCIPAL=agent.7
+token=$(new_token $agent agent rounds)
+small=$(api "$token" POST /v1/agents/$agent/rounds '{"command":"seq 100000","wait_ms":20000}' | jq -r .round_id)
+kept=$state/record/output
+newest() { find "$kept" -name "$1.1.*" | sort | tail -n 1; }
+end_is_there() { tail -c 56 "$(newest "$1")" | head -c 4 | grep -q OPUT; }
+wait_for 10 end_is_there "$small" || fail "its end is not written"
+stop_daemon
+for r in "$small" "$id"; do truncate -s -57 "$(newest "$r")"; done
+mkdir "$kept/01936f0e-0000-7000-8000-000000000000.1.00000000"
+start_daemon "$state" --config "$tmp/conf.yaml" || fail "the daemon does not come again"
+equal "what is left of it is there, with the name of what is not" "$(seq 100000 | head -c 524288 | sum) 588895 bytes 524288-588894" \
+	"$(bytes "/v1/rounds/$small/output" -D "$tmp/head" -m 20 | sum) $(field muxd-total-bytes) $(field muxd-missing)"
+equal "its events name that as well, and end" "missing 524288 64607 exit" \
+	"$(bytes "/v1/rounds/$small/events" -m 20 | awk '/^event: (missing|exit)/ { e = $2 } /^data: / && e { print e, $0; e = "" }' |
+		sed 's/ data: / /' | while read -r e data; do jq -r --arg e "$e" '[$e, .offset, .bytes] | map(values) | join(" ")' <<<"$data"; done | xargs)"
+equal "and who looks for lines" "1 muxctl: not kept, and not looked at: bytes 524288-588894" \
+	"$(muxctl round output --grep nothing "$id" 2>"$tmp/err"; echo "$? $(cat "$tmp/err")")"
+equal "and no artifact is made of it" corrupt \
+	"$(api "$(PRINCIPAL=agent.7 new_token $agent agent files,rounds)" POST /v1/tasks/story/artifacts "{\"name\":\"part\",\"round\":\"$small\"}" | jq -r .error.code)"
+equal "the others are whole" "$want" "$(bytes "/v1/rounds/$theirs/output" | sum)"
+stop_daemon
+rm -r "$kept" && touch "$kept"
+start_daemon "$state" --config "$tmp/conf.yaml" || fail "the daemon does not start without that folder"
+rests() { curl -sS --cacert "$MUXD_STATE/keys/tls.crt" "https://$(ready https)/healthz" | jq -e '.alarms[]? | select(.code == "output_not_kept")' >/dev/null; }
+wait_for 10 rests && ok "that nothing is kept is an alarm" || fail "nobody is told"
+equal "work goes on" fine "$(muxctl exec $agent -- echo fine)"
 
 equal "the record is whole beside it" 0 "$(muxctl verify --all >/dev/null 2>&1; echo $?)"

@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/fsuid.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -178,7 +179,7 @@ static void any_offset_is_found_while_it_runs_and_behind_its_end(void **state)
 			assert_memory_equal(buf_ptr(&b), text + i, buf_len(&b));
 			assert_int_equal(at.ended, twice);
 		}
-		outputs_end(p->o, &of.round, 20 * NS_PER_SEC);
+		outputs_end(p->o, &of.round, 20 * NS_PER_SEC, NULL);
 	}
 	assert_int_equal(read_at(p, &r, &of, STREAM_OUTPUT, n + 5, 1000, &b, &at), 0);
 	buf_finish(&b);
@@ -210,12 +211,12 @@ static void a_kill_at_any_record_loses_and_doubles_nothing(void **state)
 		if (kill % 2)
 			assert_int_equal(outputs_checkpoint(p->o, &e), 0);
 		if (kill + 5000 * 7 > n)
-			outputs_end(p->o, &of.round, 20 * NS_PER_SEC);
+			outputs_end(p->o, &of.round, 20 * NS_PER_SEC, NULL);
 		begin(p, &plenty);
 		open_round(p, &of);
 		feed_all(p, &of, text, n, n);
 		assert_whole(p, &of, STREAM_OUTPUT, text, n, MIB);
-		outputs_end(p->o, &of.round, 20 * NS_PER_SEC);
+		outputs_end(p->o, &of.round, 20 * NS_PER_SEC, NULL);
 		begin(p, &plenty);
 		assert_whole(p, &of, STREAM_OUTPUT, text, n, MIB);
 		assert_whole(p, &of, STREAM_STDERR, text, tenth + (n % 5000) / 10, 999);
@@ -237,7 +238,7 @@ static void a_file_torn_at_any_byte_is_mended(void **state)
 	feed(p, &of, STREAM_OUTPUT, 0, text, 1000);
 	assert_int_equal(outputs_checkpoint(p->o, &e), 0);
 	feed(p, &of, STREAM_OUTPUT, 1000, text + 1000, 2000);
-	outputs_end(p->o, &of.round, 20 * NS_PER_SEC);
+	outputs_end(p->o, &of.round, 20 * NS_PER_SEC, NULL);
 	chunk_name(&of.round, STREAM_OUTPUT, 0, name);
 	snprintf(path, sizeof(path), "%s/%s", p->dir, name);
 	assert_int_equal(stat(path, &st), 0);
@@ -246,7 +247,7 @@ static void a_file_torn_at_any_byte_is_mended(void **state)
 		begin(p, &plenty);
 		open_round(p, &of);
 		feed(p, &of, STREAM_OUTPUT, 0, text, n);
-		outputs_end(p->o, &of.round, 20 * NS_PER_SEC);
+		outputs_end(p->o, &of.round, 20 * NS_PER_SEC, NULL);
 		assert_whole(p, &of, STREAM_OUTPUT, text, n, MIB);
 	}
 	free(text);
@@ -264,7 +265,7 @@ static void bytes_that_never_came_to_the_disk_are_read_from_the_log_again(void *
 
 	open_round(p, &of);
 	feed(p, &of, STREAM_OUTPUT, 0, text, n);
-	outputs_end(p->o, &of.round, 20 * NS_PER_SEC);
+	outputs_end(p->o, &of.round, 20 * NS_PER_SEC, NULL);
 	chunk_name(&of.round, STREAM_OUTPUT, 0, name);
 	snprintf(path, sizeof(path), "%s/%s", p->dir, name);
 	fd = open(path, O_WRONLY | O_CLOEXEC);
@@ -299,7 +300,7 @@ static void past_its_cap_the_oldest_middle_goes_and_is_named(void **state)
 	open_round(p, &of);
 	for (size_t i = 0; i < n; i += MIB)
 		feed(p, &of, STREAM_OUTPUT, i, text + i, MIB);
-	outputs_end(p->o, &of.round, 20 * NS_PER_SEC);
+	outputs_end(p->o, &of.round, 20 * NS_PER_SEC, NULL);
 	buf_init(&b, n);
 	for (int twice = 0; twice < 2; twice++) {
 		assert_int_equal(outputs_missing(p->o, &of.round, STREAM_OUTPUT, missing, 4, &n_missing, &at), 0);
@@ -337,7 +338,7 @@ static void a_hole_in_the_journal_is_a_hole_here(void **state)
 		assert_int_equal(missing[0].from, 3);
 		assert_int_equal(missing[0].until, 10);
 		assert_int_equal(at.total, 13);
-		outputs_end(p->o, &of.round, 20 * NS_PER_SEC);
+		outputs_end(p->o, &of.round, 20 * NS_PER_SEC, NULL);
 		begin(p, &plenty);
 	}
 }
@@ -363,7 +364,7 @@ static void age_count_and_bytes_take_the_oldest_that_has_ended(void **state)
 		open_round(p, &of[i]);
 		feed(p, &of[i], STREAM_OUTPUT, 0, "x\n", 2);
 		if (i != 0) /* the first one runs on */
-			outputs_end(p->o, &of[i].round, (100 + i) * (int64_t)NS_PER_SEC);
+			outputs_end(p->o, &of[i].round, (100 + i) * (int64_t)NS_PER_SEC, NULL);
 	}
 	l.count = 3;
 	p->held = of[1].round;
@@ -382,7 +383,7 @@ static void age_count_and_bytes_take_the_oldest_that_has_ended(void **state)
 	outputs_configure(p->o, &l);
 	outputs_sweep(p->o, 162 * (int64_t)NS_PER_SEC, true);
 	assert_true(is_there(p, &of[0]) && !is_there(p, &of[4]) && !is_there(p, &of[5]));
-	outputs_end(p->o, &of[0].round, 163 * (int64_t)NS_PER_SEC);
+	outputs_end(p->o, &of[0].round, 163 * (int64_t)NS_PER_SEC, NULL);
 	outputs_sweep(p->o, 164 * (int64_t)NS_PER_SEC, true);
 	outputs_status(p->o, &st);
 	assert_int_equal(st.rounds, 0);
@@ -408,7 +409,7 @@ static void what_goes_while_the_clock_is_not_believed(void **state)
 
 		open_round(p, &of);
 		feed(p, &of, STREAM_OUTPUT, 0, "x\n", 2);
-		outputs_end(p->o, &of.round, 100 * (int64_t)NS_PER_SEC);
+		outputs_end(p->o, &of.round, 100 * (int64_t)NS_PER_SEC, NULL);
 		l.age_ns = rows[i].age_ns;
 		l.count = rows[i].count;
 		outputs_configure(p->o, &l);
@@ -439,13 +440,176 @@ static void a_disk_that_takes_nothing_leaves_a_hole_and_stops_nothing(void **sta
 	assert_int_equal(outputs_checkpoint(p->o, &e), 0);
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &was), 0);
 	feed(p, &of, STREAM_OUTPUT, 6, "ghi", 3);
-	outputs_end(p->o, &of.round, 20 * NS_PER_SEC);
+	outputs_end(p->o, &of.round, 20 * NS_PER_SEC, NULL);
 	outputs_status(p->o, &st);
 	assert_int_equal(st.lost, 3);
 	assert_int_equal(outputs_missing(p->o, &of.round, STREAM_OUTPUT, missing, 4, &n, &at), 0);
 	assert_int_equal(n, 1);
 	assert_int_equal(missing[0].from, 3);
 	assert_int_equal(missing[0].until, 6);
+}
+
+static void disk_takes(bool takes)
+{
+	struct rlimit l;
+
+	signal(SIGXFSZ, SIG_IGN);
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &l), 0);
+	l.rlim_cur = takes ? l.rlim_max : 0;
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &l), 0);
+}
+
+static bool has_ended(struct place *p, const struct chunk_of *of, unsigned stream, uint64_t *out_total)
+{
+	struct outputs_range missing[1];
+	struct outputs_read at = {0};
+	size_t n;
+
+	assert_int_equal(outputs_missing(p->o, &of->round, stream, missing, 1, &n, &at), 0);
+	*out_total = at.total;
+	return at.ended;
+}
+
+/* The place in the log waits for it, so that a start finds it there again; and it goes by its age at any rate. */
+static void an_end_that_no_disk_took_is_written_later(void **state)
+{
+	struct place *p = *state;
+	struct chunk_of of[2] = {round_of(1, "demo", 10), round_of(2, "demo", 10)};
+	struct outputs_limits l = plenty;
+	struct outputs_status st;
+	uint64_t total = 0;
+	struct err e = {0};
+
+	for (int i = 0; i < 2; i++) {
+		open_round(p, &of[i]);
+		feed(p, &of[i], STREAM_OUTPUT, 0, "abc", 3);
+		feed(p, &of[i], STREAM_STDERR, 0, "de", 2);
+	}
+	assert_int_equal(outputs_checkpoint(p->o, &e), 0);
+	disk_takes(false);
+	for (int i = 0; i < 2; i++)
+		outputs_end(p->o, &of[i].round, (20 + i) * (int64_t)NS_PER_SEC, NULL);
+	assert_true(outputs_checkpoint(p->o, &e) < 0);
+	assert_true(has_ended(p, &of[0], STREAM_OUTPUT, &total));
+	l.count = 1; /* also while it cannot be written */
+	outputs_configure(p->o, &l);
+	outputs_sweep(p->o, 30 * NS_PER_SEC, true);
+	disk_takes(true);
+	assert_int_equal(outputs_checkpoint(p->o, &e), 0);
+	begin(p, &plenty);
+	assert_false(is_there(p, &of[0]));
+	assert_true(has_ended(p, &of[1], STREAM_OUTPUT, &total));
+	l.age_ns = NS_PER_SEC;
+	outputs_configure(p->o, &l);
+	outputs_sweep(p->o, 30 * NS_PER_SEC, true);
+	outputs_status(p->o, &st);
+	assert_int_equal(st.rounds, 0);
+}
+
+static void remember_found(void *arg, const struct chunk_of *of, const struct outputs_found *found)
+{
+	struct outputs_found *out = arg;
+
+	(void)of;
+	*out = found ? *found : (struct outputs_found){.ended_ns = -1};
+}
+
+/* The files of one stream say what the round's end was, those of the other were cut at any byte, or are not there. */
+static void an_end_that_one_stream_alone_has_is_none(void **state)
+{
+	struct place *p = *state;
+	struct chunk_of of = round_of(1, "demo", 10);
+	char path[256], name[CHUNK_NAME_MAX];
+	struct outputs_found found;
+	uint64_t total;
+	struct stat st;
+	struct err e = {0};
+
+	for (int i = 0; i < 4; i++) {
+		unsigned whole = i % 2 ? STREAM_STDERR : STREAM_OUTPUT, torn = i % 2 ? STREAM_OUTPUT : STREAM_STDERR;
+
+		for (int k = 0; k < 2; k++) {
+			open_round(p, &of);
+			feed(p, &of, STREAM_OUTPUT, 0, "output\n", 7);
+			feed(p, &of, STREAM_STDERR, 0, "error\n", 6);
+			outputs_end(p->o, &of.round, 20 * NS_PER_SEC, NULL);
+			assert_int_equal(outputs_checkpoint(p->o, &e), 0);
+			if (k == 1)
+				break;
+			chunk_name(&of.round, torn, 0, name);
+			snprintf(path, sizeof(path), "%s/%s", p->dir, name);
+			assert_int_equal(stat(path, &st), 0);
+			assert_int_equal(i / 2 ? unlink(path) : truncate(path, st.st_size - CHUNK_END_SIZE - 1), 0);
+			begin(p, &plenty);
+			memset(&found, 0, sizeof(found));
+			outputs_unended(p->o, remember_found, &found);
+			assert_int_equal(found.ended_ns, 20 * NS_PER_SEC);
+			assert_int_equal(found.totals[1], 6);
+			assert_false(has_ended(p, &of, whole, &total)); /* the log has both once more */
+		}
+		begin(p, &plenty);
+		assert_true(has_ended(p, &of, whole, &total));
+		assert_whole(p, &of, STREAM_OUTPUT, (const uint8_t *)"output\n", 7, 100);
+		assert_whole(p, &of, STREAM_STDERR, (const uint8_t *)"error\n", 6, 100);
+	}
+}
+
+/* Who knows it from the record says how many bytes there were. */
+static void an_end_from_elsewhere_names_what_is_missing(void **state)
+{
+	struct place *p = *state;
+	struct chunk_of of = round_of(1, "demo", 10);
+	struct outputs_found found = {0};
+	struct outputs_range missing[2];
+	struct outputs_read at;
+	size_t n = 0;
+	struct err e = {0};
+
+	open_round(p, &of);
+	feed(p, &of, STREAM_OUTPUT, 0, "abc", 3);
+	assert_int_equal(outputs_checkpoint(p->o, &e), 0);
+	begin(p, &plenty);
+	outputs_unended(p->o, remember_found, &found);
+	assert_int_equal(found.ended_ns, -1);
+	outputs_end(p->o, &of.round, 20 * NS_PER_SEC, (const uint64_t[]){10, 5});
+	for (int twice = 0; twice < 2; twice++) {
+		assert_int_equal(outputs_missing(p->o, &of.round, STREAM_OUTPUT, missing, 2, &n, &at), 0);
+		assert_true(n == 1 && missing[0].from == 3 && missing[0].until == 10 && at.total == 10);
+		assert_true(at.ended);
+		if (twice)
+			break;
+		assert_int_equal(outputs_missing(p->o, &of.round, STREAM_STDERR, missing, 2, &n, &at), 0);
+		assert_true(n == 1 && missing[0].from == 0 && missing[0].until == 5);
+	}
+}
+
+/* One file that is not to be read, or to be removed: the others are kept. */
+static void a_file_that_cannot_be_opened_is_passed_over(void **state)
+{
+	struct place *p = *state;
+	struct chunk_of of[3];
+	char path[256], name[CHUNK_NAME_MAX];
+	uint64_t total;
+	struct err e = {0};
+
+	assert_int_equal(chmod(p->dir, 0777), 0);
+	for (unsigned i = 0; i < 3; i++) {
+		of[i] = round_of(i + 1, "demo", 10);
+		if (i < 2) {
+			open_round(p, &of[i]);
+			feed(p, &of[i], STREAM_OUTPUT, 0, "abc", 3);
+			outputs_end(p->o, &of[i].round, 20 * NS_PER_SEC, NULL);
+		}
+		assert_int_equal(outputs_checkpoint(p->o, &e), 0);
+		chunk_name(&of[i].round, STREAM_OUTPUT, 0, name);
+		snprintf(path, sizeof(path), "%s/%s", p->dir, name);
+		assert_int_equal(i == 2 ? mkdir(path, 0700) : chmod(path, i ? 0 : 0666), 0);
+	}
+	(void)setfsuid(65534);
+	begin(p, &plenty);
+	(void)setfsuid(geteuid());
+	assert_true(has_ended(p, &of[0], STREAM_OUTPUT, &total));
+	assert_false(is_there(p, &of[1]));
 }
 
 static void memory_is_bounded_whatever_many_rounds_print(void **state)
@@ -500,6 +664,10 @@ int main(void)
 	    OUTPUTS_TEST(age_count_and_bytes_take_the_oldest_that_has_ended),
 	    OUTPUTS_TEST(what_goes_while_the_clock_is_not_believed),
 	    OUTPUTS_TEST(a_disk_that_takes_nothing_leaves_a_hole_and_stops_nothing),
+	    OUTPUTS_TEST(an_end_that_no_disk_took_is_written_later),
+	    OUTPUTS_TEST(an_end_that_one_stream_alone_has_is_none),
+	    OUTPUTS_TEST(an_end_from_elsewhere_names_what_is_missing),
+	    OUTPUTS_TEST(a_file_that_cannot_be_opened_is_passed_over),
 	    OUTPUTS_TEST(memory_is_bounded_whatever_many_rounds_print),
 	    cmocka_unit_test(names_of_files_are_read_back),
 	};

@@ -256,7 +256,7 @@ static bool tell_page(struct telling *t, const struct round_page *page)
 
 	t->ended[t->stream] = page->eof;
 	t->holds[t->stream] = half;
-	if (n && page->offset > t->at[t->stream])
+	if (page->offset > t->at[t->stream]) /* also where none follow */
 		put_missing(t, page->offset);
 	if (n > half)
 		put_output(t, page->p, n - half);
@@ -381,6 +381,10 @@ static void tell_end(struct telling *t, const json_t *round)
 {
 	json_t *o = json_deep_copy(round);
 
+	for (t->stream = STREAM_OUTPUT; t->stream < STREAM_COUNT; t->stream++)
+		if (total_of(round, t->stream) > t->at[t->stream])
+			put_missing(t, total_of(round, t->stream));
+	t->stream = STREAM_OUTPUT;
 	strip_output(o);
 	telling_put(t, "exit", ID_END, o);
 	telling_set_state(t, LEAVING);
