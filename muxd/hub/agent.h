@@ -9,6 +9,7 @@
 #define MUXD_HUB_AGENT_H
 
 #include "base/json.h"
+#include "base/kill_tally.h"
 #include "control/life/life.h"
 #include "control/sandbox.h"
 #include "muxd/hub/clear.h"
@@ -49,9 +50,9 @@ struct agent {
 	unsigned silent_tries; /* since silent_since; by time alone a daemon that stood still would blame it */
 	uint64_t silent_since; /* boot ns: its incarnation was given a stream, and no link came of that yet; 0 */
 	char unable[160];      /* why its muxlet cannot serve; "": it does, or nobody knows yet */
-	uint32_t oom_seen;
-	bool stopping; /* life ends it: what is to begin in it waits for that, or for its being taken back */
-	bool pulling;  /* its files are pulled: nothing begins in it before that */
+	struct kill_tally oom; /* of its incarnation */
+	bool stopping;         /* life ends it: what is to begin in it waits for that, or for its being taken back */
+	bool pulling;          /* its files are pulled: nothing begins in it before that */
 	struct filespace *filespace;  /* filespace.c; NULL: nobody asked yet */
 	struct workspace_ask *asking; /* workspace_ask.c; NULL: nothing is asked */
 	json_t *sync_causes;          /* filespace_due.c; NULL: nothing was changed */

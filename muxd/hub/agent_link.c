@@ -472,7 +472,9 @@ static int take_stream(struct agent *a, const struct sandbox_info *info, int fd)
 				  json_pack("{s:s,s:s,s:s,s:s}", "namespace", info->ns, "pod", info->pod, "container",
 					    info->visitor, "why", info->why));
 	a->linked = info->sandbox_id;
-	a->oom_seen = info->oom_kills > a->oom_seen || fresh ? info->oom_kills : a->oom_seen;
+	if (fresh)
+		a->oom = (struct kill_tally){.count = info->oom_kills};
+	kill_tally_heard(&a->oom, info->oom_kills);
 	return link_attach(a->link, fd, info->epoch);
 }
 

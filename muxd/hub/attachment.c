@@ -296,6 +296,7 @@ int attachment_signal(struct attachment *a, int signum)
 		return ERR_AGAIN;
 	session_ahead_flush(s);
 	session_event(s, "signal", json_pack("{s:s,s:s}", "signal", signal_name(signum), "principal", a->principal));
+	s->kill_sent = s->kill_sent || signum == SIGKILL;
 	return link_signal(s->agent->link, s->channel, signum);
 }
 

@@ -12,6 +12,7 @@
 #include "muxd/hub/session_state.h"
 #include "muxd/hub/wake.h"
 
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -249,6 +250,7 @@ int broker_round_signal(struct hub *h, const struct request *rq, const struct id
 		return err_set(e, ERR_AGAIN, "the round is %s: try again", session_state_name(s->state));
 	session_event(s, "signal",
 		      json_pack("{s:s,s:s}", "signal", signal_name(signum), "principal", rq->grant.principal));
+	s->kill_sent = s->kill_sent || signum == SIGKILL;
 	rc = link_signal(s->agent->link, s->channel, signum);
 	return rc ? err_set(e, rc, "the signal was not sent") : 0;
 }

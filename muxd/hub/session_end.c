@@ -496,22 +496,59 @@ void session_on_consumed(struct session *s, uint64_t offset)
 		attachment_wake(a, WAKE_WRITABLE);
 }
 
+/* ---- whether memory ran out */
+
+struct oom_question {
+	struct id session;
+	struct hub *hub;
+};
+
+static void oom_ask(struct session *s, sandbox_done *done, struct oom_question *q)
+{
+	q->session = s->id;
+	q->hub = s->hub;
+	sandbox_ask(s->hub->p.provider, &(struct sandbox_ask){.op = SANDBOX_STAT, .agent = s->agent->name}, done, q);
+}
+
+/* NULL: the hub ends, or the session has gone. */
+static struct session *oom_session(struct oom_question *q, const struct sandbox_answer *r)
+{
+	struct session *s = r->rc == ERR_CANCELLED ? NULL : hub_session_find(q->hub, &q->session);
+
+	free(q);
+	if (s && r->rc == 0 && r->info)
+		kill_tally_heard(&s->agent->oom, r->info->oom_kills);
+	return s;
+}
+
+/* An exit that came first may be of a kill in this answer. */
+static void oom_on_begin(void *arg, const struct sandbox_answer *r)
+{
+	struct session *s = oom_session(arg, r);
+
+	if (s && s->end == END_NOT_YET)
+		s->oom_base = s->agent->oom.count;
+}
+
+void session_oom_begin(struct session *s)
+{
+	const struct sandbox_info *i = &s->agent->info;
+	struct oom_question *q;
+
+	s->oom_base = s->agent->oom.count;
+	if (i->backend == SANDBOX_LOCAL && i->memory_enforced && (q = malloc(sizeof(*q))) != NULL)
+		oom_ask(s, oom_on_begin, q);
+}
+
 static void oom_checked(void *arg, const struct sandbox_answer *r)
 {
-	int rc = r->rc;
-	struct id *key = arg;
-	struct session *s;
-	struct hub *h;
+	struct hub *h = ((struct oom_question *)arg)->hub;
+	struct session *s = oom_session(arg, r);
 
-	memcpy(&h, key + 1, sizeof(h));
-	s = rc == ERR_CANCELLED ? NULL : hub_session_find(h, key);
-	free(key);
 	if (!s || s->end >= END_KNOWN)
 		return;
-	if (rc == 0 && r->info->oom_kills > s->agent->oom_seen) {
-		s->agent->oom_seen = r->info->oom_kills;
+	if (r->rc == 0 && kill_tally_take(&s->agent->oom, s->oom_base))
 		s->exit.cause = EXIT_OOM;
-	}
 	end_known(s);
 	session_pump(s);
 	hub_flush(h);
@@ -519,25 +556,20 @@ static void oom_checked(void *arg, const struct sandbox_answer *r)
 
 void session_on_exit(struct session *s, const struct link_exit *x)
 {
-	struct sandbox_provider *p = s->hub->p.provider;
-
 	if (s->end >= END_KNOWN)
 		return;
 	s->exit = *x;
 	if (s->killing && s->kill_cause != EXIT_EXITED &&
 	    (x->cause == EXIT_EXITED || x->cause == EXIT_KILLED || x->cause == EXIT_OOM))
 		s->exit.cause = s->kill_cause; /* but what was lost or is not known stays so */
-	if (x->cause == EXIT_EXITED && x->signal == 9 && !s->killing) {
-		struct id *key = malloc(sizeof(*key) + sizeof(struct hub *));
+	if (x->cause == EXIT_EXITED && x->signal == 9 && !s->killing && !s->kill_sent) {
+		struct oom_question *q = malloc(sizeof(*q));
 
 		if (s->end != END_ASKED)
 			s->end_asked = clock_boot_ns();
 		session_set_end(s, END_ASKED);
-		if (key) { /* a KILL that nobody here sent: ask whether the kernel was out of memory */
-			*key = s->id;
-			memcpy(key + 1, &s->hub, sizeof(s->hub));
-			sandbox_ask(p, &(struct sandbox_ask){.op = SANDBOX_STAT, .agent = s->agent->name}, oom_checked,
-				    key);
+		if (q) { /* a KILL that nobody here sent: ask whether the kernel was out of memory */
+			oom_ask(s, oom_checked, q);
 			return;
 		}
 	}

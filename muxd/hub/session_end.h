@@ -21,5 +21,7 @@ void session_sweep(struct session *s, uint64_t now); /* an end that is known doe
 void session_on_data(struct session *s, int stream, uint64_t offset, const uint8_t *p, size_t n);
 void session_on_consumed(struct session *s, uint64_t offset);
 void session_on_exit(struct session *s, const struct link_exit *x);
+/* Its sandbox was told to start it: kills for want of memory before that are none of its. */
+void session_oom_begin(struct session *s);
 
 #endif

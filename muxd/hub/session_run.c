@@ -48,6 +48,7 @@ static struct session *allocate(struct agent *a, const struct id *id)
 	s->hub = a->hub;
 	s->agent = a;
 	s->id = *id;
+	s->oom_base = SESSION_NO_BASE;
 	id_format(id, s->id_text);
 	TAILQ_INIT(&s->attachments);
 	LIST_INIT(&s->waiters);
@@ -217,6 +218,7 @@ int session_start(struct session *s, struct err *e)
 	int rc;
 
 	s->linger_at = 0;
+	session_oom_begin(s);
 	rc = send_open(s, e);
 	if (rc)
 		session_finish(s, EXIT_NOT_STARTED, -1, 0, e ? e->message : "the link refused");
@@ -355,6 +357,8 @@ void session_resume(struct session *s, const struct link_channel_info *info)
 	for (int i = 0; i < STREAM_COUNT; i++)
 		have[i] = s->stream[i].end + buf_len(&s->backlog[i]);
 	have[STREAM_INPUT] = info->exited ? info->input_consumed : session_input_settle(s, info);
+	if (s->oom_base == SESSION_NO_BASE)
+		s->oom_base = s->agent->oom.count;
 	session_settle(s);
 	if (link_resume(s->agent->link, s->channel, have, SESSION_WINDOW)) {
 		session_finish(s, EXIT_LOST, -1, 0, "the sandbox no longer has the output from where the record ends");

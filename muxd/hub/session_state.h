@@ -51,6 +51,8 @@ struct session_size {
 	uint16_t cols, rows;
 };
 #define SESSION_SIZES 64
+/* More kills for want of memory than there ever are. */
+#define SESSION_NO_BASE UINT64_MAX
 
 /* Its end, from the sandbox's word to the clients' (session_end.c); each state is left for the next one below. */
 enum session_end {
@@ -126,6 +128,8 @@ struct session {
 	struct link_exit exit;
 	uint64_t heard_ns;     /* boot: when output came last, or could begin to come */
 	uint64_t end_asked;    /* boot ns: since when END_ASKED */
+	uint64_t oom_base;     /* agent->oom.count when it began, or was found again; SESSION_NO_BASE: not known yet */
+	bool kill_sent;        /* somebody here sent it a KILL: its end by that is no question */
 	struct link_mark mark; /* of its OPEN, as the record has it; life 0: not known */
 	uint64_t exit_position;
 	struct session_result result;

@@ -82,6 +82,8 @@ struct channel {
 	bool staff;                    /* it may use what is kept back */
 	bool whole;                    /* what its program leaves behind ends with it */
 	bool out_of_memory;            /* its program was ended for want of it, by us */
+	bool kill_sent;                /* the hub sent it a KILL */
+	uint64_t oom_base;             /* watch_oom_count() when it began */
 	bool freezes;                  /* its program is --freeze: what it stopped goes on if it is killed */
 	bool opened_pending;           /* OPENED waits for company */
 	bool spooled;                  /* ended and counted in m->spooled */

@@ -222,6 +222,7 @@ void channel_signal(struct channel *c, int signum)
 {
 	pid_t group;
 
+	c->kill_sent = c->kill_sent || signum == SIGKILL;
 	if (c->state == CHANNEL_STARTING) {
 		c->birth->signals |= UINT64_C(1) << (signum & 63);
 		return;
@@ -269,7 +270,7 @@ void channel_on_exit(struct channel *c, int status)
 	if (c->freezes)
 		thaw(c->m);
 	if (c->exit.signal == SIGKILL && c->exit.cause == CAUSE_EXITED &&
-	    (watch_out_of_memory(c->m) || c->out_of_memory))
+	    (c->out_of_memory || (!c->kill_sent && watch_out_of_memory(c->m, c->oom_base))))
 		c->exit.cause = CAUSE_OOM;
 	if (c->state == CHANNEL_ENDING && !c->m->stopping && !c->m->clearing)
 		ending_tick(c);

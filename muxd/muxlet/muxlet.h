@@ -7,6 +7,7 @@
 #ifndef MUXD_MUXLET_MUXLET_H
 #define MUXD_MUXLET_MUXLET_H
 
+#include "base/kill_tally.h"
 #include "muxd/muxlet/channel.h"
 #include "muxd/muxlet/guard.h"
 #include "muxd/muxlet/memory.h"
@@ -71,8 +72,8 @@ struct muxlet {
 	size_t nsecrets;
 	int null_fd;
 	const char *shell, *workdir;
-	unsigned long oom_seen; /* kills for want of memory, counted by the container's group */
-	bool own_uid_only;      /* the socket's name is anybody's: who connects must be of our user */
+	struct kill_tally oom; /* kills for want of memory, counted by the container's group */
+	bool own_uid_only;     /* the socket's name is anybody's: who connects must be of our user */
 	struct timer watch_timer;
 	uint64_t leave_ns, alone_ns; /* leave after so long alone (0: never); alone since (0: not) */
 	struct rlimit files, procs;  /* as muxlet found them; programs get them back */
@@ -128,6 +129,8 @@ void clear_open(struct muxlet *m); /* once, at the start */
 void clear_begin(struct muxlet *m, uint64_t token);
 /* watch.c: cuts a silent hub, and ends a muxlet that nobody needs. Once, at the start. */
 void watch_open(struct muxlet *m);
-bool watch_out_of_memory(struct muxlet *m); /* has the kernel killed somebody here since the last call? */
+uint64_t watch_oom_count(struct muxlet *m); /* kills for want of memory so far */
+/* Has the kernel killed somebody here since it had killed so many, whom no other program's end accounts for? */
+bool watch_out_of_memory(struct muxlet *m, uint64_t since);
 
 #endif

@@ -375,6 +375,7 @@ static struct channel *new_channel(struct muxlet *m, const struct frame *f)
 	c->echo_timer.fire = channel_echo_tick;
 	c->grace_ns = (o->grace_ms < GRACE_MAX_MS ? o->grace_ms : GRACE_MAX_MS) * MS_NS;
 	c->exit.code = -1;
+	c->oom_base = watch_oom_count(m);
 	for (int i = 0; i < 2; i++) {
 		c->out[i].src.fd = -1;
 		c->out[i].src.ready = output_ready;

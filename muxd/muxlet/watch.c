@@ -59,15 +59,19 @@ static void watch_tick(struct timer *t)
 
 void watch_open(struct muxlet *m)
 {
-	m->oom_seen = oom_count();
+	(void)watch_oom_count(m);
 	m->watch_timer.fire = watch_tick;
 	timer_arm(&m->loop, &m->watch_timer, monotonic_ns() + MS_NS);
 }
 
-bool watch_out_of_memory(struct muxlet *m)
+uint64_t watch_oom_count(struct muxlet *m)
 {
-	unsigned long n = oom_count(), seen = m->oom_seen;
+	kill_tally_heard(&m->oom, oom_count());
+	return m->oom.count;
+}
 
-	m->oom_seen = n;
-	return n > seen;
+bool watch_out_of_memory(struct muxlet *m, uint64_t since)
+{
+	(void)watch_oom_count(m);
+	return kill_tally_take(&m->oom, since);
 }

@@ -153,6 +153,79 @@ static void a_reported_exit_outlives_its_sandbox(void **state)
 	hub_rig_destroy(r);
 }
 
+/* ---- who was it that sent a KILL: the kernel, for want of memory, or somebody */
+
+/* Ends by KILL when it is told to, once the kernel has counted so many kills in all. */
+static void ends_by_kill(struct hub_rig *r, struct hub_client *c, uint32_t kills, enum exit_cause cause)
+{
+	r->info.oom_kills = kills;
+	assert_int_equal(attachment_input(c->a, "\n", 1), 1);
+	assert_true(hub_until(r, c->ends));
+	assert_int_equal(c->cause, cause);
+	buf_finish(&c->got);
+}
+
+static void a_kill_for_want_of_memory_counts_once_and_for_who_ran_then(void **state)
+{
+	static const char command[] = "read x; kill -9 $$";
+	FRESH(r);
+	struct hub_client before, other, c;
+
+	(void)state;
+	r->info.memory_enforced = true;
+	hub_open(r, &before, SESSION_TERMINAL, command);
+	hub_open(r, &other, SESSION_TERMINAL, command);
+	r->info.oom_kills = 1; /* a child's, whose parent goes on: nobody's end accounts for it */
+	hub_open(r, &c, SESSION_TERMINAL, command);
+	ends_by_kill(r, &c, 1, EXIT_EXITED);
+	hub_open(r, &c, SESSION_TERMINAL, command);
+	ends_by_kill(r, &c, 2, EXIT_OOM);
+	hub_open(r, &c, SESSION_TERMINAL, command);
+	ends_by_kill(r, &c, 2, EXIT_EXITED);
+	ends_by_kill(r, &before, 2, EXIT_OOM); /* the first may have been its */
+	ends_by_kill(r, &other, 2, EXIT_EXITED);
+	hub_rig_destroy(r);
+}
+
+static void a_kill_that_somebody_here_sent_is_no_question(void **state)
+{
+	FRESH(r);
+	struct hub_client c;
+	unsigned stats;
+
+	(void)state;
+	r->info.memory_enforced = true;
+	hub_open(r, &c, SESSION_TERMINAL, "exec sleep 1000");
+	stats = r->stats;
+	r->info.oom_kills = 5;
+	assert_int_equal(attachment_signal(c.a, SIGKILL), 0);
+	assert_true(hub_until(r, c.ends));
+	assert_int_equal(c.cause, EXIT_EXITED);
+	assert_int_equal(r->stats, stats);
+	buf_finish(&c.got);
+	hub_rig_destroy(r);
+}
+
+static void old_kills_are_not_told_apart(void **state)
+{
+	struct kill_tally t = {.count = 3};
+
+	(void)state;
+	assert_false(kill_tally_take(&t, 3));
+	kill_tally_heard(&t, 5);
+	assert_true(kill_tally_take(&t, 3) && kill_tally_take(&t, 4) && !kill_tally_take(&t, 3));
+	kill_tally_heard(&t, 4); /* an answer that came late */
+	assert_int_equal(t.count, 5);
+	kill_tally_heard(&t, 100000);
+	for (unsigned i = 0; i < KILLS_KNOWN; i++)
+		assert_true(kill_tally_take(&t, 0));
+	assert_false(kill_tally_take(&t, 0));
+	kill_tally_heard(&t, UINT64_MAX);
+	assert_int_equal(t.count, UINT64_MAX);
+	assert_true(kill_tally_take(&t, UINT64_MAX - 1));
+	assert_false(kill_tally_take(&t, UINT64_MAX));
+}
+
 /* ---- held by its agent's share of the record */
 
 #define MORE (SESSION_WINDOW + 60000) /* than goes out before it is held; a pipe has room for the rest */
@@ -352,6 +425,9 @@ int main(void)
 	    cmocka_unit_test(an_end_that_cannot_be_told_in_full_is_told_in_brief),
 	    cmocka_unit_test(an_exit_does_not_wait_for_an_answer_that_never_comes),
 	    cmocka_unit_test(a_reported_exit_outlives_its_sandbox),
+	    cmocka_unit_test(a_kill_for_want_of_memory_counts_once_and_for_who_ran_then),
+	    cmocka_unit_test(a_kill_that_somebody_here_sent_is_no_question),
+	    cmocka_unit_test(old_kills_are_not_told_apart),
 	    cmocka_unit_test(a_held_round_that_is_ended_loses_nothing),
 	    cmocka_unit_test(a_held_round_whose_timeout_is_over_loses_nothing),
 	    cmocka_unit_test(what_nobody_looks_after_ends_where_its_sandbox_is_gone),
