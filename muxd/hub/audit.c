@@ -104,14 +104,21 @@ static int event_write(struct hub *h, const char *event, json_t *o, json_t *deta
 	return rc;
 }
 
-int audit_event(struct hub *h, const char *event, const struct request *rq, const char *agent, const char *outcome,
-		json_t *detail)
+json_t *audit_event_json(struct hub *h, const char *event, const struct request *rq, const char *agent,
+			 const char *outcome, json_t *detail)
 {
 	json_t *o = event_json(h, event, agent, outcome, detail);
 
 	if (o && rq)
 		set_request(o, rq);
-	return event_write(h, event, o, detail);
+	json_decref(detail);
+	return o;
+}
+
+int audit_event(struct hub *h, const char *event, const struct request *rq, const char *agent, const char *outcome,
+		json_t *detail)
+{
+	return event_write(h, event, audit_event_json(h, event, rq, agent, outcome, detail), NULL);
 }
 
 int audit_session_event(struct hub *h, const char *event, const char *session, const char *agent, const char *outcome,

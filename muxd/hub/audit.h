@@ -11,6 +11,10 @@
 int audit_event(struct hub *h, const char *event, const struct request *rq, const char *agent, const char *outcome,
 		json_t *detail);
 
+/* The same, for audit_journal(). NULL: no memory. */
+json_t *audit_event_json(struct hub *h, const char *event, const struct request *rq, const char *agent,
+			 const char *outcome, json_t *detail);
+
 /* The record of an event as it is, with the lease of its agent where it names none. */
 int audit_journal(struct hub *h, json_t *record);
 /* Fields of an event, or of OPEN: lease_id, run_id, client_request_id; those that are there. */

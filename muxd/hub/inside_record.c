@@ -17,11 +17,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* An end that waits for room in the journal. */
+/* An end that waits for room in the journal, and what the audit log is to say of it. */
 struct inside_due {
 	STAILQ_ENTRY(inside_due) entry;
 	struct id id;
-	json_t *exit;
+	json_t *exit, *event; /* NULL: it is written, or there was no memory for it */
 };
 
 static void digest_text(const char *text, char out[65])
@@ -90,6 +90,8 @@ int inside_record_begin(struct hub *h, const struct inside_facts *f, struct insi
 
 	if (rc)
 		return rc;
+	if (!journal_takes_end(h->journal)) /* OPEN and event: what runs stands in both */
+		return err_set(e, ERR_RECORD_UNAVAILABLE, "the request cannot be journaled: the record has no room");
 	rc = id_new(&out->id);
 	out->begun_ns = clock_boot_ns();
 	digest_text(f->params, out->params_sha256);
@@ -151,22 +153,50 @@ static json_t *inside_exit_json(const struct inside_facts *f, const struct insid
 			 sent ? sandbox : NULL, "sent_sha256", sent ? f->sent_digest : NULL);
 }
 
-/* exit: stolen. Without memory for it the next start of the daemon ends the round. */
-static void put_exit(struct hub *h, const struct id *id, json_t *exit)
+static void due_free(struct inside_due *d)
 {
-	struct inside_due *due;
-	int rc = exit ? journal_json(h->journal, RING_EXIT, id, exit) : ERR_NOMEM;
+	json_decref(d->exit);
+	json_decref(d->event);
+	free(d);
+}
 
-	due = rc == ERR_AGAIN ? malloc(sizeof(*due)) : NULL;
-	if (due) {
-		*due = (struct inside_due){.id = *id, .exit = exit};
-		STAILQ_INSERT_TAIL(&h->insides->due, due, entry);
-		hub_stir(h);
-		return;
-	}
+/* False: there is no room for it. */
+static bool due_write(struct hub *h, struct inside_due *d)
+{
+	int rc = 0;
+
+	if (d->exit && !journal_takes_end(h->journal))
+		return false;
+	if (d->exit)
+		rc = journal_json(h->journal, RING_EXIT, &d->id, d->exit);
+	if (rc == ERR_AGAIN)
+		return false;
 	if (rc)
 		log_error(NULL, "the end of an MCP request is not journaled: %s", err_name(rc));
-	json_decref(exit);
+	json_decref(d->exit);
+	d->exit = NULL;
+	rc = d->event ? audit_journal(h, d->event) : 0;
+	if (rc && rc != ERR_AGAIN)
+		log_error(NULL, "the end of an MCP request is not in the audit log: %s", err_name(rc));
+	return rc != ERR_AGAIN;
+}
+
+/* Both stolen. Without memory for it the next start of the daemon ends the round. */
+static void put_end(struct hub *h, const struct id *id, json_t *exit, json_t *event)
+{
+	struct inside_due *d = malloc(sizeof(*d));
+
+	if (!d) {
+		log_error(NULL, "the end of an MCP request is not journaled: no memory");
+		json_decref(exit);
+		json_decref(event);
+		return;
+	}
+	*d = (struct inside_due){.id = *id, .exit = exit, .event = event};
+	STAILQ_INSERT_TAIL(&h->insides->due, d, entry); /* behind those that wait */
+	inside_record_tick(h);
+	if (!STAILQ_EMPTY(&h->insides->due))
+		hub_stir(h);
 }
 
 void inside_record_end(struct hub *h, const struct inside_facts *f, struct inside_record *r,
@@ -184,7 +214,6 @@ void inside_record_end(struct hub *h, const struct inside_facts *f, struct insid
 	record_share_add_work(h, f->agent->name, &f->rq->grant,
 			      r->out + (f->sandbox ? strlen(f->params) : 0) +
 				  (f->sandbox && end->answer ? strlen(end->answer) : 0));
-	put_exit(h, &r->id, inside_exit_json(f, r, end, duration));
 	d = facts_json(f, r);
 	if (d) {
 		json_object_set_new(d, "session", json_string(r->text));
@@ -195,7 +224,8 @@ void inside_record_end(struct hub *h, const struct inside_facts *f, struct insid
 		if (end->rc && end->message)
 			json_object_set_new(d, "message", json_string(end->message));
 	}
-	(void)audit_event(h, "mcp.answer", f->rq, f->agent->name, outcome_of(end), d);
+	put_end(h, &r->id, inside_exit_json(f, r, end, duration),
+		audit_event_json(h, "mcp.answer", f->rq, f->agent->name, outcome_of(end), d));
 	if (f->program) /* a server inside had it */
 		filespace_caused(agent_find(h, f->agent->name), "mcp", r->text, f->rq->grant.principal, f->task);
 	r->text[0] = '\0';
@@ -242,11 +272,9 @@ void inside_record_tick(struct hub *h)
 {
 	struct inside_due *due;
 
-	while ((due = STAILQ_FIRST(&h->insides->due)) &&
-	       journal_json(h->journal, RING_EXIT, &due->id, due->exit) != ERR_AGAIN) {
+	while ((due = STAILQ_FIRST(&h->insides->due)) && due_write(h, due)) {
 		STAILQ_REMOVE_HEAD(&h->insides->due, entry);
-		json_decref(due->exit);
-		free(due);
+		due_free(due);
 	}
 }
 
@@ -257,7 +285,6 @@ void inside_record_close(struct hub *h)
 	inside_record_tick(h);
 	while ((due = STAILQ_FIRST(&h->insides->due))) {
 		STAILQ_REMOVE_HEAD(&h->insides->due, entry);
-		json_decref(due->exit);
-		free(due);
+		due_free(due);
 	}
 }

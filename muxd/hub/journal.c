@@ -1,3 +1,4 @@
+#define END_ROOM   ((size_t)16 * 1024)
 #define LOG_SUBSYS "journal"
 #include "muxd/hub/journal.h"
 
@@ -319,6 +320,11 @@ int journal_bytes(struct journal *j, enum ring_type type, const struct id *sessi
 	if (session)
 		rec.session = *session;
 	return journal_append(j, &rec, p, n, true);
+}
+
+bool journal_takes_end(const struct journal *j)
+{
+	return ring_room(j->ring, true) >= END_ROOM;
 }
 
 int journal_json(struct journal *j, enum ring_type type, const struct id *session, const json_t *o)

@@ -55,6 +55,8 @@ int journal_data(struct journal *j, const struct journal_data *d, struct journal
  */
 int journal_json(struct journal *j, enum ring_type type, const struct id *session, const json_t *o);
 int journal_bytes(struct journal *j, enum ring_type type, const struct id *session, const void *p, size_t n);
+/* For an end and the event that tells of it, of usual size: what is said of one thing goes in together, or waits. */
+bool journal_takes_end(const struct journal *j);
 
 /*
  * Bytes that were journaled, read back: of the record that was appended at position `at` with these data, from byte

@@ -381,7 +381,7 @@ static bool end_record(struct session *s)
 {
 	int refusal;
 
-	if (session_backlog(s) || regain_waits(s, session_pump))
+	if (session_backlog(s) || regain_waits(s, session_pump) || !journal_takes_end(s->hub->journal))
 		return false;
 	fill_result(s);
 	refusal = end_refusal(s);

@@ -129,6 +129,31 @@ static void an_end_is_audited_when_there_is_room(void **state)
 	hub_rig_destroy(r);
 }
 
+/* So that no kill in between leaves an end that the audit log does not tell. */
+static void an_end_and_its_event_go_in_together(void **state)
+{
+	FRESH(r);
+	struct hub_client c;
+	uint64_t at;
+
+	(void)state;
+	hub_open(r, &c, SESSION_TERMINAL, "read x");
+	r->stalled = true;
+	while (journal_takes_end(r->hub->journal)) /* there is room for its EXIT alone */
+		assert_int_equal(journal_bytes(r->hub->journal, RING_CLOCK, NULL, "x", 1), 0);
+	assert_int_equal(attachment_input(c.a, "\n", 1), 1);
+	assert_true(hub_until(r, c.s->end == END_KNOWN));
+	at = journal_position(r->hub->journal);
+	hub_turns(r, 300);
+	assert_int_equal(c.s->end, END_KNOWN);
+	assert_int_equal(journal_position(r->hub->journal), at);
+	r->stalled = false;
+	assert_true(hub_until(r, c.ends && hub_audited(r, "session.end") == 1));
+	assert_int_equal(json_array_size(r->exits), 1);
+	buf_finish(&c.got);
+	hub_rig_destroy(r);
+}
+
 /* ---- who is told of an end begins the next */
 
 struct steps {
@@ -1004,6 +1029,7 @@ int main(void)
 	    cmocka_unit_test(input_goes_on_when_the_record_does),
 	    cmocka_unit_test(a_size_that_was_not_recorded_is_given_again),
 	    cmocka_unit_test(an_end_is_audited_when_there_is_room),
+	    cmocka_unit_test(an_end_and_its_event_go_in_together),
 	    cmocka_unit_test(what_is_nested_too_deep_is_left_out_of_the_record),
 	    cmocka_unit_test(a_step_may_follow_a_step_that_is_not_kept),
 	    cmocka_unit_test(a_revoked_grant_ends_what_an_observer_holds),
