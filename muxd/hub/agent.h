@@ -9,11 +9,11 @@
 #define MUXD_HUB_AGENT_H
 
 #include "base/json.h"
-#include "base/kill_tally.h"
 #include "control/life/life.h"
 #include "control/sandbox.h"
 #include "muxd/hub/clear.h"
 #include "muxd/hub/session_state.h"
+#include "muxd/link/kill_tally.h"
 #include "muxd/link/link.h"
 
 #include <sys/queue.h>

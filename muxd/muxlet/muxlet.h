@@ -7,7 +7,7 @@
 #ifndef MUXD_MUXLET_MUXLET_H
 #define MUXD_MUXLET_MUXLET_H
 
-#include "base/kill_tally.h"
+#include "muxd/link/kill_tally.h"
 #include "muxd/muxlet/channel.h"
 #include "muxd/muxlet/guard.h"
 #include "muxd/muxlet/memory.h"

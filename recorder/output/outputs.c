@@ -222,7 +222,7 @@ static int strand_close(struct outputs *o, struct output *u, struct strand *s, s
 	return 0;
 }
 
-/* What fails is tried again with the next checkpoint. */
+/* An end that fails is tried again with the next checkpoint. */
 static int output_close(struct outputs *o, struct output *u, struct err *e)
 {
 	int rc = 0;

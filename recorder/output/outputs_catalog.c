@@ -303,7 +303,7 @@ static int take_found(struct outputs *o, const struct chunk_found *f)
 	return 0;
 }
 
-/* What comes behind its last chunk is written over what that says of the end. */
+/* Bytes behind its last chunk are written over the end that stands there. */
 static void strand_open_again(struct outputs *o, struct output *u, struct strand *s)
 {
 	struct chunk *c = s->n ? &s->chunks[s->n - 1] : NULL;

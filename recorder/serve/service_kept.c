@@ -184,7 +184,7 @@ static size_t lines_begin(const uint8_t *p, size_t n, uint64_t *left)
 	return SIZE_MAX;
 }
 
-/* What stands before `until`, from `from` on or behind the last hole there. */
+/* Bytes before `until`, from `from` on or behind the last hole there. */
 static int piece_read(struct conn *c, const struct question *q, uint64_t from, uint64_t until, struct buf *b,
 		      struct outputs_read *at, struct err *e)
 {

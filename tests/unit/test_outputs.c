@@ -554,7 +554,7 @@ static void an_end_that_one_stream_alone_has_is_none(void **state)
 	}
 }
 
-/* Who knows it from the record says how many bytes there were. */
+/* An end that comes from the record says how many bytes there were. */
 static void an_end_from_elsewhere_names_what_is_missing(void **state)
 {
 	struct place *p = *state;

@@ -6,8 +6,8 @@
  * and that nobody has taken; where there is none, somebody else sent its KILL. A value without ownership; the newest
  * KILLS_KNOWN are told apart, older ones count as taken.
  */
-#ifndef BASE_KILL_TALLY_H
-#define BASE_KILL_TALLY_H
+#ifndef MUXD_LINK_KILL_TALLY_H
+#define MUXD_LINK_KILL_TALLY_H
 
 #include <stdbool.h>
 #include <stdint.h>
