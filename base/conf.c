@@ -573,6 +573,33 @@ static int read_edge(struct conf_reader *r, const yaml_node_t *n)
 	return rc;
 }
 
+static int read_image(struct conf_reader *r, const yaml_node_t *n)
+{
+	static const struct conf_field fields[] = {
+	    {"name", FIELD_TEXT, offsetof(struct conf_image, name), NULL, conf_check_image_name},
+	    {"archive", FIELD_TEXT, offsetof(struct conf_image, archive), NULL, conf_check_file},
+	    {"dir", FIELD_TEXT, offsetof(struct conf_image, dir), NULL, conf_check_file},
+	    {"digest", FIELD_TEXT, offsetof(struct conf_image, digest), NULL, conf_check_image_digest},
+	    {"ref", FIELD_TEXT, offsetof(struct conf_image, ref), NULL, conf_check_image_needed},
+	};
+	static const struct conf_fields all = FIELDS("sandbox.images", fields);
+	struct conf_image x = {0};
+	struct err why = {0};
+	int rc = read_fields(r, n, &all, &x);
+
+	if (rc == 0 && !x.name)
+		rc = conf_fail(r, &n->start_mark, "an entry of sandbox.images has no name");
+	if (rc == 0 && conf_check_image_entry(&x, &why))
+		rc = conf_fail(r, &n->start_mark, "sandbox.images: %s: %s", x.name, why.message);
+	if (rc == 0 && (rc = conf_image_add(r->conf, &x)) != 0)
+		rc = rc == ERR_CONFLICT ? conf_fail(r, &n->start_mark, "sandbox.images: %s stands twice", x.name)
+		     : rc == ERR_LIMIT  ? conf_fail(r, &n->start_mark, "sandbox.images has too many entries")
+					: conf_fail_memory(r);
+	if (rc < 0)
+		conf_image_finish(&x);
+	return rc;
+}
+
 static int read_issuer_lists(struct conf_reader *r, const yaml_node_t *n, struct conf_issuer *x)
 {
 	const yaml_node_t *v;
@@ -678,6 +705,8 @@ static int conf_read_list(struct conf_reader *r, const char *path, const yaml_no
 		return read_each(r, n, path, read_life_agent);
 	if (strcmp(path, "issuers") == 0)
 		return read_each(r, n, path, read_issuer);
+	if (strcmp(path, "sandbox.images") == 0)
+		return read_each(r, n, path, read_image);
 	if (strcmp(path, "witnesses") == 0)
 		return read_each(r, n, path, read_witness);
 	if (strcmp(path, "witness.pushers") == 0)

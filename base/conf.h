@@ -60,6 +60,16 @@ struct conf_witness {
 	bool on_seal;
 };
 
+/* An image that sandboxes may have, docs/images.md: archive or dir with digest on this machine, ref for pods. */
+#define CONF_IMAGE_NAME_MAX   128
+#define CONF_IMAGE_DIGEST_LEN 71 /* "sha256:" and its digits */
+struct conf_image {
+	char *name;
+	char *archive, *dir; /* absolute paths; NULL: not this one */
+	char *digest;        /* "sha256:..." */
+	char *ref;           /* as pods name it */
+};
+
 /* An outside issuer whose tokens are exchanged for grants, docs/issuers.md. Claims are members of its tokens. */
 struct conf_issuer {
 	char *name;
@@ -212,6 +222,9 @@ struct conf {
 	uint32_t pids_max, cpu_milli;
 	char *sandbox_shell;   /* "" = bash where there is one, else sh */
 	char *sandbox_persist; /* base/persist.h; "": none */
+	struct conf_image *images;
+	size_t nimages;
+	uint64_t image_size; /* bytes that one may unpack to */
 	uint64_t sandbox_create_timeout_ns;
 	/* kubernetes.*: strings are "" where nothing is said; quantities as Kubernetes writes them */
 	char *kubernetes_kubeconfig; /* path, paths with ':', or CONF_IN_CLUSTER; "": no cluster */
@@ -286,6 +299,9 @@ const struct conf_staff *conf_staff_find(const struct conf *c, const char *princ
 /* May this person reach the agent, or the pod? */
 bool conf_staff_covers(const struct conf_staff *s, const char *agent);
 /* NULL: there is none of that name. */
+const struct conf_image *conf_image_find(const struct conf *c, const char *name);
+/* May an agent have it, where this configuration makes its sandbox? ERR_IMAGE_DENIED. */
+int conf_image_allowed(const struct conf *c, const char *name, struct err *e);
 const struct conf_issuer *conf_issuer_find(const struct conf *c, const char *name);
 /*
  * What the environment says goes before what the file says: POOL_SIZE, SANDBOX_IMAGE, SANDBOX_TIMEOUT_SECONDS,

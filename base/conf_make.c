@@ -107,6 +107,7 @@ void conf_destroy(struct conf *c)
 	conf_life_agents_clear(c);
 	conf_witnesses_clear(c);
 	conf_issuers_clear(c);
+	conf_images_clear(c);
 	conf_edges_clear(c);
 	conf_staff_clear(c);
 	free(c);
@@ -157,7 +158,8 @@ static int describe_value(struct buf *b, const struct conf_key *k, const char *i
 				  k->type == CONF_STRING ? "\"" : "");
 	if (strcmp(k->path, "staff") == 0 || strcmp(k->path, "lifecycle.agents") == 0 ||
 	    strcmp(k->path, "witnesses") == 0 || strcmp(k->path, "witness.pushers") == 0 ||
-	    strcmp(k->path, "edge.known") == 0 || strcmp(k->path, "issuers") == 0)
+	    strcmp(k->path, "edge.known") == 0 || strcmp(k->path, "sandbox.images") == 0 ||
+	    strcmp(k->path, "issuers") == 0)
 		return buf_printf(b, "%s%s: []\n", indent, name);
 	if (strcmp(k->path, "kubernetes.labels") == 0)
 		return buf_printf(b, "%s%s: {}\n", indent, name);

@@ -385,6 +385,11 @@ static const struct conf_key keys[] = {
      "Login shell; empty: bash where there is one, else sh."},
     {"sandbox.persist", CONF_STRING, AT(sandbox_persist), "", 0, 0, NULL, check_persist,
      "Paths outside /workspace that outlive a sleep, as /var/lib/app, /opt/venv; on the local backend."},
+    {"sandbox.images", CONF_LIST, 0, NULL, 0, 0, NULL, NULL,
+     "Images that agents may have in place of the host's programs: name, archive or dir (an OCI image) and digest; for "
+     "pods ref. docs/images.md."},
+    {"sandbox.image_size", CONF_SIZE, AT(image_size), "8GiB", MIB, 16 * TIB, NULL, NULL,
+     "How much an image may unpack to on this machine."},
     {"sandbox.create_timeout", CONF_DURATION, AT(sandbox_create_timeout_ns), "30s", NS_PER_SEC, HOUR, NULL, NULL,
      "How long a sandbox on this machine may take to be ready."},
     {"kubernetes.kubeconfig", CONF_STRING, AT(kubernetes_kubeconfig), "", 0, 0, NULL, conf_check_kubeconfig,

@@ -73,6 +73,14 @@ void conf_witness_finish(struct conf_witness *w);
 void conf_pusher_finish(struct conf_pusher *p);
 void conf_witnesses_clear(struct conf *c);
 
+/* conf_image.c: sandbox.images. An entry becomes c's on success: ERR_LIMIT; ERR_CONFLICT: its name is there. */
+int conf_check_image_name(const char *value, struct err *e);
+int conf_check_image_digest(const char *value, struct err *e);
+int conf_check_image_entry(const struct conf_image *x, struct err *e); /* what goes together */
+int conf_image_add(struct conf *c, const struct conf_image *x);
+void conf_image_finish(struct conf_image *x);
+void conf_images_clear(struct conf *c);
+
 /* conf_issuer.c: issuers. The defaults of an entry; it becomes c's on success. */
 struct conf_issuer conf_issuer_new(void);
 int conf_check_issuer_url(const char *value, struct err *e);

@@ -155,6 +155,14 @@ static json_t *issuer_of(const struct conf *c, size_t i)
 	return o;
 }
 
+static json_t *image_of(const struct conf *c, size_t i)
+{
+	const struct conf_image *x = &c->images[i];
+
+	return json_pack("{s:s,s:s,s:s,s:s,s:s}", "name", x->name, "archive", x->archive, "dir", x->dir, "digest",
+			 x->digest, "ref", x->ref);
+}
+
 static json_t *edge_of(const struct conf *c, size_t i)
 {
 	const struct conf_edge *x = &c->edges[i];
@@ -177,6 +185,7 @@ static json_t *list_of(const struct conf *c, const char *path)
 	    {"witness.pushers", c->npushers, pusher_of},
 	    {"edge.known", c->nedges, edge_of},
 	    {"issuers", c->nissuers, issuer_of},
+	    {"sandbox.images", c->nimages, image_of},
 	};
 	json_t *o = NULL;
 

@@ -135,6 +135,10 @@
 	X(CORRUPT, "corrupt", 500, 74, "The stored data does not verify; keep it and run muxctl verify.")              \
 	X(ADDR_IN_USE, "address_in_use", 500, 69, "Another program has this address; stop it or choose another port.") \
 	X(PERMISSION, "permission_denied", 500, 77, "Run as a user who may do this, or give it the right it lacks.")   \
+	X(IMAGE_DENIED, "image_not_allowed", 403, 77,                                                                  \
+	  "Name one of sandbox.images in the configuration, or none for the host's own programs.")                     \
+	X(IMAGE, "image_invalid", 502, 65,                                                                             \
+	  "Mend the archive that sandbox.images names, as the message says, or name another image.")                   \
 	X(UNSUPPORTED, "unsupported", 501, 69, "This daemon or mode cannot do that; the message says what can.")       \
 	X(NO_SHELL, "no_shell", 501, 69,                                                                               \
 	  "Name a program by its path: there is no shell in this image, and nothing a shell would do.")                \

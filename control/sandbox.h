@@ -23,6 +23,9 @@ enum sandbox_state { SANDBOX_ABSENT, SANDBOX_RUNNING, SANDBOX_STOPPED, SANDBOX_E
 #define SANDBOX_SECRET_LEN 32
 #define SANDBOX_DIGEST_LEN 65 /* SHA-256 in hex, with its end */
 
+#define SANDBOX_IMAGE_MAX        128 /* bytes of its name */
+#define SANDBOX_IMAGE_DIGEST_LEN 72  /* "sha256:..." with its end */
+
 /* How its programs are reached: muxlet on this machine, muxlet through an exec stream, or an exec for each session. */
 enum sandbox_backend { SANDBOX_LOCAL, SANDBOX_LINK, SANDBOX_PLAIN };
 
@@ -43,6 +46,8 @@ struct sandbox_info {
 	enum sandbox_backend backend;
 	char ns[64], pod[64]; /* in the cluster: where; "": no pod is there, or none is known */
 	char why[400];        /* why this backend and no other, every earlier way with its reason; "" for local */
+	/* Of sandbox.images, that it was made with, and what the configuration gave for its digest; "": none. */
+	char image[SANDBOX_IMAGE_MAX + 1], image_digest[SANDBOX_IMAGE_DIGEST_LEN];
 	char pod_template[SANDBOX_DIGEST_LEN]; /* digest of the pod template that it was made with; "": none */
 	/* How muxlet came there: "host", "init", "image", "stream", "ephemeral"; "" where there is none */
 	char delivery[24];
@@ -140,6 +145,7 @@ struct sandbox_ask {
 	const char *reason;
 	const char *from;
 	const struct id *snapshot;
+	const char *image; /* ENSURE, RESTORE: of sandbox.images; NULL or "": none */
 	uint64_t timeout_ns;
 	size_t max;
 	bool idle, read_only;

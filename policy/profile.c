@@ -621,7 +621,7 @@ static int check_reached(const struct policy *p, const struct policy_profile *q,
 
 static const struct later profile_later[] = {
     {"deny", "is not needed: what allow does not name is denied"},
-    {"image", "is not supported yet: kubernetes.image in the configuration is of every sandbox"},
+    {"image", "is not supported yet: sandbox.shape under allow says who may choose one of sandbox.images"},
     {"resources",
      "is not supported yet: the sections sandbox and kubernetes of the configuration are of every sandbox"},
     {"record", "is not supported yet: record.rules in the configuration says what is kept"},

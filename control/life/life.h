@@ -143,6 +143,9 @@ struct life_options {         /* of an agent's sandbox; a field that is UINT64_M
 	 * none any more, NULL: as it is. One that runs keeps its pod: ERR_BAD_STATE where that would be another one.
 	 */
 	const char *pod_template;
+	/* Of a start or a fork: its image from its next start on, of sandbox.images; "": none any more. */
+	bool sets_image;
+	char image[SANDBOX_IMAGE_MAX + 1];
 };
 /* A template as the backend sees it, before anything is changed: ERR_INVAL with the pointer of what may not be,
  * ERR_UNSUPPORTED, ERR_TOO_LARGE. */

@@ -123,6 +123,8 @@ int life_ask(struct life_agent *a, enum sandbox_op op, const char *reason, struc
 	c->snapshot = s->id;
 	if (is_of_snapshots(op) || op == SANDBOX_RESTORE)
 		q.snapshot = &s->id;
+	if (op == SANDBOX_ENSURE || op == SANDBOX_RESTORE)
+		q.image = a->row.image;
 	if (op == SANDBOX_TAKE)
 		q.timeout_ns = p->snapshot_timeout_ns;
 	if (op == SANDBOX_RESTORE) {

@@ -107,6 +107,8 @@ static json_t *told_transition(const struct commit *c)
 
 	if (o && c->next.state == LIFE_RUNNING && c->pod_template[0])
 		(void)json_object_set_new(o, "pod_template", json_string(c->pod_template));
+	if (o && c->next.state == LIFE_RUNNING && c->next.image[0])
+		(void)json_object_set_new(o, "image", json_string(c->next.image));
 	return o;
 }
 

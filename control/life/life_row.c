@@ -11,7 +11,7 @@
 #define COLUMNS                                                                                                        \
 	"agent, state, generation, step, cause, detail, sandbox_id, workspace, snapshot_id, next_snapshot_id,"         \
 	" read_only, fork_agent, fork_snapshot_id, idle_ttl_ns, expires_ns, active_ns, due_ns, since_wall_ns,"         \
-	" created_wall_ns, updated_wall_ns, pod_template"
+	" created_wall_ns, updated_wall_ns, pod_template, image"
 #define SNAP_COLUMNS                                                                                                   \
 	"id, agent, name, how, size, status, detail, previous_id, cause, quiesced, created_wall_ns, ended_wall_ns, "   \
 	"digest"
@@ -73,6 +73,7 @@ static int life_row_on_row(void *arg, sqlite3_stmt *st)
 	r->created_wall_ns = sqlite3_column_int64(st, 18);
 	r->updated_wall_ns = sqlite3_column_int64(st, 19);
 	life_row_copy(r->pod_template, sizeof(r->pod_template), st, 20);
+	life_row_copy(r->image, sizeof(r->image), st, 21);
 	return 0;
 }
 
@@ -133,16 +134,17 @@ static int row_write(sqlite3 *db, int64_t was, const struct life_row *r, int *ou
 	    was ? "UPDATE agents SET state = ?2, generation = ?3, step = ?4, cause = ?5, detail = ?6, sandbox_id = ?7,"
 		  " workspace = ?8, snapshot_id = ?9, next_snapshot_id = ?10, read_only = ?11, fork_agent = ?13,"
 		  " fork_snapshot_id = ?12, idle_ttl_ns = ?14, expires_ns = ?15, due_ns = ?16, active_ns = ?17,"
-		  " since_wall_ns = ?18, created_wall_ns = ?19, updated_wall_ns = ?20, pod_template = ?21"
-		  " WHERE agent = ?1 AND generation = ?22"
+		  " since_wall_ns = ?18, created_wall_ns = ?19, updated_wall_ns = ?20, pod_template = ?21,"
+		  " image = ?22 WHERE agent = ?1 AND generation = ?23"
 		: "INSERT INTO agents(agent, state, generation, step, cause, detail, sandbox_id, workspace, "
 		  "snapshot_id,"
 		  " next_snapshot_id, read_only, fork_snapshot_id, fork_agent, idle_ttl_ns, expires_ns, due_ns, "
 		  "active_ns,"
-		  " since_wall_ns, created_wall_ns, updated_wall_ns, pod_template) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, "
+		  " since_wall_ns, created_wall_ns, updated_wall_ns, pod_template, image) VALUES(?1, ?2, ?3, ?4, ?5, "
+		  "?6, ?7, "
 		  "?8, ?9, ?10, "
 		  "?11,"
-		  " ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21)"
+		  " ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22)"
 		  " ON CONFLICT(agent) DO NOTHING";
 	sqlite3_stmt *st = NULL;
 	int rc;
@@ -163,8 +165,9 @@ static int row_write(sqlite3 *db, int64_t was, const struct life_row *r, int *ou
 	sqlite3_bind_int64(st, 19, r->created_wall_ns);
 	sqlite3_bind_int64(st, 20, r->updated_wall_ns);
 	sqlite3_bind_text(st, 21, r->pod_template, -1, SQLITE_STATIC);
+	sqlite3_bind_text(st, 22, r->image, -1, SQLITE_STATIC);
 	if (was)
-		sqlite3_bind_int64(st, 22, was);
+		sqlite3_bind_int64(st, 23, was);
 	rc = store_step(db, st, e);
 	sqlite3_finalize(st);
 	*out_changed = sqlite3_changes(db);

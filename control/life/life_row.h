@@ -28,6 +28,7 @@ struct life_row {
 	char fork_agent[AGENT_NAME_MAX + 1]; /* "": no fork */
 	struct id fork_snapshot;
 	char pod_template[SANDBOX_DIGEST_LEN]; /* SHA-256 of its own, whose text is kept by that; "": none */
+	char image[SANDBOX_IMAGE_MAX + 1];     /* of its next start; "": none */
 	int64_t idle_ttl_ns;
 	int64_t expires_ns;        /* lifecycle's clock, as the next two; 0: none yet, its next start may set one */
 	int64_t active_ns, due_ns; /* 0: none */

@@ -1,6 +1,7 @@
 #include "control/local/archive.h"
 
 #include "base/err.h"
+#include "base/text.h"
 #include "control/local/cmdline.h"
 #include "control/local/tool.h"
 
@@ -11,8 +12,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#define ARGS_MAX 64
+#define ARGS_MAX 80
 #define AT       "/workspace"
+#define LAYOUT   "/image"
 #define PROGRAM  "/muxd-archive"
 #define NOBODY   65534
 
@@ -40,6 +42,8 @@ static void add_cage(struct args *a, const struct archive_params *p, bool make)
 	ADD(a, "--proc", "/proc", "--dev", "/dev", "--ro-bind", p->program, PROGRAM);
 	if (p->tree)
 		ADD(a, make ? "--ro-bind" : "--bind", p->tree, AT);
+	if (p->layout)
+		ADD(a, "--ro-bind", p->layout, LAYOUT);
 	ADD(a, "--cap-drop", "ALL");
 	if (!p->root)
 		/* In a namespace of our own uid's we may read what its owner has closed to himself. */
@@ -52,7 +56,7 @@ static void add_cage(struct args *a, const struct archive_params *p, bool make)
 }
 
 /* The archiver's one line (control/archive/main.c). Words in it may come of names in a workspace. */
-static int answer_read(const char *verb, int code, char *said, struct archive_sum *out, struct err *e)
+static int answer_read(const char *what, int code, char *said, struct archive_sum *out, struct err *e)
 {
 	char name[40];
 	int at = 0, known;
@@ -64,9 +68,8 @@ static int answer_read(const char *verb, int code, char *said, struct archive_su
 		return 0;
 	known = sscanf(said, "failed %39s %n", name, &at) == 1 && at ? err_by_name(name) : 0;
 	if (!known)
-		return err_set(e, ERR_SNAPSHOT, "cannot %s the workspace: the archiver gave %d: %.250s", verb, code,
-			       said);
-	return err_set(e, known, "cannot %s the workspace: %.300s", verb, said + at);
+		return err_set(e, ERR_SNAPSHOT, "cannot %s: the archiver gave %d: %.250s", what, code, said);
+	return err_set(e, known, "cannot %s: %.300s", what, said + at);
 }
 
 /* As whom it unpacks, in a cage that was told of. */
@@ -81,19 +84,23 @@ static int archive_run(const struct archive_params *p, const char *verb, int in,
 		       struct err *e)
 {
 	bool make = strcmp(verb, "pack") == 0;
-	char setpriv[64], ids[2][32], said[400];
+	char setpriv[64], ids[2][32], said[400], max[24], what[40];
 	unsigned uid = p->tree ? (unsigned)p->uid : NOBODY;
 	struct args a = {0};
 	int code, rc = tool_find("setpriv", setpriv, sizeof(setpriv), e);
 
 	if (rc)
 		return rc;
+	snprintf(max, sizeof(max), "%" PRIu64, p->max);
+	text_format(what, sizeof(what), p->digest ? "unpack it" : "%.20s the workspace", verb);
 	add_cage(&a, p, make);
 	if (p->root && !make)
 		add_ids(&a, setpriv, uid, ids);
 	ADD(&a, PROGRAM, verb, p->tree ? AT : NULL);
+	if (p->digest)
+		ADD(&a, p->digest, max, p->layout ? LAYOUT : NULL);
 	rc = tool_run_io(a.v, &(struct tool_io){.in = in, .out = out}, p->timeout_ns, &code, said, sizeof(said), e);
-	return rc ? rc : answer_read(verb, code, said, sum, e);
+	return rc ? rc : answer_read(what, code, said, sum, e);
 }
 
 static int archive_compare(const struct archive_sum *made, const struct archive_sum *got, int code, struct err *e)
@@ -109,6 +116,11 @@ static int archive_compare(const struct archive_sum *made, const struct archive_
 int archive_make(const struct archive_params *p, struct archive_sum *out, struct err *e)
 {
 	return archive_run(p, "pack", -1, p->file, out, e);
+}
+
+int archive_image(const struct archive_params *p, struct archive_sum *out, struct err *e)
+{
+	return archive_run(p, "image", p->file, -1, out, e);
 }
 
 int archive_check(const struct archive_params *p, const struct archive_sum *made, struct err *e)

@@ -27,6 +27,9 @@ struct archive_params {
 	bool root;           /* are we? */
 	uid_t uid;           /* root: whose files an extract makes */
 	uint64_t timeout_ns;
+	/* Of an image: what the configuration gives (hex), a directory in place of the file (NULL), bytes at most. */
+	const char *digest, *layout;
+	uint64_t max;
 };
 
 /* The sum of an archive: its members, the sizes of its files, and a digest of all of it (control/archive/sum.h). */
@@ -40,6 +43,8 @@ struct archive_sum {
 int archive_make(const struct archive_params *p, struct archive_sum *out, struct err *e);
 /* Reads all of it, and finds what was made. ERR_SNAPSHOT: it cannot be restored, or is another. */
 int archive_check(const struct archive_params *p, const struct archive_sum *made, struct err *e);
+/* An OCI image to a root, into the tree, an empty directory of uid's (control/archive/oci_unpack.h). ERR_IMAGE. */
+int archive_image(const struct archive_params *p, struct archive_sum *out, struct err *e);
 /* Into the tree, an empty directory of uid's. ERR_CORRUPT: it is damaged, or (made not NULL, known) another. */
 int archive_extract(const struct archive_params *p, const struct archive_sum *made, struct err *e);
 

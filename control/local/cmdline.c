@@ -1,7 +1,9 @@
 #include "control/local/cmdline.h"
 
+#include "base/buf.h"
 #include "base/err.h"
 #include "base/persist.h"
+#include "control/local/cmdline_image.h"
 
 #include <errno.h>
 #include <glob.h>
@@ -106,9 +108,10 @@ int cmdline_memfile(const char *name, const void *p, size_t n, int *out_fd, stru
 	return 0;
 }
 
-static int add_file(struct cmdline *c, struct err *e, const char *path, const char *fmt, ...)
-    __attribute__((format(printf, 4, 5)));
-static int add_file(struct cmdline *c, struct err *e, const char *path, const char *fmt, ...)
+/* how: "--file" makes one, "--ro-bind-data" mounts over one that an image has. */
+static int add_file(struct cmdline *c, struct err *e, const char *how, const char *path, const char *fmt, ...)
+    __attribute__((format(printf, 5, 6)));
+static int add_file(struct cmdline *c, struct err *e, const char *how, const char *path, const char *fmt, ...)
 {
 	char text[1024];
 	va_list ap;
@@ -122,7 +125,7 @@ static int add_file(struct cmdline *c, struct err *e, const char *path, const ch
 	rc = cmdline_memfile(path, text, (size_t)n, &c->data[c->ndata], e);
 	if (rc)
 		return rc;
-	ADD(c, "--perms", "0444", "--file");
+	ADD(c, "--perms", "0444", how);
 	cmdline_add(c, "%zu", CMDLINE_FD_DATA + c->ndata++);
 	cmdline_add(c, "%s", path);
 	return 0;
@@ -166,24 +169,26 @@ static void add_host_files(struct cmdline *c, const char *pattern)
 
 static int add_etc(struct cmdline *c, const struct cmdline_params *p, const char *shell, struct err *e)
 {
+	const char *how = p->image ? "--ro-bind-data" : "--file";
 	int rc;
 
-	for (size_t i = 0; i < sizeof(etc_of_host) / sizeof(etc_of_host[0]); i++)
+	for (size_t i = 0; !p->image && i < sizeof(etc_of_host) / sizeof(etc_of_host[0]); i++)
 		add_host_files(c, etc_of_host[i]);
-	ADD(c, "--symlink", "/proc/self/mounts", "/etc/mtab");
-	rc = add_file(c, e, "/etc/passwd",
+	if (!p->image)
+		ADD(c, "--symlink", "/proc/self/mounts", "/etc/mtab");
+	rc = add_file(c, e, how, "/etc/passwd",
 		      "root:x:0:0:root:/:/usr/sbin/nologin\n"
 		      "agent:x:1000:1000:agent:/workspace:%s\n"
 		      "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n",
 		      shell);
-	rc = rc ? rc : add_file(c, e, "/etc/group", "root:x:0:\ntty:x:5:\nagent:x:1000:\nnogroup:x:65534:\n");
-	rc = rc ? rc : add_file(c, e, "/etc/hostname", "%s\n", p->agent);
+	rc = rc ? rc : add_file(c, e, how, "/etc/group", "root:x:0:\ntty:x:5:\nagent:x:1000:\nnogroup:x:65534:\n");
+	rc = rc ? rc : add_file(c, e, how, "/etc/hostname", "%s\n", p->agent);
 	rc = rc ? rc
-		: add_file(c, e, "/etc/hosts", "127.0.0.1 localhost\n127.0.1.1 %s\n::1 localhost ip6-localhost\n",
+		: add_file(c, e, how, "/etc/hosts", "127.0.0.1 localhost\n127.0.1.1 %s\n::1 localhost ip6-localhost\n",
 			   p->agent);
-	rc = rc ? rc : add_file(c, e, "/etc/resolv.conf", "%s", "");
+	rc = rc ? rc : add_file(c, e, how, "/etc/resolv.conf", "%s", "");
 	return rc ? rc
-		  : add_file(c, e, "/etc/nsswitch.conf",
+		  : add_file(c, e, how, "/etc/nsswitch.conf",
 			     "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nnetworks: files\n"
 			     "protocols: files\nservices: files\nrpc: files\n");
 }
@@ -204,7 +209,7 @@ static uint64_t between(uint64_t low, uint64_t v, uint64_t high)
  * Memory file systems count as memory of the sandbox where a cgroup counts at
  * all; their own bounds keep one of them from eating it, or the host's without one.
  */
-static void add_volatile(struct cmdline *c, uint64_t memory_max)
+static void add_volatile(struct cmdline *c, uint64_t memory_max, bool image)
 {
 	uint64_t quarter = memory_max ? memory_max / 4 : 512 * MIB;
 
@@ -214,7 +219,9 @@ static void add_volatile(struct cmdline *c, uint64_t memory_max)
 	add_tmpfs(c, "/tmp", "1777", between(4 * MIB, quarter, 512 * MIB));
 	add_tmpfs(c, "/var/tmp", "1777", between(4 * MIB, quarter, 512 * MIB));
 	add_tmpfs(c, "/run", "0755", between(1 * MIB, quarter, 16 * MIB));
-	ADD(c, "--dir", "/run/lock", "--symlink", "/run", "/var/run", "--symlink", "/run/lock", "/var/lock");
+	ADD(c, "--dir", "/run/lock");
+	if (!image) /* which has them */
+		ADD(c, "--symlink", "/run", "/var/run", "--symlink", "/run/lock", "/var/lock");
 }
 
 /*
@@ -233,11 +240,35 @@ static void add_persist(struct cmdline *c, const char *list)
 	}
 }
 
-static void add_environment(struct cmdline *c, const char *shell)
+/* Behind what an image says: these win. */
+static void add_environment(struct cmdline *c, const struct cmdline_image *image, const char *shell)
 {
-	ADD(c, "--clearenv", "--setenv", "HOME", "/workspace", "--setenv", "PATH",
-	    "/workspace/.local/bin:/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin", "--setenv", "USER",
-	    "agent", "--setenv", "LOGNAME", "agent", "--setenv", "SHELL", shell, "--setenv", "LANG", "C.UTF-8");
+	const char *path = image ? cmdline_image_env(image, "PATH") : NULL;
+
+	ADD(c, "--setenv", "HOME", "/workspace", "--setenv", "PATH");
+	cmdline_add(c, "/workspace/.local/bin:%s",
+		    path ? path : "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin");
+	ADD(c, "--setenv", "USER", "agent", "--setenv", "LOGNAME", "agent", "--setenv", "SHELL", shell);
+	if (!image || !cmdline_image_env(image, "LANG"))
+		ADD(c, "--setenv", "LANG", "C.UTF-8");
+}
+
+/* In a memory file: an image has more words than this line, and its variables are for nobody who looks at processes. */
+static int add_image(struct cmdline *c, const struct cmdline_params *p, struct err *e)
+{
+	struct buf words;
+	int rc;
+
+	buf_init(&words, CMDLINE_IMAGE_MAX);
+	rc = cmdline_image(p->image, p->persist, &words, e);
+	if (rc == 0)
+		rc = cmdline_memfile("image", buf_ptr(&words), buf_len(&words), &c->data[c->ndata], e);
+	buf_finish(&words);
+	if (rc)
+		return rc;
+	ADD(c, "--args");
+	cmdline_add(c, "%zu", CMDLINE_FD_DATA + c->ndata++);
+	return 0;
 }
 
 static const char *shell_pick(const char *wanted)
@@ -251,18 +282,21 @@ int cmdline_make(const struct cmdline_params *p, struct cmdline *out, struct err
 {
 	const char *shell = shell_pick(p->shell);
 	struct cmdline c = {0};
-	int rc;
+	int rc = 0;
 
 	/* No --new-session (muxlet makes a session for each terminal) and no --die-with-parent (it outlives us). */
 	ADD(&c, p->bwrap, "--unshare-all", "--unshare-user", "--disable-userns", "--uid", "1000", "--gid", "1000",
-	    "--as-pid-1", "--cap-drop", "ALL", "--hostname", p->agent);
-	add_system(&c);
-	rc = add_etc(&c, p, shell, e);
-	add_volatile(&c, p->memory_max);
+	    "--as-pid-1", "--cap-drop", "ALL", "--hostname", p->agent, "--clearenv");
+	if (p->image)
+		rc = add_image(&c, p, e);
+	else
+		add_system(&c);
+	rc = rc ? rc : add_etc(&c, p, shell, e);
+	add_volatile(&c, p->memory_max, p->image);
 	add_persist(&c, p->persist);
 	ADD(&c, p->read_only ? "--ro-bind" : "--bind", p->workspace, "/workspace", "--ro-bind", p->muxlet,
 	    "/.muxlet/muxlet", "--remount-ro", "/", "--chdir", "/workspace");
-	add_environment(&c, shell);
+	add_environment(&c, p->image, shell);
 	ADD(&c, "--info-fd");
 	cmdline_add(&c, "%d", CMDLINE_FD_INFO);
 	ADD(&c, "--seccomp");

@@ -28,15 +28,24 @@ enum {
 #define CMDLINE_DATA_MAX 8
 #define CMDLINE_ARGS_MAX 400
 
+/* The root that stands in the place of the host's programs (rootfs.h). */
+struct cmdline_image {
+	const char *root; /* its path, as bwrap's uid can reach it */
+	int fd;           /* it */
+	const char *env;  /* NAME=VALUE, each with its NUL */
+	size_t env_len;
+};
+
 struct cmdline_params {
 	const char *bwrap;
 	const char *agent;     /* host name inside */
 	const char *workspace; /* path of the directory that becomes /workspace, as bwrap's uid can reach it */
 	const char *muxlet;    /* likewise */
-	const char *shell;     /* "" = bash where there is one, else sh */
+	const char *shell;     /* "" = bash where there is one, else sh; with an image never "" */
 	const char *persist;   /* paths that are links into the workspace (base/persist.h) */
-	bool read_only;        /* the workspace */
-	uint32_t pids;         /* that programs may be at once; 0: muxlet sets no limit */
+	const struct cmdline_image *image; /* NULL: the host's */
+	bool read_only;                    /* the workspace */
+	uint32_t pids;                     /* that programs may be at once; 0: muxlet sets no limit */
 	bool programs; /* they have a group of memory of their own, whose cgroup.procs and directory are handed over */
 	uint64_t memory_max; /* sizes of the memory file systems follow it */
 };

@@ -20,7 +20,7 @@ struct local {
 	char *shell, *persist, *weights;
 	char instance[ID_STR_LEN];
 	bool root;
-	int base; /* DIR/sandboxes */
+	int base, images; /* DIR/sandboxes, DIR/images */
 	char bwrap[64];
 	const char *staging; /* root */
 	bool loops;
@@ -85,7 +85,8 @@ void local_clean(struct local *l, int dir, const char *agent, const struct state
 
 /* start.c: dir is locked, s its loaded state. */
 /* Starts one that does not run, with nothing left of an earlier one; s is saved, *out_fd a first stream to it. */
-int start_sandbox(struct local *l, int dir, const char *agent, struct state *s, int *out_fd, struct err *e);
+int start_sandbox(struct local *l, int dir, const char *agent, struct state *s, const struct local_image *image,
+		  int *out_fd, struct err *e);
 /* Another stream. ERR_NOT_FOUND: nobody listens; ERR_UNAVAILABLE: muxlet does not take streams. */
 int start_connect(int dir, const char *agent, int *out_fd, struct err *e);
 /* The sandbox lives and has no socket: a monitor died in the middle of its start, or of its end. */

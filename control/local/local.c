@@ -5,6 +5,7 @@
 #include "base/err.h"
 #include "control/local/dir.h"
 #include "control/local/host.h"
+#include "control/local/rootfs.h"
 #include "control/local/snapshot.h"
 #define LOG_SUBSYS "sandbox"
 #include "base/log.h"
@@ -112,12 +113,14 @@ int local_create(const struct local_params *p, const struct conf *c, struct loca
 	l = calloc(1, sizeof(*l));
 	if (!l)
 		return err_set(e, ERR_NOMEM, "no memory for the sandboxes");
-	l->base = -1;
+	l->base = l->images = -1;
 	pthread_mutex_init(&l->lock, NULL);
 	rc = local_fill(l, p, c, e);
 	rc = rc ? rc : dir_open_base(l->state_dir, &l->base, e);
 	rc = rc ? rc : host_probe(l, e);
 	rc = rc ? rc : slots_read(l, e);
+	rc = rc ? rc : rootfs_open_base(l, e);
+	rc = rc ? rc : local_images_sweep(l, c, e);
 	if (rc)
 		local_destroy(l);
 	else
@@ -131,6 +134,8 @@ void local_destroy(struct local *l)
 		return;
 	if (l->base >= 0)
 		close(l->base);
+	if (l->images >= 0)
+		close(l->images);
 	pthread_mutex_destroy(&l->lock);
 	free(l->filter);
 	free(l->slots);
@@ -201,8 +206,8 @@ int local_state_get(struct local *l, int dir, const char *agent, struct state *s
 	return rc ? err_set(e, rc, "sandbox %s: %.300s", agent, why.message) : 0;
 }
 
-static int ensure_locked(struct local *l, int dir, const char *agent, struct sandbox_info *out, int *out_fd,
-			 struct err *e)
+static int ensure_locked(struct local *l, int dir, const char *agent, const struct local_image *image,
+			 struct sandbox_info *out, int *out_fd, struct err *e)
 {
 	struct state s;
 	int rc = local_state_get(l, dir, agent, &s, e);
@@ -212,7 +217,7 @@ static int ensure_locked(struct local *l, int dir, const char *agent, struct san
 	rc = state_alive(&s) ? start_connect(dir, agent, out_fd, e) : ERR_NOT_FOUND;
 	if (rc == ERR_NOT_FOUND) {
 		rc = end_sandbox(l, dir, agent, &s, e);
-		rc = rc ? rc : start_sandbox(l, dir, agent, &s, out_fd, e);
+		rc = rc ? rc : start_sandbox(l, dir, agent, &s, image, out_fd, e);
 	}
 	if (rc == 0)
 		hand_out(l, dir, agent, &s, out);
@@ -221,6 +226,12 @@ static int ensure_locked(struct local *l, int dir, const char *agent, struct san
 }
 
 int local_ensure(struct local *l, const char *agent, struct sandbox_info *out, int *out_fd, struct err *e)
+{
+	return local_ensure_image(l, agent, NULL, out, out_fd, e);
+}
+
+int local_ensure_image(struct local *l, const char *agent, const struct local_image *image, struct sandbox_info *out,
+		       int *out_fd, struct err *e)
 {
 	int dir, rc = local_check_agent(agent, e);
 
@@ -232,7 +243,7 @@ int local_ensure(struct local *l, const char *agent, struct sandbox_info *out, i
 	rc = rc ? rc : dir_open_locked(l->base, agent, true, &dir, e);
 	if (rc)
 		return rc;
-	rc = ensure_locked(l, dir, agent, out, out_fd, e);
+	rc = ensure_locked(l, dir, agent, image, out, out_fd, e);
 	dir_close(dir);
 	return rc;
 }

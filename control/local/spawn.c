@@ -185,6 +185,7 @@ static int child_prepare(struct spawn_child *c, const struct spawn_params *p, co
 	if (p->root) {
 		snprintf(c->workspace, sizeof(c->workspace), "%s/" SPAWN_WORKSPACE, p->staging);
 		snprintf(c->muxlet, sizeof(c->muxlet), "%s/" SPAWN_MUXLET, p->staging);
+		snprintf(c->image, sizeof(c->image), "%s/" SPAWN_IMAGE, p->staging);
 		snprintf(c->owner, sizeof(c->owner), "%u:%u", (unsigned)p->uid, (unsigned)p->gid);
 	}
 	return child_fds(c, n, e);

@@ -38,6 +38,7 @@ struct spawn_params {
 	const char *loop;    /* device to mount as the workspace; NULL: workspace_fd is bound instead */
 	int workspace_fd;    /* plain directory, -1 with loop */
 	const char *muxlet;  /* the program's file */
+	const char *image;   /* the root of an image; NULL: none */
 	bool fresh;          /* a new file system: its lost+found goes */
 	int cgroup_fds[CGROUP_KINDS];
 	int ncgroup_fds;
@@ -59,6 +60,7 @@ struct spawn {
 /* Paths below staging, for cmdline_params. */
 #define SPAWN_WORKSPACE "workspace"
 #define SPAWN_MUXLET    "muxlet"
+#define SPAWN_IMAGE     "image"
 
 /* The first directory of this host that can serve as staging. ERR_MISSING. */
 int spawn_staging(const char **out, struct err *e);

@@ -274,6 +274,29 @@ static void enter_namespace(const struct spawn_child *c, char workspace[FD_PATH_
 	fd_path(workspace, fd);
 }
 
+/* The root of its image; -1: it has none. To be opened within the namespace, before anything is covered. */
+static int open_image(const struct spawn_child *c)
+{
+	int fd = c->p->image ? open(c->p->image, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
+
+	if (c->p->image && fd < 0)
+		spawn_child_fail(c, STAGE_IMAGE);
+	return fd;
+}
+
+static void bind_image(const struct spawn_child *c, int root)
+{
+	char path[FD_PATH_MAX];
+
+	if (root < 0)
+		return;
+	fd_path(path, root);
+	if (mkdir(c->image, 0755) != 0 || mount(path, c->image, NULL, MS_BIND, NULL) != 0 ||
+	    mount(NULL, c->image, NULL, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV, NULL) != 0)
+		spawn_child_fail(c, STAGE_IMAGE);
+	close(root);
+}
+
 /*
  * The staging directory is covered by a small tmpfs that the sandbox's uid can
  * reach, whatever the rights on the way to the state directory.
@@ -281,9 +304,10 @@ static void enter_namespace(const struct spawn_child *c, char workspace[FD_PATH_
 static void make_mounts(const struct spawn_child *c)
 {
 	char workspace[FD_PATH_MAX], muxlet[FD_PATH_MAX];
-	int file;
+	int file, image;
 
 	enter_namespace(c, workspace, muxlet);
+	image = open_image(c);
 	if (mount("muxd", c->p->staging, "tmpfs", MS_NOSUID | MS_NODEV, "mode=0755,size=64k,nr_inodes=16") != 0 ||
 	    mkdir(c->workspace, 0700) != 0)
 		spawn_child_fail(c, STAGE_STAGING);
@@ -298,6 +322,7 @@ static void make_mounts(const struct spawn_child *c)
 	give_workspace(c);
 	if (mount(muxlet, c->muxlet, NULL, MS_BIND, NULL) != 0)
 		spawn_child_fail(c, STAGE_MUXLET);
+	bind_image(c, image);
 }
 
 static void join_groups(const struct spawn_child *c)

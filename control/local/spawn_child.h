@@ -18,6 +18,7 @@
 	X(WORKSPACE, "mount the workspace")                                                                            \
 	X(OWNER, "give the workspace to the sandbox's uid")                                                            \
 	X(MUXLET, "bind muxlet")                                                                                       \
+	X(IMAGE, "bind the root of its image")                                                                         \
 	X(CGROUP, "join the control groups")                                                                           \
 	X(LIMITS, "set resource limits")                                                                               \
 	X(IDS, "take the sandbox's uid")                                                                               \
@@ -43,8 +44,8 @@ struct spawn_child {
 	int status;                                  /* socket to the parent */
 	int fds[CMDLINE_FD_DATA + CMDLINE_DATA_MAX]; /* fds[i] becomes descriptor i; all are far above */
 	int nfds;
-	char workspace[64], muxlet[64]; /* paths below staging */
-	char owner[32];                 /* "uid:gid" */
+	char workspace[64], muxlet[64], image[64]; /* paths below staging */
+	char owner[32];                            /* "uid:gid" */
 };
 
 /* Never returns. */

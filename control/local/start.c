@@ -7,6 +7,7 @@
 #include "control/local/dir.h"
 #include "control/local/holder.h"
 #include "control/local/image.h"
+#include "control/local/rootfs.h"
 #include "control/local/spawn.h"
 #include "control/local/tool.h"
 #define LOG_SUBSYS "sandbox"
@@ -36,9 +37,11 @@ struct start {
 	int dir;
 	const char *agent;
 	struct state *s;
+	const struct local_image *wanted; /* its root; NULL: the host's */
+	struct rootfs *rootfs;
 	uint64_t deadline;
-	bool image, fresh;
-	char loop[IMAGE_LOOP_MAX];
+	bool image, fresh; /* of the workspace */
+	char loop[IMAGE_LOOP_MAX], image_at[64];
 	int loop_fd, workspace_fd, listen_fd, seccomp_fd;
 	int cgroup_fds[CGROUP_KINDS];
 	int ncgroup_fds, programs_fd;
@@ -188,9 +191,44 @@ bool start_cut_short(int dir, const struct state *s)
 	return state_alive(s) && faccessat(dir, SOCKET_NAME, F_OK, AT_SYMLINK_NOFOLLOW) != 0 && errno == ENOENT;
 }
 
+/* Unpacked where it is not yet; the time for the start itself begins afterwards. */
+static int start_rootfs(struct start *t, struct err *e)
+{
+	int rc;
+
+	t->s->image[0] = t->s->image_digest[0] = '\0';
+	if (!t->wanted)
+		return 0;
+	rc = rootfs_get(t->l, t->wanted, &t->rootfs, e);
+	if (rc)
+		return rc;
+	t->deadline = clock_boot_ns() + t->l->create_timeout_ns;
+	text_put(t->s->image, sizeof(t->s->image), t->wanted->name);
+	text_put(t->s->image_digest, sizeof(t->s->image_digest), t->wanted->digest);
+	if (t->rootfs->notes[0])
+		detail_add(t->s, "image %.60s: %.120s", t->wanted->name, t->rootfs->notes);
+	return 0;
+}
+
+static int start_shell(const struct start *t, const char **out, struct err *e)
+{
+	static const char *const shells[] = {"/bin/bash", "/usr/bin/bash", "/bin/sh", "/usr/bin/sh"};
+
+	*out = t->l->shell;
+	if (!t->rootfs || (*t->l->shell && rootfs_runs(t->rootfs, t->l->shell)))
+		return 0;
+	for (size_t i = 0; i < sizeof(shells) / sizeof(shells[0]); i++)
+		if (rootfs_runs(t->rootfs, shells[i])) {
+			*out = shells[i];
+			return 0;
+		}
+	return err_set(e, ERR_IMAGE, "image %.128s: there is no shell in it, neither bash nor sh", t->wanted->name);
+}
+
 static int start_cmdline(struct start *t, struct err *e)
 {
 	char workspace[4096], muxlet[4096];
+	struct cmdline_image image;
 	struct cmdline_params p = {.bwrap = t->l->bwrap,
 				   .agent = t->agent,
 				   .workspace = workspace,
@@ -201,8 +239,19 @@ static int start_cmdline(struct start *t, struct err *e)
 				   .programs = t->programs_fd >= 0,
 				   .pids = t->l->counts_by_sandbox ? t->l->limits.pids_max : 0,
 				   .memory_max = t->l->limits.memory_max};
-	int n, m;
+	struct err why = {0};
+	int n, m, rc = start_shell(t, &p.shell, e);
 
+	if (rc)
+		return rc;
+	if (t->rootfs) {
+		image = (struct cmdline_image){.root = t->l->root ? t->image_at : t->rootfs->path,
+					       .fd = t->rootfs->fd,
+					       .env = t->rootfs->env,
+					       .env_len = t->rootfs->env_len};
+		p.image = &image;
+		snprintf(t->image_at, sizeof(t->image_at), "%s/" SPAWN_IMAGE, t->l->root ? t->l->staging : "");
+	}
 	if (t->l->root) {
 		n = snprintf(workspace, sizeof(workspace), "%s/" SPAWN_WORKSPACE, t->l->staging);
 		m = snprintf(muxlet, sizeof(muxlet), "%s/" SPAWN_MUXLET, t->l->staging);
@@ -215,7 +264,10 @@ static int start_cmdline(struct start *t, struct err *e)
 		return err_set(e, ERR_CONFIG, "the path of the state directory is too long");
 	if (cmdline_memfile("seccomp", t->l->filter, t->l->filter_size, &t->seccomp_fd, e) != 0)
 		return ERR_SYS;
-	return cmdline_make(&p, &t->cmdline, e);
+	rc = cmdline_make(&p, &t->cmdline, &why);
+	if (rc && t->rootfs)
+		return err_set(e, rc, "image %.128s: %.300s", t->wanted->name, why.message);
+	return rc ? err_set(e, rc, "%s", why.message) : 0;
 }
 
 static int start_identity(struct start *t, struct err *e)
@@ -258,6 +310,7 @@ static int start_processes(struct start *t, struct err *e)
 				 .loop = t->image ? t->loop : NULL,
 				 .workspace_fd = t->workspace_fd,
 				 .muxlet = t->l->muxlet,
+				 .image = t->rootfs ? t->rootfs->path : NULL,
 				 .fresh = t->fresh,
 				 .ncgroup_fds = t->ncgroup_fds,
 				 .own_cpu = t->s->cgroup.path[CGROUP_CPU][0],
@@ -294,6 +347,7 @@ static void start_release(struct start *t)
 	for (int i = 0; i < t->ncgroup_fds; i++)
 		close(t->cgroup_fds[i]);
 	cmdline_finish(&t->cmdline);
+	rootfs_put(t->rootfs);
 	spawn_close(&t->spawn);
 }
 
@@ -308,6 +362,7 @@ static int start_run(struct start *t, struct err *e)
 {
 	int rc = start_identity(t, e);
 
+	rc = rc ? rc : start_rootfs(t, e);
 	rc = rc ? rc : start_workspace(t, e);
 	rc = rc ? rc : start_cgroups(t, e);
 	rc = rc ? rc : start_listener(t, e);
@@ -332,13 +387,15 @@ static int start_failed(struct local *l, int dir, const char *agent, struct stat
 	return err_set(e, why->code, "sandbox %s: %.330s", agent, why->message);
 }
 
-int start_sandbox(struct local *l, int dir, const char *agent, struct state *s, int *out_fd, struct err *e)
+int start_sandbox(struct local *l, int dir, const char *agent, struct state *s, const struct local_image *image,
+		  int *out_fd, struct err *e)
 {
 	struct start t = {
 	    .l = l,
 	    .dir = dir,
 	    .agent = agent,
 	    .s = s,
+	    .wanted = image,
 	    .deadline = clock_boot_ns() + l->create_timeout_ns,
 	    .loop_fd = -1,
 	    .workspace_fd = -1,

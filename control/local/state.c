@@ -54,6 +54,8 @@ void state_info(const struct state *s, const char *agent, struct sandbox_info *o
 	out->sandbox_id = s->sandbox_id;
 	out->state = now;
 	text_put(out->detail, sizeof(out->detail), now == SANDBOX_ERROR ? s->error : s->detail);
+	text_put(out->image, sizeof(out->image), s->image);
+	text_put(out->image_digest, sizeof(out->image_digest), s->image_digest);
 	out->created_wall_ns = s->created_wall_ns;
 	out->epoch = s->epoch;
 	if (now != SANDBOX_RUNNING)
@@ -93,14 +95,15 @@ static json_t *state_json(const struct state *s)
 	id_format(&s->restored, restored);
 	if (secret)
 		o = json_pack("{s:i, s:s, s:s, s:I, s:I, s:o, s:o, s:s, s:I, s:I, s:s, s:o, s:b, s:b, s:b, s:b, s:s, "
-			      "s:s, s:b, s:s}",
+			      "s:s, s:b, s:s, s:s, s:s}",
 			      "version", STATE_VERSION, "state", sandbox_state_name(s->state), "sandbox_id", id, "slot",
 			      (json_int_t)s->slot, "uid", (json_int_t)s->uid, "init", found_json(&s->init), "outer",
 			      found_json(&s->outer), "boot_id", s->boot_id, "created_wall_ns",
 			      (json_int_t)s->created_wall_ns, "epoch", (json_int_t)s->epoch, "secret", secret, "cgroup",
 			      cgroup_json(&s->cgroup), "cap_enforced", s->cap_enforced, "memory_enforced",
 			      s->memory_enforced, "pids_enforced", s->pids_enforced, "cpu_enforced", s->cpu_enforced,
-			      "detail", s->detail, "error", s->error, "read_only", s->read_only, "restored", restored);
+			      "detail", s->detail, "error", s->error, "read_only", s->read_only, "restored", restored,
+			      "image", s->image, "image_digest", s->image_digest);
 	if (secret)
 		OPENSSL_cleanse(secret, strlen(secret));
 	free(secret);
@@ -217,6 +220,16 @@ static int parse_workspace(const json_t *o, struct state *s, struct err *e)
 	return rc ? rc : restored ? id_parse(restored, &s->restored) : 0;
 }
 
+/* Nor those before images. */
+static int parse_image(const json_t *o, struct state *s, struct err *e)
+{
+	int rc = json_object_get(o, "image") ? parse_text(o, "image", s->image, sizeof(s->image), e) : 0;
+
+	if (rc == 0 && json_object_get(o, "image_digest"))
+		rc = parse_text(o, "image_digest", s->image_digest, sizeof(s->image_digest), e);
+	return rc;
+}
+
 static int state_parse(const json_t *o, struct state *s, struct err *e)
 {
 	int64_t version, slot, uid, created, epoch;
@@ -239,6 +252,7 @@ static int state_parse(const json_t *o, struct state *s, struct err *e)
 	rc = rc ? rc : parse_secret(o, s, e);
 	rc = rc ? rc : parse_flags(o, s, e);
 	rc = rc ? rc : parse_workspace(o, s, e);
+	rc = rc ? rc : parse_image(o, s, e);
 	if (rc)
 		return rc;
 	s->slot = (uint32_t)slot;

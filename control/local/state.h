@@ -34,8 +34,9 @@ struct state {
 	bool cap_enforced, memory_enforced, pids_enforced, cpu_enforced;
 	bool read_only;     /* programs inside may not write to the workspace */
 	struct id restored; /* the snapshot that the workspace is, until the sandbox that was started on it ends; nil */
-	char detail[256];   /* what this mode does not promise */
-	char error[256];    /* why state is ERROR */
+	char image[SANDBOX_IMAGE_MAX + 1], image_digest[SANDBOX_IMAGE_DIGEST_LEN]; /* of its last start; "": none */
+	char detail[256];                                                          /* what this mode does not promise */
+	char error[256];                                                           /* why state is ERROR */
 };
 
 void state_init(struct state *s);

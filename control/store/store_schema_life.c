@@ -48,3 +48,6 @@ const char store_schema_life_5[] = "CREATE TABLE pod_templates(digest TEXT PRIMA
 const char store_schema_life_6[] =
     "CREATE TABLE passing(agent TEXT PRIMARY KEY) WITHOUT ROWID;"
     "CREATE TRIGGER passing_gone AFTER DELETE ON agents BEGIN DELETE FROM passing WHERE agent = old.agent; END;";
+
+/* The image of an agent's next start, by its name in the configuration; '': none. */
+const char store_schema_life_7[] = "ALTER TABLE agents ADD COLUMN image TEXT NOT NULL DEFAULT '';";

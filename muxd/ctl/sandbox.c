@@ -24,6 +24,8 @@
 #define CHECK(when)       "check", 0, NULL, "Compare the snapshot with the record's log first" when
 #define ACCEPT            "accept-differs", 0, NULL, "Go on where it is not what the log says."
 #define OWN_TEMPLATE      "pod-template", 0, "FILE", "Pod template of the agent's own from now on, YAML or JSON."
+#define OWN_IMAGE         "image", 0, "NAME", "Image from its next start on, of sandbox.images."
+#define NO_IMAGE          "no-image", 0, NULL, "Take its image away: the configured one, or the host's programs."
 #define NO_TEMPLATE       "no-pod-template", 0, NULL, "Take the agent's own pod template away."
 
 static const struct ctl_option resume_options[] = {
@@ -34,6 +36,8 @@ static const struct ctl_option resume_options[] = {
     {"label", 0, "K=V", "Keep with it, and show; may be given many times."},
     {OWN_TEMPLATE},
     {NO_TEMPLATE},
+    {OWN_IMAGE},
+    {NO_IMAGE},
     {REASON_OR_COMMAND},
     {TIMEOUT},
     {NULL, 0, NULL, NULL},
@@ -61,6 +65,8 @@ static const struct ctl_option fork_options[] = {
     {"ttl", 0, "DURATION", "As of resume."},
     {OWN_TEMPLATE},
     {NO_TEMPLATE},
+    {OWN_IMAGE},
+    {NO_IMAGE},
     {REASON_OR_COMMAND},
     {TIMEOUT},
     {NULL, 0, NULL, NULL},
@@ -113,6 +119,9 @@ static const struct ctl_column show_columns[] = {
     {"ephemeral_container", "by container"},
     {"namespace", "namespace"},
     {"pod", "pod"},
+    {"image", "image"},
+    {"image_made_with", "made with"},
+    {"image_digest", "digest"},
     {"pod_made_with", "pod made with"},
     {"pod_template", "pod template"},
     {"own_pod_template", "its own"},
@@ -391,6 +400,18 @@ static int put_template(json_t *q, const struct ctl_args *a, struct err *e)
 	return rc;
 }
 
+static int put_image(json_t *q, const struct ctl_args *a, struct err *e)
+{
+	const char *name = args_get(a, "image");
+
+	if (name && args_has(a, "no-image"))
+		return err_set(e, ERR_INVAL, "--image or --no-image, one of the two");
+	if ((name || args_has(a, "no-image")) &&
+	    json_object_set_new(q, "image", name ? json_string(name) : json_null()))
+		return err_set(e, ERR_NOMEM, "no memory for the question");
+	return 0;
+}
+
 static bool makes(const struct ctl_args *a)
 {
 	return is(a, "resume") || is(a, "create");
@@ -423,6 +444,8 @@ static int put_all(json_t *q, const struct ctl_args *a, struct err *e)
 		rc = put_duration(q, a, "ttl", "ttl", e);
 	if (!rc)
 		rc = put_template(q, a, e);
+	if (!rc)
+		rc = put_image(q, a, e);
 	if (!rc)
 		rc = put_text(q, a, "workdir", "workdir", e);
 	if (!rc)

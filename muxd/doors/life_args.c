@@ -11,15 +11,15 @@
 #define TTL_MIN    NS_PER_SEC
 #define TTL_MAX    (3650 * 86400 * NS_PER_SEC)
 
-static const char *const verb_keys[VERB_COUNT][12] = {
-    [VERB_RESUME] = {"idle_ttl", "ttl", "pod_template", "timeout_ms", "workdir", "env", "labels"},
+static const char *const verb_keys[VERB_COUNT][13] = {
+    [VERB_RESUME] = {"idle_ttl", "ttl", "pod_template", "timeout_ms", "workdir", "env", "labels", "image"},
     [VERB_STOP] = {"reason", "timeout_ms"},
     [VERB_KILL] = {"reason", "timeout_ms"},
     [VERB_TERMINATE] = {"reason", "how", "timeout_ms"},
     [VERB_SNAPSHOT] = {"reason", "timeout_ms"},
     [VERB_RESTORE] = {"snapshot_id", "check", "accept_differs", "reason", "timeout_ms"},
     [VERB_FORK] = {"snapshot_id", "as", "writable", "idle_ttl", "ttl", "reason", "timeout_ms", "at", "check",
-		   "accept_differs", "pod_template"},
+		   "accept_differs", "pod_template", "image"},
     [VERB_DROP] = {"snapshot_id", "reason"},
 };
 
@@ -111,6 +111,23 @@ static int read_template(const json_t *o, const json_t **out, struct err *e)
 	return 0;
 }
 
+/* null is said here, too. What no name can be is known nowhere. */
+static int read_image(const json_t *o, struct life_options *out, struct err *e)
+{
+	const json_t *v = json_object_get(o, "image");
+	const char *name = json_string_value(v);
+	size_t n = name ? strlen(name) : 0;
+
+	if (!v)
+		return 0;
+	if (!json_is_null(v) && (n == 0 || n > SANDBOX_IMAGE_MAX || n != json_string_length(v)))
+		return err_set(e, ERR_INVAL, "image is no name of an image; null takes an agent's own away");
+	out->sets_image = true;
+	if (name)
+		memcpy(out->image, name, n + 1);
+	return 0;
+}
+
 int life_args_read(enum life_verb v, const json_t *o, bool of_session, struct life_call *out, struct err *e)
 {
 	int64_t timeout = 0;
@@ -127,7 +144,7 @@ int life_args_read(enum life_verb v, const json_t *o, bool of_session, struct li
 	    (rc = read_snapshot(o, &out->snapshot, e)) || (rc = json_opt_str(o, "as", &out->as, e)) ||
 	    (rc = json_opt_bool(o, "writable", &out->writable, e)) ||
 	    (rc = json_opt_bool(o, "accept_differs", &out->any, e)) || (rc = read_check(v, o, of_session, out, e)) ||
-	    (rc = read_template(o, &out->pod_template, e)) ||
+	    (rc = read_template(o, &out->pod_template, e)) || (rc = read_image(o, &out->options, e)) ||
 	    (v == VERB_FORK && (rc = read_moment(o, of_session, &out->at_ns, e))))
 		return rc;
 	if (v == VERB_RESUME &&

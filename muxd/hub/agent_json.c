@@ -54,6 +54,8 @@ static void set_backend(json_t *o, const struct agent *a, const struct sandbox_i
 	agent_json_set_text(o, "namespace", best->ns);
 	agent_json_set_text(o, "pod", best->pod);
 	agent_json_set_text(o, "pod_made_with", best->pod_template);
+	agent_json_set_text(o, "image_made_with", best->image);
+	agent_json_set_text(o, "image_digest", best->image_digest);
 }
 
 /* Directories that outlive a sleep (sandbox.persist is this machine's alone). */

@@ -160,6 +160,8 @@ static json_t *asked_detail(const struct life_job *j)
 	if (c->options.ttl_ns != UINT64_MAX)
 		json_object_set_new(o, "ttl_ms", json_integer((json_int_t)(c->options.ttl_ns / NS_PER_MS)));
 	set_template(o, j->pod_template);
+	if (c->options.sets_image)
+		json_object_set_new(o, "image", *c->options.image ? json_string(c->options.image) : json_null());
 	return o;
 }
 
@@ -468,7 +470,7 @@ static void act_kill(struct life *l, struct life_job *j)
 static bool sets_options(const struct life_call *c)
 {
 	return c->options.idle_ttl_ns != UINT64_MAX || c->options.ttl_ns != UINT64_MAX || c->pod_template ||
-	       c->options.pod_template || c->settings;
+	       c->options.pod_template || c->options.sets_image || c->settings;
 }
 
 /* Where nobody may give a template, a grant with admin may still take one away. */
@@ -486,6 +488,17 @@ static int check_template_scope(struct life_job *j, const char *agent, struct er
 				any, "pod_template", NULL, e);
 }
 
+/* Of those that the configuration names; what an image is, who asks has no say in. */
+static int check_image(struct life_job *j, const char *agent, struct err *e)
+{
+	const struct policy_question q = {.op = POLICY_SANDBOX_SHAPE, .agent = agent};
+	int rc = broker_check_any(j->hub, &j->rq, &q, LIFECYCLE, "image", NULL, e);
+
+	if (!rc && *j->call.options.image && conf_image_allowed(j->hub->conf, j->call.options.image, e))
+		rc = broker_refused(j->hub, &j->rq, agent, "image", e);
+	return rc;
+}
+
 /* A leased sandbox may be ended by who administers; its content, and how long it lives, are its lease's. */
 static int check_scope(struct life_job *j, const char *agent, struct err *e)
 {
@@ -498,6 +511,8 @@ static int check_scope(struct life_job *j, const char *agent, struct err *e)
 
 	if (!rc && j->pod_template)
 		rc = check_template_scope(j, agent, e);
+	if (!rc && j->call.options.sets_image)
+		rc = check_image(j, agent, e);
 	if (rc || j->verb == VERB_STOP || j->verb == VERB_TERMINATE || j->verb == VERB_KILL)
 		return rc;
 	return broker_check_enter(j->hub, &j->rq, agent, verbs[j->verb].name, e);

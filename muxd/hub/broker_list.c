@@ -29,8 +29,8 @@ static bool broker_list_later(const json_t *a, const json_t *b)
 static void drop_unknown(json_t *o)
 {
 	static const char *const keys[] = {
-	    "backend",  "backend_reason", "delivery", "ephemeral_container", "namespace", "pod",
-	    "enforced", "oom_kills",      "detail",   "pod_made_with"};
+	    "backend",  "backend_reason", "delivery", "ephemeral_container", "namespace",       "pod",
+	    "enforced", "oom_kills",      "detail",   "pod_made_with",       "image_made_with", "image_digest"};
 
 	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
 		json_object_del(o, keys[i]);

@@ -307,7 +307,22 @@ static void netipc_on_sandbox_answer(void *arg, const struct sandboxes_answer *a
 }
 
 /* What each question holds beside its verb. */
-enum { WITH_AGENT = 1, MAY_AGENT = 2, WITH_SNAPSHOT = 4, WITH_FROM = 8, WITH_TIME = 16 };
+enum { WITH_AGENT = 1, MAY_AGENT = 2, WITH_SNAPSHOT = 4, WITH_FROM = 8, WITH_TIME = 16, MAY_IMAGE = 32 };
+
+/* net says a name; the path and the digest are what the configuration here says of it. */
+static int sandbox_image(const struct conf *c, const json_t *msg, struct sandbox_question *q, struct err *e)
+{
+	const char *name = NULL;
+	int rc = json_opt_str(msg, "image", &name, e);
+
+	if (rc || !name)
+		return rc;
+	q->image = conf_image_find(c, name);
+	q->image_size = c->image_size;
+	if (q->image && q->image->digest)
+		return 0;
+	return err_set(e, ERR_IMAGE_DENIED, "sandbox.images has no archive and no directory for %.128s", name);
+}
 
 static int sandbox_question(const json_t *msg, unsigned with, struct sandbox_question *q, struct err *e)
 {
@@ -343,7 +358,7 @@ static int ask_sandbox(struct net_call *c, const char *verb, const json_t *msg, 
 		const char *verb;
 		enum sandbox_job job;
 		unsigned with;
-	} jobs[] = {{"ensure", JOB_ENSURE, WITH_AGENT},
+	} jobs[] = {{"ensure", JOB_ENSURE, WITH_AGENT | MAY_IMAGE},
 		    {"connect", JOB_CONNECT, WITH_AGENT},
 		    {"stat", JOB_STAT, WITH_AGENT},
 		    {"destroy", JOB_DESTROY, WITH_AGENT},
@@ -366,6 +381,8 @@ static int ask_sandbox(struct net_call *c, const char *verb, const json_t *msg, 
 		return err_set(e, ERR_UNSUPPORTED, "sandbox.%.20s is not known", verb);
 	c->job = q.job = jobs[i].job;
 	rc = sandbox_question(msg, jobs[i].with, &q, e);
+	if (rc == 0 && jobs[i].with & MAY_IMAGE)
+		rc = sandbox_image(c->m->conf, msg, &q, e);
 	if (rc)
 		return rc;
 	rc = sandboxes_ask(c->m->sandboxes, &q, netipc_on_sandbox_answer, c);

@@ -1,5 +1,6 @@
 #include "muxd/monitor/sandboxes.h"
 #include "base/background.h"
+#include "base/conf.h"
 #include "base/text.h"
 
 #include <openssl/crypto.h>
@@ -14,6 +15,12 @@
 #define LOG_BYTES 65536
 #define PLACE_MAX (AGENT_NAME_MAX + 1 + ID_STR_LEN)
 
+/* An image as the configuration had it: that may be another one before the job begins. */
+struct own_image {
+	struct local_image it;
+	char name[CONF_IMAGE_NAME_MAX + 1], digest[CONF_IMAGE_DIGEST_LEN + 1], path[4096];
+};
+
 struct job {
 	TAILQ_ENTRY(job) entry;
 	uv_work_t work;
@@ -21,6 +28,7 @@ struct job {
 	uv_async_t ended;
 	struct sandboxes *owner;
 	struct sandbox_question q;
+	struct own_image *image;
 	char agent[AGENT_NAME_MAX + 1], from[AGENT_NAME_MAX + 1], after[PLACE_MAX];
 	sandbox_answered *done;
 	void *arg;
@@ -44,6 +52,7 @@ static void sandboxes_job_free(struct job *j)
 	OPENSSL_cleanse(&j->answer.info, sizeof j->answer.info);
 	if (j->answer.list)
 		OPENSSL_cleanse(j->answer.list, j->answer.n * sizeof *j->answer.list);
+	free(j->image);
 	free(j->answer.list);
 	free(j->answer.snapshots);
 	buf_finish(&j->answer.text);
@@ -71,7 +80,7 @@ static int sandboxes_run(struct local *l, struct job *j)
 
 	switch (j->q.job) {
 	case JOB_ENSURE:
-		return local_ensure(l, j->agent, &a->info, &a->fd, &a->err);
+		return local_ensure_image(l, j->agent, j->image ? &j->image->it : NULL, &a->info, &a->fd, &a->err);
 	case JOB_CONNECT:
 		return local_connect(l, j->agent, &a->info, &a->fd, &a->err);
 	case JOB_STAT:
@@ -289,6 +298,23 @@ void sandboxes_destroy(struct sandboxes *s)
 	free(s);
 }
 
+static struct own_image *image_copy(const struct conf_image *x, uint64_t max)
+{
+	struct own_image *o = calloc(1, sizeof *o);
+
+	if (!o)
+		return NULL;
+	text_put(o->name, sizeof o->name, x->name);
+	text_put(o->digest, sizeof o->digest, x->digest);
+	text_put(o->path, sizeof o->path, x->archive ? x->archive : x->dir);
+	o->it = (struct local_image){.name = o->name,
+				     .archive = x->archive ? o->path : NULL,
+				     .dir = x->archive ? NULL : o->path,
+				     .digest = o->digest,
+				     .max = max};
+	return o;
+}
+
 int sandboxes_ask(struct sandboxes *s, const struct sandbox_question *q, sandbox_answered *done, void *arg)
 {
 	struct job *j;
@@ -296,8 +322,10 @@ int sandboxes_ask(struct sandboxes *s, const struct sandbox_question *q, sandbox
 	if (s->n >= SANDBOX_JOBS_MAX && !q->urgent)
 		return ERR_LIMIT;
 	j = calloc(1, sizeof *j);
-	if (!j)
+	if (!j || (q->image && !(j->image = image_copy(q->image, q->image_size)))) {
+		free(j);
 		return ERR_NOMEM;
+	}
 	j->owner = s;
 	j->work.data = j;
 	j->q = *q;
@@ -329,12 +357,13 @@ json_t *sandbox_info_json(const struct sandbox_info *i, bool with_secret)
 	json_t *o;
 
 	id_format(&i->sandbox_id, id);
-	o = json_pack("{s:s, s:s, s:s, s:s, s:i, s:I, s:I, s:I, s:b, s:b, s:b, s:b, s:s, s:b}", "agent", i->agent,
-		      "sandbox_id", id, "state", sandbox_state_name(i->state), "detail", i->detail, "pid", (int)i->pid,
-		      "created_wall_ns", (json_int_t)i->created_wall_ns, "epoch", (json_int_t)i->epoch, "oom_kills",
-		      (json_int_t)i->oom_kills, "cap_enforced", i->cap_enforced, "memory_enforced", i->memory_enforced,
-		      "pids_enforced", i->pids_enforced, "cpu_enforced", i->cpu_enforced, "snapshot_id", i->snapshot_id,
-		      "has_workspace", i->has_workspace);
+	o = json_pack("{s:s, s:s, s:s, s:s, s:i, s:I, s:I, s:I, s:b, s:b, s:b, s:b, s:s, s:b, s:s, s:s}", "agent",
+		      i->agent, "sandbox_id", id, "state", sandbox_state_name(i->state), "detail", i->detail, "pid",
+		      (int)i->pid, "created_wall_ns", (json_int_t)i->created_wall_ns, "epoch", (json_int_t)i->epoch,
+		      "oom_kills", (json_int_t)i->oom_kills, "cap_enforced", i->cap_enforced, "memory_enforced",
+		      i->memory_enforced, "pids_enforced", i->pids_enforced, "cpu_enforced", i->cpu_enforced,
+		      "snapshot_id", i->snapshot_id, "has_workspace", i->has_workspace, "image", i->image,
+		      "image_digest", i->image_digest);
 	if (!o || !with_secret)
 		return o;
 	secret = base64_encode(i->secret, sizeof i->secret, true);

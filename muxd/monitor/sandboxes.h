@@ -17,6 +17,7 @@
 
 #include <uv.h>
 
+struct conf_image;
 struct sandboxes;
 
 #define SANDBOX_JOBS_MAX 1024
@@ -51,6 +52,8 @@ struct sandbox_question {
 	const char *from;  /* restore: whose snapshot */
 	const char *after; /* list, snapshots: the last one of the page before */
 	struct id snapshot;
+	const struct conf_image *image; /* ensure; NULL: the host's programs */
+	uint64_t image_size;            /* that it may unpack to */
 	bool read_only;
 	bool idle;   /* snapshot_hash */
 	bool urgent; /* the daemon's own start or end waits for it: SANDBOX_JOBS_MAX does not hold */

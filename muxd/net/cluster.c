@@ -167,6 +167,18 @@ static void fill_spec(const struct cluster_client *c, const struct conf *conf, c
 	};
 }
 
+/* Images that pods may have. */
+static void fill_images(const struct conf *conf, struct kube_label *images, struct kube_pod_spec *spec)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < conf->nimages; i++)
+		if (conf->images[i].ref)
+			images[n++] = (struct kube_label){conf->images[i].name, conf->images[i].ref};
+	spec->images = images;
+	spec->nimages = n;
+}
+
 /* Checked by the monitor, against the configuration that it was read with, which may be older than the one here. */
 static int read_template(int fd, json_t **out, struct err *e)
 {
@@ -195,7 +207,7 @@ int cluster_client_provider(const struct cluster_client *c, const struct conf *c
 	    .plain = plain_open,
 	    .plain_arg = c->plain,
 	};
-	struct kube_label *labels = calloc(conf->kubernetes_nlabels + 1, sizeof(*labels));
+	struct kube_label *labels = calloc(conf->kubernetes_nlabels + conf->nimages + 1, sizeof(*labels));
 	json_t *t = NULL;
 	int rc = labels ? read_template(f->pod_template, &t, e) : err_set(e, ERR_NOMEM, "no memory");
 
@@ -206,6 +218,7 @@ int cluster_client_provider(const struct cluster_client *c, const struct conf *c
 	for (size_t i = 0; i < conf->kubernetes_nlabels; i++)
 		labels[i] = (struct kube_label){conf->kubernetes_labels[i].key, conf->kubernetes_labels[i].value};
 	fill_spec(c, conf, labels, &p.spec);
+	fill_images(conf, labels + conf->kubernetes_nlabels, &p.spec);
 	p.spec.pod_template = t;
 	if (pread(f->secret, p.master, sizeof(p.master), 0) == (ssize_t)sizeof(p.master))
 		rc = kube_provider_create(&p, out, e);

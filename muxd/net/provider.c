@@ -78,6 +78,8 @@ static int parse_info(const json_t *o, struct sandbox_info *out, bool secret)
 	copy_str(o, "sandbox_id", id, sizeof(id));
 	copy_str(o, "state", state, sizeof(state));
 	copy_str(o, "detail", i.detail, sizeof(i.detail));
+	copy_str(o, "image", i.image, sizeof(i.image));
+	copy_str(o, "image_digest", i.image_digest, sizeof(i.image_digest));
 	copy_str(o, "snapshot_id", i.snapshot_id, sizeof(i.snapshot_id));
 	i.has_workspace = json_is_true(json_object_get(o, "has_workspace"));
 	if (id[0] && id_parse(id, &i.sandbox_id))
@@ -300,7 +302,16 @@ static void provider_on_log(void *arg, int rc, const struct err *e, const json_t
 /* ---- questions */
 
 /* Of each operation: how the monitor calls it, which of the question's fields it is told, who hears the answer. */
-enum field { F_REASON = 1, F_FROM = 2, F_SNAPSHOT = 4, F_TIMEOUT = 8, F_IDLE = 16, F_READ_ONLY = 32, F_MAX = 64 };
+enum field {
+	F_REASON = 1,
+	F_FROM = 2,
+	F_SNAPSHOT = 4,
+	F_TIMEOUT = 8,
+	F_IDLE = 16,
+	F_READ_ONLY = 32,
+	F_MAX = 64,
+	F_IMAGE = 128
+};
 
 static const struct question {
 	const char *op;
@@ -309,7 +320,7 @@ static const struct question {
 	const struct kind *list; /* of what the answer is a list */
 	bool pages, fd;
 } questions[SANDBOX_OPS] = {
-    [SANDBOX_ENSURE] = {"sandbox.ensure", 0, provider_on_answer, .fd = true},
+    [SANDBOX_ENSURE] = {"sandbox.ensure", F_IMAGE, provider_on_answer, .fd = true},
     [SANDBOX_CONNECT] = {"sandbox.connect", 0, provider_on_answer, .fd = true},
     [SANDBOX_STAT] = {"sandbox.stat", 0, provider_on_answer},
     [SANDBOX_DESTROY] = {"sandbox.destroy", F_REASON, provider_on_answer},
@@ -347,6 +358,8 @@ static json_t *question_json(const struct question *k, const struct sandbox_ask 
 		json_object_set_new(o, "idle", json_boolean(q->idle));
 	if (k->fields & F_READ_ONLY)
 		json_object_set_new(o, "read_only", json_boolean(q->read_only));
+	if (k->fields & F_IMAGE && q->image && *q->image)
+		json_object_set_new(o, "image", json_string(q->image));
 	if (k->fields & F_MAX)
 		json_object_set_new(o, "max", json_integer(max ? (json_int_t)max : 1));
 	return o;

@@ -32,6 +32,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (rc == 0 && json_is_object(o)) {
 		check_ttl(c.options.idle_ttl_ns);
 		check_ttl(c.options.ttl_ns);
+		if (strnlen(c.options.image, sizeof(c.options.image)) > SANDBOX_IMAGE_MAX ||
+		    (c.options.image[0] && !c.options.sets_image))
+			abort();
 		if (c.how > LIFE_END_BY_REASON || (c.reason && strlen(c.reason) > size) ||
 		    (c.as && strlen(c.as) > size))
 			abort();

@@ -298,6 +298,8 @@ def agents(api, agent):
     api.refused("GET", "/v1/agents/{agent}", 401, "token_malformed", agent=agent, token="nonsense")
     api.refused("GET", "/v1/agents/{agent}", 400, "invalid_request", agent="Not_a_name")
     api.refused("POST", "/v1/agents/{agent}/resume", 400, "invalid_request", agent=agent, body={"x": 1})
+    api.refused("POST", "/v1/agents/{agent}/resume", 403, "image_not_allowed", agent=agent, body={"image": "none"})
+    api.call("POST", "/v1/agents/{agent}/resume", {200}, agent=agent, body={"image": None})
     _, value = api.call("GET", "/v1/agents", {200})
     if value and agent not in [a["agent"] for a in value["agents"]]:
         api.fail("the agent is not in the list")

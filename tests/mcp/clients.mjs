@@ -124,7 +124,7 @@ await refused("sandbox.session.exec", { task_id, session_id, argv: ["true"], nic
 await refused("sandbox.session.exec", { task_id, session_id: "other", argv: ["true"] }, "forbidden");
 await refused("sandbox.session.exec", { task_id, session_id: `${session_id}/rounds`, argv: ["true"] }, "forbidden");
 await refused("sandbox.session.create", { task_id, session_id, constraints: { network: "none" } }, '"network" cannot be applied');
-await refused("sandbox.session.create", { task_id, session_id, image_ref: "debian" }, "image_ref is not applied");
+await refused("sandbox.session.create", { task_id, session_id, image_ref: "debian" }, "image_not_allowed");
 await refused("sandbox.workspace.read_file", { task_id, session_id, path: "../etc/passwd" }, "path_outside");
 await refused("artifact.get", { task_id, name: "none" }, "not_found");
 await assert.rejects(call({ name: "no.such.tool", arguments: {} }), /unknown tool/);

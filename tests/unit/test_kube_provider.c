@@ -34,6 +34,34 @@ static void a_pod_is_made_awaited_and_reached(void **state)
 	end();
 }
 
+static const char *image_of_pod(const char *name)
+{
+	const json_t *pod = json_object_get(c.pods, name);
+	const json_t *list = json_object_get(json_object_get(pod, "spec"), "containers");
+
+	return json_get_text(json_array_get(list, 0), "image");
+}
+
+/* By its name in sandbox.images; what is not there makes nothing. */
+static void a_pod_has_the_image_that_its_agent_has(void **state)
+{
+	struct result r = {0}, refused = {0}, plain = {0};
+
+	(void)state;
+	begin();
+	ASK(c.p, on_done, &r, .op = SANDBOX_ENSURE, .agent = "coder", .image = "py");
+	ASK(c.p, on_done, &plain, .op = SANDBOX_ENSURE, .agent = "other", .image = "");
+	ASK(c.p, on_done, &refused, .op = SANDBOX_ENSURE, .agent = "third", .image = "registry.example/py:3");
+	settle();
+	assert_string_equal(image_of_pod("muxd-coder"), "registry.example/py:3");
+	assert_string_equal(image_of_pod("muxd-other"), "busybox");
+	assert_int_equal(refused.rc, ERR_IMAGE_DENIED);
+	assert_non_null(strstr(refused.message, "no ref for registry.example/py:3"));
+	assert_null(json_object_get(c.pods, "muxd-third"));
+	assert_int_equal(c.creates, 2);
+	end();
+}
+
 /* Two streams to one container: the same secret, socket and id, a higher epoch, and the place is known. */
 static void a_stream_is_made_again(void **state)
 {
@@ -597,6 +625,7 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(a_pod_is_made_awaited_and_reached),
+	    cmocka_unit_test(a_pod_has_the_image_that_its_agent_has),
 	    cmocka_unit_test(a_stream_is_made_again),
 	    cmocka_unit_test(secrets_come_from_the_master_and_the_ids),
 	    cmocka_unit_test(a_clock_that_is_set_back_does_not_lower_an_epoch),

@@ -34,7 +34,7 @@ OPERATIONS: Dict[str, Operation] = {
     "listAgents": Operation("GET", "/v1/agents", ("state", "prefix", "after", "limit"), ()),
     "getAgent": Operation("GET", "/v1/agents/{agent}", (), ()),
     "destroyAgent": Operation("DELETE", "/v1/agents/{agent}", ("reason", "wipe"), ()),
-    "resumeAgent": Operation("POST", "/v1/agents/{agent}/resume", (), ("env", "idle_ttl", "labels", "pod_template", "timeout_ms", "ttl", "workdir")),
+    "resumeAgent": Operation("POST", "/v1/agents/{agent}/resume", (), ("env", "idle_ttl", "image", "labels", "pod_template", "timeout_ms", "ttl", "workdir")),
     "stopAgent": Operation("POST", "/v1/agents/{agent}/stop", (), ("reason", "timeout_ms")),
     "killInside": Operation("POST", "/v1/agents/{agent}/kill", (), ("reason", "timeout_ms")),
     "terminateAgent": Operation("POST", "/v1/agents/{agent}/terminate", (), ("how", "reason", "timeout_ms")),
@@ -42,7 +42,7 @@ OPERATIONS: Dict[str, Operation] = {
     "takeSnapshot": Operation("POST", "/v1/agents/{agent}/snapshots", (), ("reason", "timeout_ms")),
     "dropSnapshot": Operation("DELETE", "/v1/agents/{agent}/snapshots/{id}", ("reason",), ()),
     "restoreAgent": Operation("POST", "/v1/agents/{agent}/restore", (), ("accept_differs", "check", "reason", "snapshot_id", "timeout_ms")),
-    "forkAgent": Operation("POST", "/v1/agents/{agent}/fork", (), ("accept_differs", "as", "at", "check", "idle_ttl", "pod_template", "reason", "snapshot_id", "timeout_ms", "ttl", "writable")),
+    "forkAgent": Operation("POST", "/v1/agents/{agent}/fork", (), ("accept_differs", "as", "at", "check", "idle_ttl", "image", "pod_template", "reason", "snapshot_id", "timeout_ms", "ttl", "writable")),
     "getLogs": Operation("GET", "/v1/agents/{agent}/logs", ("bytes",), ()),
     "getFile": Operation("GET", "/v1/agents/{agent}/files", ("path", "path_base64", "timeout_ms", "task_id"), ()),
     "putFile": Operation("PUT", "/v1/agents/{agent}/files", ("path", "path_base64", "timeout_ms", "task_id", "mode", "parents"), ()),
@@ -126,7 +126,7 @@ OPERATIONS: Dict[str, Operation] = {
     "listSessions": Operation("GET", "/v1/sessions", ("agent", "state", "kind", "live", "limit"), ()),
     "getSession": Operation("GET", "/v1/sessions/{id}", (), ()),
     "terminateSession": Operation("POST", "/v1/sessions/{id}/terminate", (), ("reason",)),
-    "forkSession": Operation("POST", "/v1/sessions/{id}/fork", (), ("accept_differs", "as", "at_ms", "check", "idle_ttl", "pod_template", "reason", "snapshot_id", "timeout_ms", "ttl", "writable")),
+    "forkSession": Operation("POST", "/v1/sessions/{id}/fork", (), ("accept_differs", "as", "at_ms", "check", "idle_ttl", "image", "pod_template", "reason", "snapshot_id", "timeout_ms", "ttl", "writable")),
     "attachSession": Operation("GET", "/v1/sessions/{id}/attach", ("role", "offset", "cols", "rows", "screen"), ()),
     "getWebSession": Operation("GET", "/v1/web/session", (), ()),
     "createWebSession": Operation("POST", "/v1/web/session", (), ()),
@@ -147,7 +147,7 @@ OPERATIONS: Dict[str, Operation] = {
 
 AgentState = Literal["stopped", "starting", "running", "idle_stopping", "stopping", "destroying", "error"]
 Id = str
-ErrorCode = Literal["internal", "out_of_memory", "system_error", "invalid_request", "invalid_config", "too_large", "not_found", "unauthenticated", "token_malformed", "token_signature", "token_expired", "token_not_yet_valid", "token_revoked", "token_foreign", "token_algorithm", "token_key_unknown", "token_claims", "token_used", "issuer_unknown", "issuer_unavailable", "revocations_old", "forbidden", "grant_not_narrower", "policy_denied", "reason_required", "task_required", "task_mismatch", "conflict", "bad_state", "already_ended", "try_again", "rate_limited", "limit_reached", "answer_lost", "record_share_full", "timeout", "cancelled", "grant_ended", "record_unavailable", "disk_full", "sandbox_create_failed", "sandbox_create_timeout", "sandbox_exec_timeout", "program_not_found", "program_not_executable", "sandbox_transfer_timeout", "sandbox_transfer_failed", "file_not_found", "file_permission_denied", "not_a_file", "not_a_directory", "file_exists", "directory_not_empty", "file_changed", "range_past_end", "patch_refused", "path_outside", "path_not_allowed", "locked", "workspace_full", "artifacts_full", "base_unknown", "no_git", "port_unreachable", "port_bad_answer", "page_not_allowed", "pty_not_allowed", "shell_busy", "shell_ended", "context_busy", "context_ended", "secret_refused", "egress_not_open", "platform_server", "list_changed", "mcp_server_failed", "mcp_server_down", "service_down", "mcp_server_held", "port_not_allowed", "snapshot_failed", "data_kept", "filespace_failed", "snapshot_differs", "link_lost", "protocol_error", "version_unsupported", "corrupt", "address_in_use", "permission_denied", "unsupported", "no_shell", "no_end_of_input", "missing_dependency", "unavailable", "sandbox_k8s_error", "k8s_unreachable", "k8s_tls_failed", "k8s_unauthenticated", "k8s_forbidden", "k8s_conflict", "k8s_invalid", "k8s_field_dropped", "k8s_gone", "k8s_busy", "did_not_run", "end_of_file"]
+ErrorCode = Literal["internal", "out_of_memory", "system_error", "invalid_request", "invalid_config", "too_large", "not_found", "unauthenticated", "token_malformed", "token_signature", "token_expired", "token_not_yet_valid", "token_revoked", "token_foreign", "token_algorithm", "token_key_unknown", "token_claims", "token_used", "issuer_unknown", "issuer_unavailable", "revocations_old", "forbidden", "grant_not_narrower", "policy_denied", "reason_required", "task_required", "task_mismatch", "conflict", "bad_state", "already_ended", "try_again", "rate_limited", "limit_reached", "answer_lost", "record_share_full", "timeout", "cancelled", "grant_ended", "record_unavailable", "disk_full", "sandbox_create_failed", "sandbox_create_timeout", "sandbox_exec_timeout", "program_not_found", "program_not_executable", "sandbox_transfer_timeout", "sandbox_transfer_failed", "file_not_found", "file_permission_denied", "not_a_file", "not_a_directory", "file_exists", "directory_not_empty", "file_changed", "range_past_end", "patch_refused", "path_outside", "path_not_allowed", "locked", "workspace_full", "artifacts_full", "base_unknown", "no_git", "port_unreachable", "port_bad_answer", "page_not_allowed", "pty_not_allowed", "shell_busy", "shell_ended", "context_busy", "context_ended", "secret_refused", "egress_not_open", "platform_server", "list_changed", "mcp_server_failed", "mcp_server_down", "service_down", "mcp_server_held", "port_not_allowed", "snapshot_failed", "data_kept", "filespace_failed", "snapshot_differs", "link_lost", "protocol_error", "version_unsupported", "corrupt", "address_in_use", "permission_denied", "image_not_allowed", "image_invalid", "unsupported", "no_shell", "no_end_of_input", "missing_dependency", "unavailable", "sandbox_k8s_error", "k8s_unreachable", "k8s_tls_failed", "k8s_unauthenticated", "k8s_forbidden", "k8s_conflict", "k8s_invalid", "k8s_field_dropped", "k8s_gone", "k8s_busy", "did_not_run", "end_of_file"]
 Encoding = Literal["utf-8", "base64"]
 FilePath = Union[str, Dict[str, Any]]
 FileType = Literal["file", "directory", "symlink", "fifo", "socket", "device"]
@@ -174,6 +174,9 @@ class Agent(_Agent, total=False):
     ephemeral_container: Optional[str]
     namespace: Optional[str]
     pod: Optional[str]
+    image: Optional[str]
+    image_made_with: Optional[str]
+    image_digest: Optional[str]
     pod_made_with: Optional[str]
     pod_template: Optional[str]
     own_pod_template: Optional[str]

@@ -363,6 +363,14 @@ class HostPermissionDenied(SandboxError):
     code = "permission_denied"
 
 
+class ImageNotAllowed(SandboxError):
+    code = "image_not_allowed"
+
+
+class ImageInvalid(SandboxError):
+    code = "image_invalid"
+
+
 class Unsupported(SandboxError):
     code = "unsupported"
 
@@ -518,6 +526,8 @@ BY_CODE: Dict[str, Type[SandboxError]] = {
     "corrupt": Corrupt,
     "address_in_use": AddressInUse,
     "permission_denied": HostPermissionDenied,
+    "image_not_allowed": ImageNotAllowed,
+    "image_invalid": ImageInvalid,
     "unsupported": Unsupported,
     "no_shell": NoShell,
     "no_end_of_input": NoEndOfInput,
@@ -574,6 +584,8 @@ __all__ = [
     "GrantNotNarrower",
     "HostPermissionDenied",
     "HostSystemError",
+    "ImageInvalid",
+    "ImageNotAllowed",
     "InternalError",
     "InvalidConfig",
     "InvalidRequest",

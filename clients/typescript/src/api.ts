@@ -30,7 +30,7 @@ export const OPERATIONS = {
   listAgents: { method: "GET", path: "/v1/agents", query: ["state", "prefix", "after", "limit"], body: [] },
   getAgent: { method: "GET", path: "/v1/agents/{agent}", query: [], body: [] },
   destroyAgent: { method: "DELETE", path: "/v1/agents/{agent}", query: ["reason", "wipe"], body: [] },
-  resumeAgent: { method: "POST", path: "/v1/agents/{agent}/resume", query: [], body: ["env", "idle_ttl", "labels", "pod_template", "timeout_ms", "ttl", "workdir"] },
+  resumeAgent: { method: "POST", path: "/v1/agents/{agent}/resume", query: [], body: ["env", "idle_ttl", "image", "labels", "pod_template", "timeout_ms", "ttl", "workdir"] },
   stopAgent: { method: "POST", path: "/v1/agents/{agent}/stop", query: [], body: ["reason", "timeout_ms"] },
   killInside: { method: "POST", path: "/v1/agents/{agent}/kill", query: [], body: ["reason", "timeout_ms"] },
   terminateAgent: { method: "POST", path: "/v1/agents/{agent}/terminate", query: [], body: ["how", "reason", "timeout_ms"] },
@@ -38,7 +38,7 @@ export const OPERATIONS = {
   takeSnapshot: { method: "POST", path: "/v1/agents/{agent}/snapshots", query: [], body: ["reason", "timeout_ms"] },
   dropSnapshot: { method: "DELETE", path: "/v1/agents/{agent}/snapshots/{id}", query: ["reason"], body: [] },
   restoreAgent: { method: "POST", path: "/v1/agents/{agent}/restore", query: [], body: ["accept_differs", "check", "reason", "snapshot_id", "timeout_ms"] },
-  forkAgent: { method: "POST", path: "/v1/agents/{agent}/fork", query: [], body: ["accept_differs", "as", "at", "check", "idle_ttl", "pod_template", "reason", "snapshot_id", "timeout_ms", "ttl", "writable"] },
+  forkAgent: { method: "POST", path: "/v1/agents/{agent}/fork", query: [], body: ["accept_differs", "as", "at", "check", "idle_ttl", "image", "pod_template", "reason", "snapshot_id", "timeout_ms", "ttl", "writable"] },
   getLogs: { method: "GET", path: "/v1/agents/{agent}/logs", query: ["bytes"], body: [] },
   getFile: { method: "GET", path: "/v1/agents/{agent}/files", query: ["path", "path_base64", "timeout_ms", "task_id"], body: [] },
   putFile: { method: "PUT", path: "/v1/agents/{agent}/files", query: ["path", "path_base64", "timeout_ms", "task_id", "mode", "parents"], body: [] },
@@ -122,7 +122,7 @@ export const OPERATIONS = {
   listSessions: { method: "GET", path: "/v1/sessions", query: ["agent", "state", "kind", "live", "limit"], body: [] },
   getSession: { method: "GET", path: "/v1/sessions/{id}", query: [], body: [] },
   terminateSession: { method: "POST", path: "/v1/sessions/{id}/terminate", query: [], body: ["reason"] },
-  forkSession: { method: "POST", path: "/v1/sessions/{id}/fork", query: [], body: ["accept_differs", "as", "at_ms", "check", "idle_ttl", "pod_template", "reason", "snapshot_id", "timeout_ms", "ttl", "writable"] },
+  forkSession: { method: "POST", path: "/v1/sessions/{id}/fork", query: [], body: ["accept_differs", "as", "at_ms", "check", "idle_ttl", "image", "pod_template", "reason", "snapshot_id", "timeout_ms", "ttl", "writable"] },
   attachSession: { method: "GET", path: "/v1/sessions/{id}/attach", query: ["role", "offset", "cols", "rows", "screen"], body: [] },
   getWebSession: { method: "GET", path: "/v1/web/session", query: [], body: [] },
   createWebSession: { method: "POST", path: "/v1/web/session", query: [], body: [] },
@@ -155,6 +155,9 @@ export interface Agent {
   ephemeral_container?: string | null;
   namespace?: string | null;
   pod?: string | null;
+  image?: string | null;
+  image_made_with?: string | null;
+  image_digest?: string | null;
   pod_made_with?: string | null;
   pod_template?: string | null;
   own_pod_template?: string | null;
@@ -225,7 +228,7 @@ export interface Snapshot {
   detail?: string | null;
 }
 
-export type ErrorCode = "internal" | "out_of_memory" | "system_error" | "invalid_request" | "invalid_config" | "too_large" | "not_found" | "unauthenticated" | "token_malformed" | "token_signature" | "token_expired" | "token_not_yet_valid" | "token_revoked" | "token_foreign" | "token_algorithm" | "token_key_unknown" | "token_claims" | "token_used" | "issuer_unknown" | "issuer_unavailable" | "revocations_old" | "forbidden" | "grant_not_narrower" | "policy_denied" | "reason_required" | "task_required" | "task_mismatch" | "conflict" | "bad_state" | "already_ended" | "try_again" | "rate_limited" | "limit_reached" | "answer_lost" | "record_share_full" | "timeout" | "cancelled" | "grant_ended" | "record_unavailable" | "disk_full" | "sandbox_create_failed" | "sandbox_create_timeout" | "sandbox_exec_timeout" | "program_not_found" | "program_not_executable" | "sandbox_transfer_timeout" | "sandbox_transfer_failed" | "file_not_found" | "file_permission_denied" | "not_a_file" | "not_a_directory" | "file_exists" | "directory_not_empty" | "file_changed" | "range_past_end" | "patch_refused" | "path_outside" | "path_not_allowed" | "locked" | "workspace_full" | "artifacts_full" | "base_unknown" | "no_git" | "port_unreachable" | "port_bad_answer" | "page_not_allowed" | "pty_not_allowed" | "shell_busy" | "shell_ended" | "context_busy" | "context_ended" | "secret_refused" | "egress_not_open" | "platform_server" | "list_changed" | "mcp_server_failed" | "mcp_server_down" | "service_down" | "mcp_server_held" | "port_not_allowed" | "snapshot_failed" | "data_kept" | "filespace_failed" | "snapshot_differs" | "link_lost" | "protocol_error" | "version_unsupported" | "corrupt" | "address_in_use" | "permission_denied" | "unsupported" | "no_shell" | "no_end_of_input" | "missing_dependency" | "unavailable" | "sandbox_k8s_error" | "k8s_unreachable" | "k8s_tls_failed" | "k8s_unauthenticated" | "k8s_forbidden" | "k8s_conflict" | "k8s_invalid" | "k8s_field_dropped" | "k8s_gone" | "k8s_busy" | "did_not_run" | "end_of_file";
+export type ErrorCode = "internal" | "out_of_memory" | "system_error" | "invalid_request" | "invalid_config" | "too_large" | "not_found" | "unauthenticated" | "token_malformed" | "token_signature" | "token_expired" | "token_not_yet_valid" | "token_revoked" | "token_foreign" | "token_algorithm" | "token_key_unknown" | "token_claims" | "token_used" | "issuer_unknown" | "issuer_unavailable" | "revocations_old" | "forbidden" | "grant_not_narrower" | "policy_denied" | "reason_required" | "task_required" | "task_mismatch" | "conflict" | "bad_state" | "already_ended" | "try_again" | "rate_limited" | "limit_reached" | "answer_lost" | "record_share_full" | "timeout" | "cancelled" | "grant_ended" | "record_unavailable" | "disk_full" | "sandbox_create_failed" | "sandbox_create_timeout" | "sandbox_exec_timeout" | "program_not_found" | "program_not_executable" | "sandbox_transfer_timeout" | "sandbox_transfer_failed" | "file_not_found" | "file_permission_denied" | "not_a_file" | "not_a_directory" | "file_exists" | "directory_not_empty" | "file_changed" | "range_past_end" | "patch_refused" | "path_outside" | "path_not_allowed" | "locked" | "workspace_full" | "artifacts_full" | "base_unknown" | "no_git" | "port_unreachable" | "port_bad_answer" | "page_not_allowed" | "pty_not_allowed" | "shell_busy" | "shell_ended" | "context_busy" | "context_ended" | "secret_refused" | "egress_not_open" | "platform_server" | "list_changed" | "mcp_server_failed" | "mcp_server_down" | "service_down" | "mcp_server_held" | "port_not_allowed" | "snapshot_failed" | "data_kept" | "filespace_failed" | "snapshot_differs" | "link_lost" | "protocol_error" | "version_unsupported" | "corrupt" | "address_in_use" | "permission_denied" | "image_not_allowed" | "image_invalid" | "unsupported" | "no_shell" | "no_end_of_input" | "missing_dependency" | "unavailable" | "sandbox_k8s_error" | "k8s_unreachable" | "k8s_tls_failed" | "k8s_unauthenticated" | "k8s_forbidden" | "k8s_conflict" | "k8s_invalid" | "k8s_field_dropped" | "k8s_gone" | "k8s_busy" | "did_not_run" | "end_of_file";
 
 export interface Exit {
   cause: "exit" | "timeout" | "killed" | "oom" | "lost" | "unknown" | "not_started" | "idle_timeout";

@@ -362,6 +362,14 @@ export class HostPermissionDenied extends SandboxError {
   static override readonly code: string = "permission_denied";
 }
 
+export class ImageNotAllowed extends SandboxError {
+  static override readonly code: string = "image_not_allowed";
+}
+
+export class ImageInvalid extends SandboxError {
+  static override readonly code: string = "image_invalid";
+}
+
 export class Unsupported extends SandboxError {
   static override readonly code: string = "unsupported";
 }
@@ -516,6 +524,8 @@ export const BY_CODE: ReadonlyMap<string, typeof SandboxError> = new Map<string,
   ["corrupt", Corrupt],
   ["address_in_use", AddressInUse],
   ["permission_denied", HostPermissionDenied],
+  ["image_not_allowed", ImageNotAllowed],
+  ["image_invalid", ImageInvalid],
   ["unsupported", Unsupported],
   ["no_shell", NoShell],
   ["no_end_of_input", NoEndOfInput],

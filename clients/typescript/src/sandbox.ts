@@ -20,6 +20,8 @@ export interface CreateOptions {
   /** Of every command. */
   envs?: Record<string, string>;
   podTemplate?: Record<string, unknown>;
+  /** A name of the daemon's sandbox.images; counts from the next start on. */
+  image?: string;
   /** How long this may take: then SandboxCreateTimeout. */
   createTimeoutMs?: number;
 }
@@ -120,7 +122,7 @@ export class BaseSandbox extends Code {
 
   /** @internal */
   async wake(options: CreateOptions): Promise<SandboxInfo> {
-    const more = { ttl: duration(options.ttlMs), idle_ttl: duration(options.idleTtlMs), pod_template: options.podTemplate };
+    const more = { ttl: duration(options.ttlMs), idle_ttl: duration(options.idleTtlMs), pod_template: options.podTemplate, image: options.image };
     return sandboxInfo(await this.#do<Agent>("resumeAgent", true, options.createTimeoutMs, more));
   }
 

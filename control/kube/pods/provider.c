@@ -125,6 +125,17 @@ static uint64_t limit_of(const struct kp *kp, const struct sandbox_ask *q)
 	return q->timeout_ns ? q->timeout_ns : ns;
 }
 
+/* The reference that a name stands for; NULL: none, and none for pods of a pool. */
+static const char *image_of(const struct kp *kp, const char *name)
+{
+	const struct kube_pod_spec *s = &kp->p.spec;
+
+	for (size_t i = 0; !kp_pooled(kp) && i < s->nimages; i++)
+		if (strcmp(s->images[i].key, name) == 0)
+			return s->images[i].value;
+	return NULL;
+}
+
 static void provider_ask(struct sandbox_provider *p, const struct sandbox_ask *q, sandbox_done *done, void *arg)
 {
 	struct kp *kp = (struct kp *)p;
@@ -135,7 +146,9 @@ static void provider_ask(struct sandbox_provider *p, const struct sandbox_ask *q
 		return;
 	}
 	j = kjob_begin(kp, q->op, q->agent ? q->agent : "", limit_of(kp, q), done, arg);
-	if (j)
+	if (j && q->image && *q->image && !(j->image = image_of(kp, q->image)))
+		kjob_fail(j, ERR_IMAGE_DENIED, "sandbox.images has no ref for %.128s", q->image);
+	else if (j)
 		calls[q->op].begin(j, q);
 }
 

@@ -218,6 +218,8 @@ struct kube_pod_spec kjob_spec(const struct kjob *j)
 
 	if (j->template)
 		spec.pod_template = j->template;
+	if (j->image)
+		spec.image = j->image;
 	return spec;
 }
 

@@ -145,6 +145,7 @@ struct kjob {
 	void (*then)(struct kjob *j);   /* after that */
 	void (*served)(struct kjob *j); /* once the version of its Sandbox is known */
 	enum kube_sandbox_api api;      /* which it is */
+	const char *image;              /* of the agent's own, by spec.images; NULL: the configured one */
 	json_t *template;               /* of the agent's own and the configured one; NULL: the configured one alone */
 	void (*tick)(struct kjob *j);   /* when a wait is over, of those that need no pod */
 	uv_timer_t *timer;

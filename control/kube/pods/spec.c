@@ -407,23 +407,39 @@ static void drop(const char *s)
 	free((char *)(uintptr_t)s);
 }
 
+static struct kube_label *pairs_copy(const struct kube_label *from, size_t n, bool *good)
+{
+	struct kube_label *to = calloc(n + 1, sizeof(*to));
+
+	for (size_t i = 0; to && i < n; i++) {
+		to[i] = (struct kube_label){strdup(from[i].key), strdup(from[i].value)};
+		*good = *good && to[i].key && to[i].value;
+	}
+	*good = *good && to;
+	return to;
+}
+
+static void pairs_free(const struct kube_label *pairs, size_t n)
+{
+	for (size_t i = 0; pairs && i < n; i++) {
+		drop(pairs[i].key);
+		drop(pairs[i].value);
+	}
+	free((struct kube_label *)(uintptr_t)pairs);
+}
+
 int kube_spec_copy(const struct kube_pod_spec *from, struct kube_pod_spec *out)
 {
 	struct kube_pod_spec s = *from, source = *from;
-	struct kube_label *labels = calloc(from->nlabels + 1, sizeof(*labels));
-	bool good = labels != NULL;
+	bool good = true;
 
-	s.labels = labels;
-	s.nlabels = labels ? from->nlabels : 0;
+	s.labels = pairs_copy(from->labels, from->nlabels, &good);
+	s.images = pairs_copy(from->images, from->nimages, &good);
 	for (size_t i = 0; i < sizeof(strings) / sizeof(strings[0]); i++) {
 		const char *text = *string_at(&source, i);
 
 		*string_at(&s, i) = strdup(text ? text : "");
 		good = good && *string_at(&s, i);
-	}
-	for (size_t i = 0; i < s.nlabels; i++) {
-		labels[i] = (struct kube_label){strdup(from->labels[i].key), strdup(from->labels[i].value)};
-		good = good && labels[i].key && labels[i].value;
 	}
 	s.pod_template = from->pod_template ? json_deep_copy(from->pod_template) : NULL;
 	good = good && (s.pod_template || !from->pod_template);
@@ -437,11 +453,8 @@ int kube_spec_copy(const struct kube_pod_spec *from, struct kube_pod_spec *out)
 
 void kube_spec_finish(struct kube_pod_spec *s)
 {
-	for (size_t i = 0; i < s->nlabels; i++) {
-		drop(s->labels[i].key);
-		drop(s->labels[i].value);
-	}
-	free((struct kube_label *)(uintptr_t)s->labels);
+	pairs_free(s->labels, s->nlabels);
+	pairs_free(s->images, s->nimages);
 	json_decref((json_t *)(uintptr_t)s->pod_template);
 	for (size_t i = 0; i < sizeof(strings) / sizeof(strings[0]); i++)
 		drop(*string_at(s, i));

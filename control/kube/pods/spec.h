@@ -64,6 +64,8 @@ struct kube_pod_spec {
 	const char *warm_pool; /* whose Sandboxes are claimed (sandboxclaim.h); "": none, with hold sandbox */
 	const struct kube_label *labels;
 	size_t nlabels;
+	const struct kube_label *images; /* that a sandbox may have in place of `image`: name and reference */
+	size_t nimages;
 	const json_t *pod_template; /* checked (template.h), merged over every pod; NULL: none */
 	/* Names that a template may have: struct template_rules, for those that agents have of their own. */
 	const char *template_config_maps, *template_secrets, *template_claims, *template_priorities;

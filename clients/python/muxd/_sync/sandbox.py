@@ -43,12 +43,14 @@ class Sandbox(Code):
 
     @classmethod
     def create(cls: Type[S], agent: Optional[str] = None, *, ttl: Optional[float] = None, idle_ttl: Optional[float] = None,
-                     envs: Optional[Mapping[str, str]] = None, pod_template: Optional[Mapping[str, Any]] = None, timeout: Optional[float] = None,
-                     connection: Optional[ConnectionConfig] = None, **arguments: Any) -> S:
+                     envs: Optional[Mapping[str, str]] = None, pod_template: Optional[Mapping[str, Any]] = None,
+                     image: Optional[str] = None, timeout: Optional[float] = None, connection: Optional[ConnectionConfig] = None,
+                     **arguments: Any) -> S:
         """
         The agent's sandbox, made, found or woken, and running. Without `agent` it is the one that the grant names; a grant for every agent
         gets a new one with a name of its own. `ttl` is how many seconds it may live (E2B's timeout; scope lifecycle), `timeout` how many
-        this may take: then SandboxCreateTimeout. The other arguments are ConnectionConfig's.
+        this may take: then SandboxCreateTimeout. `image` is a name of the daemon's `sandbox.images`, and counts from its next start on. The
+        other arguments are ConnectionConfig's.
         """
         client = Client(config_of(connection, arguments))
         made_up = ""
@@ -57,7 +59,7 @@ class Sandbox(Code):
             if name is None:
                 name = made_up = f"sbx-{uuid.uuid4().hex[:16]}"
             sandbox = cls(name, client, envs=envs, own=bool(made_up))
-            sandbox._wake(ttl, idle_ttl, timeout, pod_template)
+            sandbox._wake(ttl, idle_ttl, timeout, pod_template, image)
         except BaseException as e:
             try:
                 _undo(client, made_up, e)
@@ -119,8 +121,10 @@ class Sandbox(Code):
         return self._client.json(operation, {"agent": self.sandbox_id}, body={k: v for k, v in body.items() if v is not None}, again=again,
                                        timeout=patience)
 
-    def _wake(self, ttl: Optional[float], idle_ttl: Optional[float], timeout: Optional[float], pod_template: Optional[Mapping[str, Any]]) -> None:
-        self._do("resumeAgent", True, timeout, ttl=duration(ttl), idle_ttl=duration(idle_ttl), pod_template=pod_template)
+    def _wake(self, ttl: Optional[float], idle_ttl: Optional[float], timeout: Optional[float], pod_template: Optional[Mapping[str, Any]],
+                    image: Optional[str] = None) -> None:
+        self._do("resumeAgent", True, timeout, ttl=duration(ttl), idle_ttl=duration(idle_ttl), pod_template=pod_template,
+                       image=image)
 
     def get_info(self) -> SandboxInfo:
         return sandbox_info(self._client.json("getAgent", {"agent": self.sandbox_id}, again=True))

@@ -69,7 +69,9 @@
 static const struct mcp_arg create_args[] = {
     TASK_ONLY,
     SESSION,
-    {"image_ref", ARG_TEXT, false, TO_NOWHERE, NULL, "Not supported: leave it out. The image is configured.", 0, 0, ""},
+    {"image_ref", ARG_TEXT, false, TO_BODY, "image",
+     "The image of its next start, by its name in the daemon's configuration; without it that stays as it is.", 1, 128,
+     NULL},
     {"workspace_ref", ARG_TEXT, false, TO_NOWHERE, NULL,
      "Not supported: leave it out. A sandbox begins empty, or goes on with the workspace that it has.", 0, 0, ""},
     {"constraints", ARG_OBJECT, false, TO_ALL, "idle_ttl,ttl,timeout_ms",
