@@ -7,7 +7,7 @@
 
 chmod 0711 "$tmp"
 mkdir -m 0711 "$tmp/state"
-printf 'rounds: {keep: 2h}\nlog: {level: warn}\n' >"$tmp/state/muxd.yaml"
+printf 'rounds: {keep: 2h}\nartifacts: {task_max: 100000}\nlog: {level: warn}\n' >"$tmp/state/muxd.yaml"
 BUILD=$BUILD /usr/bin/python3 "$(dirname "$0")/mcp_kill.py" "$tmp/state" "${KILLS:-10}" && exit 0
 tail -n 30 "$tmp/state/daemon.log" >&2
 fail "see above"

@@ -15,7 +15,7 @@
 static const struct conf usual = {.filespace_max_files = 20000, .filespace_max_file_size = 16 * MIB};
 static const struct conf largest = {.filespace_max_files = 100000, .filespace_max_file_size = 64 * MIB};
 
-/* What may be configured does not make one sync larger than all may be. */
+/* The largest configuration does not make one sync larger than all may be. */
 static void whatever_is_configured_one_has_room(void **state)
 {
 	struct filespace_places all;

@@ -397,7 +397,7 @@ static int wait_one(struct mcp_askings *all, const char *principal)
 	return rc;
 }
 
-/* Whoever makes grants below his own has no more calls that wait by that. */
+/* Grants that a principal makes below its own name give it no more calls that wait. */
 static void names_under_one_root_wait_together(void **state)
 {
 	struct mcp_askings *all;
