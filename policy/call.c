@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CALL_KEYS "task|agent|principal|kind|path|port|server|tool|time|size|rounds|sessions|contexts"
+#define CALL_KEYS "task|agent|principal|kind|path|port|server|tool|time|size|rounds|sessions|contexts|requests"
 
 static int take_number(const char *key, const char *value, unsigned long most, unsigned *out, struct err *e)
 {
@@ -59,6 +59,8 @@ static int call_word(struct policy_question *q, const char *key, char *value, st
 		return take_number(key, value, 1000000, &q->sessions, e);
 	else if (strcmp(key, "contexts") == 0)
 		return take_number(key, value, 1000000, &q->contexts, e);
+	else if (strcmp(key, "requests") == 0)
+		return take_number(key, value, 1000000, &q->requests, e);
 	else if (strcmp(key, "time") == 0)
 		return clock_parse_duration(value, &q->timeout_ns)
 			   ? err_set(e, ERR_INVAL, "time=%.40s is no duration, as 90s or 10m", value)

@@ -461,6 +461,7 @@ static const enum policy_op of_rounds[] = {POLICY_ROUND_START, POLICY_CONTEXT_EX
 					   POLICY_OPS};
 static const enum policy_op of_sessions[] = {POLICY_TERMINAL_OPEN, POLICY_EXEC_OPEN, POLICY_PORT_OPEN, POLICY_OPS};
 static const enum policy_op of_contexts[] = {POLICY_CONTEXT_CREATE, POLICY_OPS};
+static const enum policy_op of_requests[] = {POLICY_MCP_CALL, POLICY_OPS};
 static const enum policy_op of_files[] = {POLICY_FILE_READ, POLICY_FILE_WRITE, POLICY_OPS};
 
 /* The value of a limit, and whether the profile allows what it limits. 0: it is not there. */
@@ -517,11 +518,15 @@ static int take_limits(struct policy_profile *p, struct yamlnode map, struct err
 
 	if (rc || yamlnode_absent(limits))
 		return rc;
-	if ((rc = check_keys(limits, "limits", "round_time|file_size|rounds|sessions|contexts", limits_later, e)) ||
+	if ((rc = check_keys(limits, "limits", "round_time|file_size|rounds|sessions|contexts|mcp_rate|mcp_size",
+			     limits_later, e)) ||
 	    (rc = take_limit(p, limits, "round_time", of_rounds, clock_parse_duration, "duration, as 90s or 10m",
 			     &l->round_time_ns, e)) ||
 	    (rc = take_limit(p, limits, "file_size", of_files, conf_parse_size, "size, as 512KiB or 1MiB",
 			     &l->file_size, e)) ||
+	    (rc = take_limit(p, limits, "mcp_size", of_requests, conf_parse_size, "size, as 512KiB or 1MiB",
+			     &l->mcp_size, e)) ||
+	    (rc = take_count(p, limits, "mcp_rate", of_requests, &l->mcp_rate, e)) ||
 	    (rc = take_count(p, limits, "rounds", of_rounds, &l->rounds, e)) ||
 	    (rc = take_count(p, limits, "sessions", of_sessions, &l->sessions, e)))
 		return rc;

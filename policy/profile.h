@@ -41,8 +41,9 @@ struct policy_rule {
 };
 /* 0: none. */
 struct policy_limits {
-	uint64_t round_time_ns, file_size;
+	uint64_t round_time_ns, file_size, mcp_size;
 	uint32_t rounds, sessions, contexts; /* of a task, at a time */
+	uint32_t mcp_rate;                   /* requests of a task to servers inside, in a minute */
 };
 struct policy_profile {
 	char name[POLICY_NAME_MAX + 1];

@@ -117,6 +117,12 @@ static enum verdict_why judge_limits(const struct policy_limits *l, const struct
 		return VERDICT_CONTEXTS;
 	if ((q->op == POLICY_FILE_WRITE || q->op == POLICY_FILE_READ) && l->file_size && q->bytes > l->file_size)
 		return VERDICT_FILE_SIZE;
+	if (q->op != POLICY_MCP_CALL || q->opens_nothing)
+		return VERDICT_NAMED;
+	if (l->mcp_size && q->bytes > l->mcp_size)
+		return VERDICT_MCP_SIZE;
+	if (l->mcp_rate && q->requests >= l->mcp_rate)
+		return VERDICT_MCP_RATE;
 	return VERDICT_NAMED;
 }
 
@@ -152,6 +158,10 @@ static const char *limit_name(enum verdict_why why)
 		return "sessions";
 	case VERDICT_CONTEXTS:
 		return "contexts";
+	case VERDICT_MCP_RATE:
+		return "mcp_rate";
+	case VERDICT_MCP_SIZE:
+		return "mcp_size";
 	default:
 		return NULL;
 	}
@@ -195,6 +205,16 @@ static void limit_message(const struct policy_profile *p, enum verdict_why why, 
 		text_format(out, size,
 			    "%" PRIu64 " bytes are over the %" PRIu64 " that profile \"%s\" lets a file have", q->bytes,
 			    l->file_size, name);
+	} else if (why == VERDICT_MCP_SIZE) {
+		text_format(out, size,
+			    "parameters of %" PRIu64 " bytes are over the %" PRIu64
+			    " that profile \"%s\" lets a request have",
+			    q->bytes, l->mcp_size, name);
+	} else if (why == VERDICT_MCP_RATE) {
+		text_format(out, size,
+			    "task %.60s made %u requests in the last minute, and profile \"%s\" allows %u: wait a few "
+			    "seconds",
+			    or_none(q->task), q->requests, name, l->mcp_rate);
 	} else {
 		unsigned most_of = why == VERDICT_ROUNDS     ? l->rounds
 				   : why == VERDICT_SESSIONS ? l->sessions

@@ -35,8 +35,9 @@ struct policy_question {
 	bool interpreter;                    /* of a context, that begins: it is no round, whatever the operation */
 	bool opens_nothing;                  /* what runs is counted already: no number is a limit to it */
 	uint64_t timeout_ns;                 /* of a round; 0: none was asked for */
-	uint64_t bytes;                      /* of a file's content, when known; 0 */
+	uint64_t bytes;                      /* of a file's content, when known, of a request's parameters; 0 */
 	unsigned rounds, sessions, contexts; /* of the task, that live already */
+	unsigned requests;                   /* of the task to MCP servers inside, in the last minute */
 };
 
 enum verdict_why {
@@ -55,6 +56,8 @@ enum verdict_why {
 	VERDICT_ROUNDS,
 	VERDICT_SESSIONS,
 	VERDICT_CONTEXTS,
+	VERDICT_MCP_RATE,
+	VERDICT_MCP_SIZE,
 };
 struct verdict {
 	bool allowed;

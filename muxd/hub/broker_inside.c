@@ -643,7 +643,10 @@ static void inside_job_on_writable(void *arg, int rc, const struct err *e)
 		inside_job_refuse(j, here.code, &here);
 		return;
 	}
-	rc = inside_may(j->hub, &j->rq, j->agent, j->task, j->server, tool_of(j), "mcp.request", &here);
+	rc = by != BY_CATALOGUE
+		 ? inside_may_begin(j->hub, &j->rq, j->agent, j->task, j->server, tool_of(j),
+				    json_dumpb(j->params, NULL, 0, JSON_COMPACT), &here)
+		 : inside_may(j->hub, &j->rq, j->agent, j->task, j->server, tool_of(j), "mcp.request", &here);
 	if (rc) { /* which is audited already */
 		inside_job_end(j, rc, &here, NULL, "");
 		return;

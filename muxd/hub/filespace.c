@@ -11,6 +11,7 @@
 #include "muxd/hub/agent.h"
 #include "muxd/hub/audit.h"
 #include "muxd/hub/filespace_due.h"
+#include "muxd/hub/filespace_places.h"
 #include "muxd/hub/hub_state.h"
 #include "muxd/hub/launch.h"
 #include "muxd/hub/session_state.h"
@@ -26,9 +27,10 @@
 #define TRIES         2
 #define SYNC_TIMEOUTS 10 /* of the store's, for all of a try */
 #define SYNC_LEAST_NS (60 * NS_PER_SEC)
+#define SYNC_STILL_NS (60 * NS_PER_SEC) /* one step in the workspace, while others wait for its place */
 
-enum filespace_phase { FILESPACE_IDLE, FILESPACE_RUNNING, FILESPACE_WAITING, FILESPACE_FAILED };
-static const char *const state_names[] = {"idle", "running", "waiting", "failed"};
+enum filespace_phase { FILESPACE_IDLE, FILESPACE_QUEUED, FILESPACE_RUNNING, FILESPACE_WAITING, FILESPACE_FAILED };
+static const char *const state_names[] = {"idle", "queued", "running", "waiting", "failed"};
 
 struct filespace_waiter {
 	STAILQ_ENTRY(filespace_waiter) entry;
@@ -48,6 +50,7 @@ struct filespace_wish {
 
 struct filespace {
 	enum filespace_phase state;
+	struct filespace_place place;         /* taken while RUNNING, waited for while QUEUED */
 	struct filespace_wish wished[2], now; /* by direction; the one that runs */
 	enum filespace_direction direction;
 	struct filespace_sync *sync;
@@ -61,6 +64,8 @@ static void filespace_set_state(struct agent *a, enum filespace_phase state)
 	log_debug(&(struct log_ids){.agent = a->name}, "%s -> %s", state_names[a->filespace->state],
 		  state_names[state]);
 	a->filespace->state = state;
+	if (state != FILESPACE_RUNNING && state != FILESPACE_QUEUED)
+		filespace_place_leave(&a->hub->filespace_places, &a->filespace->place);
 	hub_stir(a->hub);
 }
 
@@ -317,17 +322,36 @@ static void filespace_run(struct agent *a)
 		filespace_sync_start(f->sync);
 }
 
+/* A sync runs once there is a place for it: now, or when its turn has come. */
+static bool has_place(struct agent *a, bool pull)
+{
+	if (filespace_place_take(&a->hub->filespace_places, &a->filespace->place, pull, a->hub->conf))
+		return true;
+	if (a->filespace->state != FILESPACE_QUEUED)
+		filespace_set_state(a, FILESPACE_QUEUED);
+	return false;
+}
+
+/* One that failed, once more. */
+static void filespace_again(struct agent *a)
+{
+	if (has_place(a, a->filespace->direction == FILESPACE_PULL))
+		filespace_run(a);
+}
+
 static void filespace_next(struct agent *a)
 {
 	struct filespace *f = a->filespace;
 
-	if (f->state == FILESPACE_RUNNING || f->state == FILESPACE_WAITING || a->hub->stopping)
+	if (f->state == FILESPACE_RUNNING || f->state == FILESPACE_WAITING || f->now.on || a->hub->stopping)
 		return;
 	for (int d = FILESPACE_PULL; d <= FILESPACE_PUSH; d++) {
 		struct filespace_wish *w = &f->wished[d];
 
 		if (!w->on)
 			continue;
+		if (!has_place(a, d == FILESPACE_PULL))
+			return;
 		f->now = *w;
 		if (STAILQ_EMPTY(&w->waiters))
 			STAILQ_INIT(&f->now.waiters);
@@ -477,6 +501,7 @@ static void filespace_gone(struct agent *a)
 		return;
 	filespace_sync_cancel(f->sync);
 	f->sync = NULL;
+	filespace_place_leave(&a->hub->filespace_places, &f->place);
 	for (int d = 0; d < 2; d++) {
 		wish_answer(&f->wished[d], ERR_CANCELLED, NULL, NULL);
 		json_decref(f->last[d]);
@@ -497,14 +522,26 @@ static uint64_t sync_timeout(const struct agent *a)
 	return all > SYNC_LEAST_NS ? all : SYNC_LEAST_NS;
 }
 
+/* A workspace that answers nothing keeps others from theirs no longer than that. */
+static bool stands_in_the_way(const struct agent *a, uint64_t now)
+{
+	uint64_t since = filespace_sync_still_ns(a->filespace->sync);
+
+	return filespace_places_wanted(&a->hub->filespace_places) && now > since && now - since > SYNC_STILL_NS;
+}
+
 void filespace_tick(struct agent *a, uint64_t now)
 {
 	struct filespace *f = a->filespace;
 
 	if (f && f->state == FILESPACE_WAITING && now >= f->retry_ns)
-		filespace_run(a);
+		filespace_again(a);
+	else if (f && f->state == FILESPACE_QUEUED)
+		f->now.on ? filespace_again(a) : filespace_next(a);
 	else if (f && f->sync && now > f->tried_ns + sync_timeout(a))
-		(void)filespace_sync_expire(f->sync);
+		(void)filespace_sync_expire(f->sync, "took longer than ten times filespace.timeout");
+	else if (f && f->sync && stands_in_the_way(a, now))
+		(void)filespace_sync_expire(f->sync, "stood still in its workspace for a minute while others waited");
 	workspace_ask_tick(a, now);
 	if (a->sync_causes && a->state == AGENT_COLD)
 		json_decref(filespace_causes_take(a)); /* its stop has pushed, or nobody can */
@@ -557,6 +594,7 @@ json_t *filespace_show(struct hub *h, const char *agent)
 int filespaces_create(struct hub *h)
 {
 	h->ahead_of_all = &ahead;
+	filespace_places_init(&h->filespace_places);
 	return 0;
 }
 

@@ -6,8 +6,9 @@
  * goes ahead of everything that would begin in a sandbox that is new; a push follows what may have written, and goes
  * ahead of a stop's snapshot.
  *
- * States: IDLE -> RUNNING -> (WAITING: it failed once, and is tried again later -> RUNNING) -> IDLE, or
- * FAILED until the next one ends well. Owner: the agent; made at its first use.
+ * States: IDLE -> (QUEUED: others have all places ->) RUNNING -> (WAITING: it failed once, and is
+ * tried again later -> RUNNING) -> IDLE, or FAILED until the next one ends well. Owner: the agent; made at its first
+ * use.
  */
 #ifndef MUXD_HUB_FILESPACE_H
 #define MUXD_HUB_FILESPACE_H

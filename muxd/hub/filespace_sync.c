@@ -15,6 +15,7 @@
 #include "files/ignore.h"
 #include "files/syncrec.h"
 #include "muxd/hub/agent.h"
+#include "muxd/hub/filespace_places.h"
 #include "muxd/hub/hub_state.h"
 #include "muxd/hub/workspace_ask.h"
 
@@ -26,10 +27,9 @@
 #include <string.h>
 
 #define MARKER       ".muxd/filespace"
-#define OWN          ".muxd"             /* nothing below it is synced, nor names that begin so and are muxlet's */
-#define LIST_BYTES   (64u * 1024 * 1024) /* of records, either way */
-#define BATCH_BYTES  (4u * 1024 * 1024)
+#define OWN          ".muxd" /* nothing below it is synced, nor names that begin so and are muxlet's */
 #define BATCH_FILES  2000
+#define MARK_BYTES   (64u * 1024)
 #define PAGE_FILES   2000
 #define PAGE_BYTES   (16u * 1024 * 1024)
 #define PAGES_MAX    10000
@@ -66,6 +66,8 @@ struct filespace_sync {
 	char *rules_text;
 	struct sync_task *tasks;
 	size_t ntasks, at, batch; /* the batch is tasks[at..batch) */
+	size_t looked;            /* in the batch: the task behind the one that was asked for last */
+	uint64_t moved_ns;        /* its step began */
 	struct filespace_change change;
 	bool marked;  /* control.db is to know the markers, or the sandbox */
 	bool marking; /* ahead of the marker in the workspace */
@@ -99,6 +101,7 @@ static void sync_set_state(struct filespace_sync *s, enum sync_state state)
 	log_debug(&(struct log_ids){.agent = s->agent->name}, "%s: %s -> %s", filespace_direction_name(s->direction),
 		  state_names[s->state], state_names[state]);
 	s->state = state;
+	s->moved_ns = clock_boot_ns();
 }
 
 static void sync_free(struct filespace_sync *s)
@@ -169,6 +172,11 @@ static void leave_out(struct filespace_sync *s, const char *path, const char *wh
 {
 	s->told.left_out++;
 	tell(s, s->told.left_names, json_pack("{s:o?,s:s}", "path", filespace_wire_path(path), "why", why));
+}
+
+static size_t list_bytes(const struct filespace_sync *s)
+{
+	return filespace_list_bytes(s->agent->hub->conf);
 }
 
 /* ---- requests to muxlet */
@@ -407,13 +415,13 @@ static void sync_list(struct filespace_sync *s)
 	struct buf in;
 
 	sync_set_state(s, SYNC_LISTING);
-	buf_init(&in, LIST_BYTES);
+	buf_init(&in, list_bytes(s));
 	if (known_records(s, &in)) {
 		buf_finish(&in);
 		sync_fail(s, ERR_NOMEM, "no memory for a list of files");
 		return;
 	}
-	ask_muxlet(s, "sync_list", &in, LIST_BYTES, sync_on_listed);
+	ask_muxlet(s, "sync_list", &in, list_bytes(s), sync_on_listed);
 }
 
 /* ---- ASKING */
@@ -778,14 +786,14 @@ static void sync_write_marker(struct filespace_sync *s)
 
 	record_of(&r, SYNCREC_CONTENT, MARKER, s->row.next, &s->marker_seen);
 	r.content = strlen(s->marker_text);
-	buf_init(&in, BATCH_BYTES);
+	buf_init(&in, MARK_BYTES);
 	rc = put_record(&in, &r, s->marker_text);
 	if (rc) {
 		buf_finish(&in);
 		sync_fail(s, rc, "no memory for a sync");
 		return;
 	}
-	ask_muxlet(s, "sync_put", &in, LIST_BYTES, sync_on_marked);
+	ask_muxlet(s, "sync_put", &in, list_bytes(s), sync_on_marked);
 }
 
 /*
@@ -852,11 +860,20 @@ static void sync_note(struct filespace_sync *s)
 
 /* ---- FETCHING and PUTTING: down */
 
+/* Each side answers in the order in which it was asked, more or less: the task behind the last one is looked at first.
+ */
 static struct sync_task *batch_task(struct filespace_sync *s, const char *path)
 {
-	for (size_t i = s->at; i < s->batch; i++)
-		if (strcmp(s->tasks[i].path, path) == 0)
-			return &s->tasks[i];
+	size_t n = s->batch - s->at;
+
+	for (size_t i = 0; i < n; i++) {
+		size_t next = s->at + (s->looked + i) % n;
+
+		if (strcmp(s->tasks[next].path, path) != 0)
+			continue;
+		s->looked = next - s->at + 1;
+		return &s->tasks[next];
+	}
 	return NULL;
 }
 
@@ -958,7 +975,7 @@ static void put_here(struct filespace_sync *s, const json_t *body)
 	int rc;
 
 	sync_set_state(s, SYNC_PUTTING);
-	buf_init(&in, LIST_BYTES + 2 * (size_t)s->agent->hub->conf->filespace_max_file_size);
+	buf_init(&in, list_bytes(s) + 2 * (size_t)s->agent->hub->conf->filespace_max_file_size);
 	rc = put_deletions(s, &in) ? err_set(&e, ERR_NOMEM, "no memory for a sync") : 0;
 	json_array_foreach(files, i, v)
 	{
@@ -973,7 +990,7 @@ static void put_here(struct filespace_sync *s, const json_t *body)
 			sync_batch_over(s); /* all of it changed there meanwhile */
 		return;
 	}
-	ask_muxlet(s, "sync_put", &in, LIST_BYTES, sync_on_put_here);
+	ask_muxlet(s, "sync_put", &in, list_bytes(s), sync_on_put_here);
 }
 
 static void sync_on_contents(void *arg, int rc, const struct err *e, const json_t *body)
@@ -989,7 +1006,8 @@ static void sync_on_contents(void *arg, int rc, const struct err *e, const json_
 
 static size_t batch_room(const struct filespace_sync *s)
 {
-	return 2 * ((size_t)s->agent->hub->conf->filespace_max_file_size + BATCH_BYTES) + BATCH_FILES * 16 * 1024;
+	return 2 * ((size_t)s->agent->hub->conf->filespace_max_file_size + FILESPACE_BATCH_BYTES) +
+	       BATCH_FILES * 16 * 1024;
 }
 
 static void fetch_there(struct filespace_sync *s)
@@ -1199,7 +1217,7 @@ static void fetch_here(struct filespace_sync *s)
 	int rc = 0;
 
 	sync_set_state(s, SYNC_FETCHING);
-	buf_init(&in, LIST_BYTES);
+	buf_init(&in, list_bytes(s));
 	for (size_t i = s->at; i < s->batch && !rc; i++) {
 		if (s->tasks[i].verdict != FILESPACE_COPY_UP || s->tasks[i].done)
 			continue;
@@ -1242,7 +1260,7 @@ static void sync_next(struct filespace_sync *s)
 	}
 	for (s->batch = s->at; s->batch < s->ntasks && s->batch - s->at < BATCH_FILES; s->batch++) {
 		bytes += s->tasks[s->batch].size;
-		if (bytes > BATCH_BYTES && s->batch > s->at)
+		if (bytes > FILESPACE_BATCH_BYTES && s->batch > s->at)
 			break;
 	}
 	sync_set_state(s, SYNC_FETCHING);
@@ -1313,7 +1331,12 @@ bool filespace_sync_is_of(const struct filespace_sync *s, const char *sandbox)
 	return strcmp(s->sandbox, sandbox) == 0;
 }
 
-bool filespace_sync_expire(struct filespace_sync *s)
+uint64_t filespace_sync_still_ns(const struct filespace_sync *s)
+{
+	return s->ask || s->noting ? UINT64_MAX : s->moved_ns;
+}
+
+bool filespace_sync_expire(struct filespace_sync *s, const char *why)
 {
 	struct err e = {0};
 
@@ -1323,8 +1346,7 @@ bool filespace_sync_expire(struct filespace_sync *s)
 	filespace_ask_cancel(s->ask);
 	s->ask = NULL;
 	workspace_ask_cancel(s->agent);
-	err_set(&e, ERR_TIMEOUT, "the sync took longer than ten times filespace.timeout, and was %s then",
-		state_names[s->state]);
+	err_set(&e, ERR_TIMEOUT, "the sync %s, and was %s then", why, state_names[s->state]);
 	sync_over(s, e.code, &e);
 	return true;
 }

@@ -49,8 +49,10 @@ void filespace_sync_start(struct filespace_sync *s);
 const char *filespace_sync_state(const struct filespace_sync *s);
 /* Is it about the workspace of that sandbox? Once the agent has another one it ends at its next step. */
 bool filespace_sync_is_of(const struct filespace_sync *s, const char *sandbox);
-/* A sync that has taken too long ends: done hears ERR_TIMEOUT. False: control.db has it, and it goes on. */
-bool filespace_sync_expire(struct filespace_sync *s);
+/* Since when it waits for its workspace in one step, by the boot clock; UINT64_MAX: for the store, which has a time. */
+uint64_t filespace_sync_still_ns(const struct filespace_sync *s);
+/* why: "took too long", of the sync. It ends: done hears ERR_TIMEOUT. False: control.db has it, and it goes on. */
+bool filespace_sync_expire(struct filespace_sync *s, const char *why);
 void filespace_sync_cancel(struct filespace_sync *s); /* NULL-safe; a write to control.db ends by itself */
 
 #endif

@@ -13,6 +13,7 @@
 #include "muxd/hub/contexts.h"
 #include "muxd/hub/exec_ids.h"
 #include "muxd/hub/failures.h"
+#include "muxd/hub/filespace_places.h"
 #include "muxd/hub/hub.h"
 #include "muxd/hub/session_state.h"
 #include "muxd/hub/setup.h"
@@ -64,6 +65,7 @@ struct hub {
 	struct services *services;
 	const struct agent_watch *watch; /* NULL: nobody */
 	const struct agent_ahead *ahead_of_all;
+	struct filespace_places filespace_places;
 	struct attachment_list attachments, pending, paced;
 	TAILQ_HEAD(, screen) screens;
 	unsigned nscreens;

@@ -6,7 +6,17 @@
 static struct policy_question question_of(const char *agent, const char *task, const char *server, const char *tool)
 {
 	return (struct policy_question){
-	    .op = POLICY_MCP_CALL, .agent = agent, .task = task, .server = server, .tool = tool};
+	    .op = POLICY_MCP_CALL, .agent = agent, .task = task, .server = server, .tool = tool, .opens_nothing = true};
+}
+
+int inside_may_begin(struct hub *h, struct request *rq, const char *agent, const char *task, const char *server,
+		     const char *tool, size_t bytes, struct err *e)
+{
+	struct policy_question q = question_of(agent, task, server, tool);
+
+	q.opens_nothing = false;
+	q.bytes = bytes;
+	return broker_check(h, rq, &q, SCOPE_ROUNDS, "mcp.request", &rq->policy, e);
 }
 
 int inside_may(struct hub *h, struct request *rq, const char *agent, const char *task, const char *server,

@@ -7,8 +7,11 @@
 
 #include "muxd/hub/broker.h"
 
-/* tool NULL: the server as a whole. Refusals are audited, with `what`. rq gets the mark of an allowance. ERR_FORBIDDEN,
- * ERR_POLICY_DENIED. */
+/* bytes: of its parameters. A request that begins, which a profile's limits count. */
+int inside_may_begin(struct hub *h, struct request *rq, const char *agent, const char *task, const char *server,
+		     const char *tool, size_t bytes, struct err *e);
+/* The same of one that was begun, or of none. tool NULL: the server as a whole. Refusals are audited, with `what`. rq
+ * gets the mark of an allowance. ERR_FORBIDDEN, ERR_POLICY_DENIED. */
 int inside_may(struct hub *h, struct request *rq, const char *agent, const char *task, const char *server,
 	       const char *tool, const char *what, struct err *e);
 /* May that server put a question to this grant's holder? told: a refusal is audited. */

@@ -82,6 +82,15 @@ static void put_body(struct hub *h, struct inside_record *r, int stream, const c
 		*out_n = n;
 }
 
+/* As a profile's limit reads it. */
+static void count_request(struct hub *h, const char *task, uint64_t now)
+{
+	struct share *s = share_get(&h->shares, CONF_SHARE_TASK, task);
+
+	if (s)
+		share_minute_add(&s->requests, 1, now);
+}
+
 int inside_record_begin(struct hub *h, const struct inside_facts *f, struct inside_record *out, struct err *e)
 {
 	const struct grant *g = &f->rq->grant;
@@ -103,6 +112,7 @@ int inside_record_begin(struct hub *h, const struct inside_facts *f, struct insi
 			       err_name(rc));
 	id_format(&out->id, out->text);
 	h->stats.sessions_opened[SESSION_MCP]++;
+	count_request(h, f->task, out->begun_ns);
 	put_body(h, out, STREAM_INPUT, f->params, &out->in);
 	record_share_add_work(h, f->agent->name, g, RECORD_SHARE_COST + out->in);
 	d = facts_json(f, out);

@@ -91,6 +91,7 @@ void session_share_count(const struct hub *h, struct policy_question *q)
 	q->rounds = s->live[CONF_SHARE_ROUNDS];
 	q->sessions = s->live[CONF_SHARE_SESSIONS];
 	q->contexts = s->live[CONF_SHARE_CONTEXTS];
+	q->requests = (unsigned)share_minute_sum(&s->requests, clock_boot_ns());
 }
 
 /* ---- its beginning and its end */

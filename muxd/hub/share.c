@@ -9,6 +9,7 @@
 #include <string.h>
 
 #define DAY_NS     (86400 * NS_PER_SEC)
+#define MINUTE_NS  (60 * NS_PER_SEC)
 #define RETRY_S    1
 #define BESIDE_NS  (10 * NS_PER_SEC)
 #define PROMISE_NS (100 * NS_PER_MS)
@@ -96,7 +97,7 @@ void shares_sweep(struct shares *x, uint64_t now)
 			x->shared += record; /* of agents alone */
 			x->sharers += record >= EVEN_LEAST;
 			small = small || (record && record < EVEN_LEAST);
-			if (!s->sessions && !record && rates_are_full(s, now))
+			if (!s->sessions && !record && !share_minute_sum(&s->requests, now) && rates_are_full(s, now))
 				share_drop(x, s);
 		}
 	x->sharers += small;
@@ -242,31 +243,47 @@ void share_rate_took(struct share_rate *r, uint64_t n)
 		r->room -= (int64_t)n;
 }
 
-/* ---- bytes of a day */
+/* ---- bytes of a day, requests of a minute */
 
-static struct share_day turned(const struct share_day *d, uint64_t now)
+static struct share_day turned(const struct share_day *d, uint64_t now, uint64_t day_ns)
 {
-	uint64_t days = d->begun_ns ? (now - d->begun_ns) / DAY_NS : 0;
+	uint64_t days = d->begun_ns ? (now - d->begun_ns) / day_ns : 0;
 
 	if (!d->begun_ns)
 		return (struct share_day){.begun_ns = now};
 	if (!days)
 		return *d;
-	return (struct share_day){.begun_ns = d->begun_ns + days * DAY_NS, .before = days == 1 ? d->now : 0};
+	return (struct share_day){.begun_ns = d->begun_ns + days * day_ns, .before = days == 1 ? d->now : 0};
+}
+
+static uint64_t sum_of(const struct share_day *d, uint64_t now, uint64_t day_ns)
+{
+	const struct share_day t = turned(d, now, day_ns);
+	double left = 1.0 - (double)(now - t.begun_ns) / (double)day_ns;
+
+	return t.now + (uint64_t)((double)t.before * left);
 }
 
 void share_day_add(struct share_day *d, uint64_t n, uint64_t now)
 {
-	*d = turned(d, now);
+	*d = turned(d, now, DAY_NS);
 	d->now += n;
 }
 
 uint64_t share_day_sum(const struct share_day *d, uint64_t now)
 {
-	const struct share_day t = turned(d, now);
-	double left = 1.0 - (double)(now - t.begun_ns) / (double)DAY_NS;
+	return sum_of(d, now, DAY_NS);
+}
 
-	return t.now + (uint64_t)((double)t.before * left);
+void share_minute_add(struct share_day *d, uint64_t n, uint64_t now)
+{
+	*d = turned(d, now, MINUTE_NS);
+	d->now += n;
+}
+
+uint64_t share_minute_sum(const struct share_day *d, uint64_t now)
+{
+	return sum_of(d, now, MINUTE_NS);
 }
 
 static int refuse_record(struct err *e, const struct share *a, const char *limit, uint64_t value, uint64_t used,

@@ -58,6 +58,7 @@ struct share {
 	struct share_rate rate[SHARE_WAYS]; /* shares.input_rate_*, output_rate_* */
 	struct share_rate beside;           /* of an agent */
 	struct share_day record;            /* of an agent */
+	struct share_day requests;          /* of a task, to MCP servers inside; in a minute, not a day */
 	struct journal_share ring;          /* of an agent: what is not durable yet of its programs' bytes */
 	UT_hash_handle hh;
 };
@@ -105,6 +106,8 @@ void share_rate_took(struct share_rate *r, uint64_t n);
 
 void share_day_add(struct share_day *d, uint64_t n, uint64_t now);
 uint64_t share_day_sum(const struct share_day *d, uint64_t now);
+void share_minute_add(struct share_day *d, uint64_t n, uint64_t now);
+uint64_t share_minute_sum(const struct share_day *d, uint64_t now);
 /*
  * What the record keeps of an agent in a day is over its share: over shares.record_per_agent, or where the disk is low
  * over an even part of what all added (struct shares: sharers). ERR_RECORD_SHARE with err.share; 0. a NULL:

@@ -7,7 +7,7 @@ ratios, with the least and the largest. The recorder is on, every byte is receiv
 (floor.c), OpenSSH's sshd, script, tmux, posix_spawn, ControlMaster.
 
 Prints the first table of docs/speed.md; writes build/bench.json and build/speed.svg (plot.py). MIB (64), RUNS (3), KEYS (150),
-CROWD (1000), ONLY ("bulk round_output keys flood connect rounds tools day memory rest verdicts shares"): four minutes as they are.
+CROWD (1000), ONLY ("bulk round_output keys flood connect rounds tools day filespace memory rest verdicts shares"): four minutes as they are.
 """
 import contextlib, hashlib, http.client, json, os, re, resource, shutil, socket, ssl, statistics, subprocess, sys, tempfile, threading, time, uuid
 
@@ -760,6 +760,76 @@ def day(n=12):
         row(title, ms[""][k], "ms", "ssh host " + peer, ms["ssh_"][k], ("<=", 1.0))
 
 
+# --- files in step with the owner's store: a fresh daemon and store for each run, beside tar through ssh
+
+SMALL = 5000  # files, of some 300 bytes, 100 in a directory
+MAKE = "mkdir -p %s && cd %s && for d in $(seq 50); do mkdir -p $d; for f in $(seq 100); do printf '%%0300d' $((d*100+f)) >$d/$f; done; done"
+
+
+class FileStore:
+    """tools/muxd-filestore, with files of the bench in it or none."""
+
+    def __init__(self):
+        self.dir = tempfile.mkdtemp(prefix="store.", dir=tmp)
+        self.port = free_port()
+        self.process = subprocess.Popen([sys.executable, "tools/muxd-filestore", "--dir", self.dir, "--listen", "127.0.0.1:%d" % self.port],
+                                        stdout=subprocess.DEVNULL)
+        wait_for("the file store", lambda: answers(self.port))
+
+    def close(self):
+        self.process.kill()
+        self.process.wait()
+
+
+def synced(daemon, direction):
+    """Seconds of the sync that copied all."""
+    for line in daemon.ctl("audit", "--event", "filespace.sync", "-n", "100", "-o", "json").splitlines():
+        detail = json.loads(line)["record"]["detail"]
+        if detail["direction"] == direction and detail["copied"] == SMALL:
+            return detail["duration_ms"] / 1e3
+    return None
+
+
+def filespace_one():
+    """Seconds up, by the push behind a round, and down, by the pull of another sandbox with that store behind it."""
+    seconds = {}
+    with contextlib.closing(FileStore()) as store:
+        conf = "filespace: {url: \"http://127.0.0.1:%d\", timeout: 30s}\nlifecycle: {at_rest: drop}\n" % store.port
+        for direction, line in (("push", MAKE % ("many", "many")), ("pull", "true")):
+            with contextlib.closing(Muxd(conf)) as fresh:
+                fresh.ctl("exec", AGENT, "--", "sh", "-c", "true")
+                fresh.ctl("exec", AGENT, "--", "sh", "-c", line)
+                wait_for("the sync", lambda: synced(fresh, direction), 60)
+                seconds[direction] = synced(fresh, direction)
+    return seconds
+
+
+def by_tar(way):
+    """Seconds until the same files are on the disk of who gets them, by tar through ssh."""
+    there, here = home + "/there", home + "/small"
+    shutil.rmtree(there, ignore_errors=True)
+    os.mkdir(there)
+    if way == "push":
+        argv = "tar -C %s -c . | %s" % (here, " ".join(sshd.command("'tar -C %s -x && sync -f %s'" % (there, there))))
+    else:
+        argv = "%s | tar -C %s -x && sync -f %s" % (" ".join(sshd.command("'tar -C %s -c .'" % here)), there, there)
+    return timed(lambda: subprocess.run(argv, shell=True, env=env, check=True)) / 1e3
+
+
+def filespace():
+    ssh(MAKE % (home + "/small", home + "/small"))
+    mine, theirs = {"push": [], "pull": []}, {"push": [], "pull": []}
+    for _ in range(RUNS):
+        for way, seconds in filespace_one().items():
+            mine[way].append(seconds)
+            theirs[way].append(by_tar(way))
+        note("filespace, s: %s, tar through ssh %s" % (mine, theirs))
+    heading("%d small files in step with the owner's store, durable on both sides" % SMALL)
+    for way, title in (("push", "up"), ("pull", "down")):
+        row(title, mine[way], "s", goal=("<=", 3))
+        row(title, mine[way], "s", "tar through ssh, then sync", theirs[way])
+
+
 # --- memory and rest: fresh daemons, for what others gave back would be taken again unseen
 
 def idle_sessions(server, door, n, parts, resting=False):
@@ -861,7 +931,7 @@ def shares():
         row(p, [t["beside"][p] for t in told], "ms", "the nine alone", [t["quiet"][p] for t in told], goal)
 
 
-PARTS = [bulk, round_output, keys, flood, connect, rounds, tools, day, memory, rest, verdicts, shares]
+PARTS = [bulk, round_output, keys, flood, connect, rounds, tools, day, filespace, memory, rest, verdicts, shares]
 only = os.environ.get("ONLY", "").split() or [f.__name__ for f in PARTS]
 api = Api()
 with contextlib.ExitStack() as stack:

@@ -14,15 +14,16 @@ seconds. A command adds a byte to the file that its exec_id names, and says its 
 A start whose word to the sandbox was lost ends as `did_not_run`, and the next call with its exec_id begins another round: how
 many there were is told from the audit log. None ends as `unknown`.
 """
-import http.client, json, os, random, signal, ssl, subprocess, sys, threading, time
+import http.client, json, os, random, signal, ssl, sys, threading, time
 
-BUILD = os.environ.get("BUILD", "build")
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+from killed_daemon import KILLED, Daemon  # noqa: E402
+
 state, kills = sys.argv[1], int(sys.argv[2])
 seed = int(os.environ.get("SEED", "0")) or random.randrange(1 << 30)
 print(f"  seed {seed}")
 rnd = random.Random(seed)
 stop, faults, lock = threading.Event(), [], threading.Lock()
-KILLED = [("net",), ("net",), ("recorder",), ("net", "recorder"), ("monitor",), ("monitor", "net", "recorder")]
 rounds, asked_again = {}, 0  # exec_id -> round_id
 asked = {n: time.monotonic() for n in range(4)}  # client -> when its start was asked for first
 PATIENCE, STARVES = 120, 5  # seconds: until an answer has to have come; until the kills wait for it
@@ -35,60 +36,6 @@ def fault(text):
     print("FAILED:", text, flush=True)
 
 
-def ready():
-    with open(os.path.join(state, "ready.json"), encoding="utf-8") as f:
-        return json.load(f)
-
-
-class Daemon:
-    """The monitor is this script's child, and begun anew when it was killed."""
-
-    def __init__(self):
-        self.p, self.log = None, open(state + "/daemon.log", "ab")
-
-    def start(self):
-        end = time.monotonic() + 120
-        while time.monotonic() < end:
-            self.p = subprocess.Popen([BUILD + "/muxd", "serve", "--state", state, "--config", state + "/muxd.yaml", "--https",
-                                       "127.0.0.1:0", "--ssh", "127.0.0.1:0"], stdout=self.log, stderr=self.log)
-            while time.monotonic() < end and self.p.poll() is None:
-                try:
-                    if ready()["pids"]["monitor"] == self.p.pid:
-                        return
-                except (OSError, ValueError, KeyError):
-                    pass
-                time.sleep(0.01)
-            time.sleep(0.1)  # the one before still holds its lock
-        sys.exit("FAILED: the daemon does not start")
-
-    def kill(self, which):
-        """Returns when everything that was killed is there again."""
-        old = ready()["pids"]
-        for w in which:
-            try:
-                os.kill(old[w], signal.SIGKILL)
-            except ProcessLookupError:
-                pass
-        if "monitor" in which:
-            self.p.wait()
-            self.start()
-            return
-        end = time.monotonic() + 60
-        while time.monotonic() < end:
-            try:
-                now = ready()["pids"]
-                if all(now[w] not in (old[w], 0) for w in which):
-                    return
-            except (OSError, ValueError, KeyError):
-                pass
-            time.sleep(0.01)
-        fault("%s did not come back" % "+".join(which))
-
-    def muxctl(self, *words):
-        done = subprocess.run([BUILD + "/muxctl", "--state", state, *words], stdout=subprocess.PIPE, check=False)
-        return done.stdout.decode("utf-8", "replace")
-
-
 class Client:
     def __init__(self):
         self.c = None
@@ -96,7 +43,7 @@ class Client:
     def call(self, method, path, body=None):
         """(status, object); OSError or HTTPException where no answer came."""
         if not self.c:
-            self.c = http.client.HTTPSConnection(*ready()["https"].rsplit(":", 1), context=context, timeout=30)
+            self.c = http.client.HTTPSConnection(*daemon.door(), context=context, timeout=30)
         try:
             self.c.request(method, path, body and json.dumps(body), {"Authorization": "Bearer " + token})
             r = self.c.getresponse()
@@ -199,18 +146,6 @@ def counted(client):
     return {n: int(size) for size, n in (line.split() for line in text.splitlines()) if n != "total"}
 
 
-def round_ends():
-    """What the audit log has of each end of a round."""
-    found, since = [], 0
-    while True:
-        rows = [json.loads(line) for line in daemon.muxctl("audit", "--event", "round.end", "--since", str(since), "-n", "1000", "-o",
-                                                           "json").splitlines()]
-        if not rows:
-            return found
-        found += [row["record"] for row in rows]
-        since = rows[-1]["seq"]
-
-
 def story():
     global token, context
     context = ssl.create_default_context(cafile=os.path.join(state, "keys", "tls.crt"))
@@ -229,7 +164,9 @@ def story():
         while not faults and (len(rounds) == since or time.monotonic() - min(asked.values()) > STARVES):
             time.sleep(0.005)
         time.sleep(rnd.uniform(0, 0.6))
-        daemon.kill(rnd.choice(KILLED))
+        why = daemon.kill(rnd.choice(KILLED))
+        if why:
+            fault(why)
     stop.set()
     for w in workers:
         w.join()
@@ -244,7 +181,7 @@ def story():
         fault(f"{len(rounds)} starts, {asked_again} asked again: the story shows nothing")
     if len(contents) != len(rounds) and not faults:
         fault(f"{len(contents)} files of {len(rounds)} starts")
-    ends = round_ends()
+    ends = daemon.audit("--event", "round.end")
     odd = [e for e in ends if e["outcome"] != "exit" and e["detail"].get("error") != "did_not_run"]
     for e in odd[:10]:
         fault(f"a round ended as {json.dumps(e)[:400]}")
@@ -252,12 +189,11 @@ def story():
           f"{sum(e['outcome'] != 'exit' for e in ends)} starts that did not run and were begun again")
 
 
-daemon = Daemon()
+daemon = Daemon(state)
 signal.signal(signal.SIGTERM, lambda *_: sys.exit("FAILED: told to end"))
 daemon.start()
 try:
     story()
 finally:
-    daemon.muxctl("shutdown", "--sandboxes")
-    daemon.p.wait()
+    daemon.end()
 sys.exit(1 if faults else 0)

@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
-"""muxd-filestore with answers that lie as the file LIE says at that moment: digest, times, names, endless, garbage; empty: none."""
+"""muxd-filestore with answers that lie as the file LIE says at that moment: digest, times, names, endless,
+slow (without an end, too, a page each half second), garbage; empty: none."""
+import base64
 import importlib.machinery
 import importlib.util
 import os
 import pathlib
 import sys
+import time
 
 here = pathlib.Path(__file__).resolve().parents[2]
 loader = importlib.machinery.SourceFileLoader("filestore", str(here / "tools" / "muxd-filestore"))
@@ -30,6 +33,10 @@ def lie(self, method):
     elif how == "endless" and "next" in body:
         body["next"] = "again"
         body["files"] = []
+    elif how == "slow" and "next" in body:
+        time.sleep(0.5)
+        body["next"] = base64.urlsafe_b64encode(b"z%d" % time.time_ns()).decode()
+        body["files"] = [{"path": f"z{time.time_ns()}", "size": 1, "sha256": "0" * 64, "updated_at": 1}]
     elif how == "garbage":
         body = {"files": 7}
     return body

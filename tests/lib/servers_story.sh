@@ -101,6 +101,7 @@ servers_policy_file() {
 		  allow:
 		  - mcp.read
 		  - mcp.call: {servers: {good: [echo]}}
+		  limits: {mcp_rate: 4, mcp_size: 1KiB}
 	Y
 }
 servers_judged() {
@@ -112,6 +113,10 @@ servers_judged() {
 	equal "others are not" "policy_denied narrow/mcp.call" "$(use good slow | jq -r '"\(.error.code) \(.error.details.policy.rule)"')"
 	equal "nor other servers" policy_denied "$(use chatty echo | code)"
 	equal "nor is the list set" policy_denied "$(asked "$narrow" PUT "$base/mcp/servers" "$(list)" | code)"
+	rule() { jq -r '"\(.error.code) \(.error.details.policy.rule)"'; }
+	equal "nor parameters over the profile's size" "policy_denied narrow/limits.mcp_size" "$(use good echo "{\"text\":\"$(printf '%01100d' 0)\"}" | rule)"
+	for _ in 2 3 4; do use good echo '{"text":"judged"}' >/dev/null; done
+	equal "nor more requests in a minute than it says" "policy_denied narrow/limits.mcp_rate" "$(use good echo '{"text":"judged"}' | rule)"
 	told "the verdict is in the log" "narrow/mcp.call" mcp.answer 'map(select(.detail.task == "narrow")) | .[0].policy.rule'
 }
 

@@ -81,7 +81,7 @@ const calls = [
   ["sandbox.terminal.screen", () => ({ round_id: kept.terminal, wait_ms: 3000 }), (r) => assert(JSON.stringify(r).includes("here"))],
   ["sandbox.round.signal", () => ({ round_id: kept.terminal, signal: "CONT" }), () => undefined],
   ["sandbox.round.end", () => ({ round_id: kept.terminal, reason: "done" }), () => undefined],
-  ["sandbox.session.snapshot", { reason: "story" }, (r) => { kept.snapshot = r.id ?? r.snapshot_id; }],
+  ["sandbox.session.snapshot", { reason: "story" }, (r) => { kept.snapshot = r.snapshot.id; }],
   ["sandbox.session.fork", () => ({ snapshot_id: kept.snapshot, reason: "story" }), () => undefined],
   ["sandbox.session.end", { reason: "the story is over" }, () => undefined],
 ];

@@ -47,7 +47,7 @@ const calls = (session_id) => [
   ["sandbox.terminal.start", { command: "echo here; sleep 300" }, (r) => { kept.terminal = r.round_id; }],
   ["sandbox.terminal.keys", () => ({ round_id: kept.terminal, keys: ["text:typed", "Enter"] })],
   ["sandbox.terminal.screen", () => ({ round_id: kept.terminal })],
-  ["sandbox.session.snapshot", { reason: "story" }, (r) => { kept.snapshot_id = r.id ?? r.snapshot_id; }],
+  ["sandbox.session.snapshot", { reason: "story" }, (r) => { kept.snapshot_id = r.snapshot.id; }],
   ["sandbox.session.fork", () => ({ snapshot_id: kept.snapshot_id, reason: "story" })],
   ["sandbox.session.end", { reason: "over" }],
 ];

@@ -88,6 +88,25 @@ static void requests_to_servers_inside_are_of_the_share(void **state)
 	world_end(&w);
 }
 
+/* A profile's limit reads how many a task made in the last minute. */
+static void requests_are_counted_for_a_minute(void **state)
+{
+	struct share_day d = {0};
+	struct world w;
+
+	(void)state;
+	world_begin(&w);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(request(&w, false, NULL), 0);
+	assert_int_equal(
+	    share_minute_sum(&share_find(&w.r->hub->shares, CONF_SHARE_TASK, "test")->requests, clock_boot_ns()), 3);
+	world_end(&w);
+	share_minute_add(&d, 10, 1000 * NS_PER_SEC);
+	assert_int_equal(share_minute_sum(&d, 1059 * NS_PER_SEC), 10);
+	assert_int_equal(share_minute_sum(&d, 1090 * NS_PER_SEC), 5);
+	assert_int_equal(share_minute_sum(&d, 1121 * NS_PER_SEC), 0);
+}
+
 static void sizes_and_events_are_of_the_share(void **state)
 {
 	struct world w;
@@ -109,6 +128,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(requests_to_servers_inside_are_of_the_share),
+	    cmocka_unit_test(requests_are_counted_for_a_minute),
 	    cmocka_unit_test(sizes_and_events_are_of_the_share),
 	};
 	return cmocka_run_group_tests_name("hub_shares", tests, NULL, NULL);

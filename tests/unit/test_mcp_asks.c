@@ -312,6 +312,11 @@ void broker_inside_pass(struct inside_job *j, const struct inside_ops *ops, void
 	job.arg = arg;
 }
 
+void broker_inside_abandon(struct inside_job *j)
+{
+	(void)j;
+}
+
 /* A call ends while nobody is there; the asking under its state, for who may have it. */
 static struct mcp_asking *ended(struct mcp_askings *all, const struct inside_request *w, const char *text, int rc)
 {
@@ -372,6 +377,46 @@ static void a_call_that_ends_unheard_keeps_its_answer(void **state)
 	free(text);
 }
 
+/* One call more that waits, of that principal. */
+static int wait_one(struct mcp_askings *all, const char *principal)
+{
+	const struct inside_request w = {.agent = "box", .server = "s", .method = "tools/call"};
+	struct inside_questions questions = TAILQ_HEAD_INITIALIZER(questions);
+	struct mcp_holder who = holder(principal);
+	struct grant g = whose;
+	struct mcp_asking *a;
+	json_t *out = NULL;
+	int rc;
+
+	snprintf(g.principal, sizeof(g.principal), "%s", who.principal);
+	assert_int_equal(mcp_asking_create(&g, &w, &a), 0);
+	rc = mcp_asking_wait(all, a, (struct inside_job *)&job, &questions, &out);
+	if (rc)
+		mcp_asking_free(a);
+	json_decref(out);
+	return rc;
+}
+
+/* Grants that a principal makes below its own name give it no more calls that wait. */
+static void names_under_one_root_wait_together(void **state)
+{
+	struct mcp_askings *all;
+	char name[32];
+
+	(void)state;
+	assert_int_equal(mcp_askings_create(&all), 0);
+	for (int i = 0; i < MCP_ASKINGS_OWN; i++) {
+		snprintf(name, sizeof(name), "eve/%d", i);
+		assert_int_equal(wait_one(all, name), 0);
+	}
+	assert_int_equal(wait_one(all, "eve/again"), ERR_LIMIT);
+	assert_int_equal(wait_one(all, "eve"), ERR_LIMIT);
+	assert_int_equal(wait_one(all, "bob"), 0);
+	job.ops.done(job.arg, ERR_TIMEOUT, NULL, NULL, "round-7"); /* bob's */
+	assert_int_equal(wait_one(all, "eve"), ERR_LIMIT);
+	mcp_askings_close(all);
+}
+
 /* A request that was given up may go on in the server: nobody else hears what it says until it is over. */
 static void what_was_given_up_is_heard_by_nobody_else(void **state)
 {
@@ -414,6 +459,7 @@ int main(void)
 	    cmocka_unit_test(nobody_takes_anothers_watch),
 	    cmocka_unit_test(log_levels_are_of_a_session),
 	    cmocka_unit_test(a_call_that_ends_unheard_keeps_its_answer),
+	    cmocka_unit_test(names_under_one_root_wait_together),
 	    cmocka_unit_test(what_was_given_up_is_heard_by_nobody_else),
 	};
 

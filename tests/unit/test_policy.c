@@ -63,6 +63,38 @@ static void numbers_limit_what_begins(void **state)
 	policy_destroy(p);
 }
 
+/* Requests to servers inside have a size, and a number in a minute; one that was begun, and who looks, have neither. */
+static void requests_to_servers_inside_have_budgets(void **state)
+{
+	struct policy *p = policy_of("policy: 1\notherwise: deny\nprofiles:\n- name: a\n  match: {kind: staff}\n"
+				     "  allow: [mcp.call]\n  limits: {mcp_rate: 10, mcp_size: 1KiB}\n");
+	struct policy_question q = {.op = POLICY_MCP_CALL, .server = "s", .task = "T", .requests = 9, .bytes = 1024};
+	char rule[POLICY_RULE_MAX], message[256];
+	struct verdict v = policy_verdict(p, &q);
+
+	(void)state;
+	assert_true(v.allowed);
+	q.requests = 10;
+	v = policy_verdict(p, &q);
+	assert_false(v.allowed);
+	verdict_rule(&v, &q, rule);
+	assert_string_equal(rule, "a/limits.mcp_rate");
+	verdict_message(&v, &q, message, sizeof(message));
+	assert_string_equal(message,
+			    "task T made 10 requests in the last minute, and profile \"a\" allows 10: wait a few "
+			    "seconds");
+	q.opens_nothing = true;
+	assert_true(policy_verdict(p, &q).allowed);
+	q = (struct policy_question){.op = POLICY_MCP_CALL, .server = "s", .bytes = 1025};
+	v = policy_verdict(p, &q);
+	verdict_rule(&v, &q, rule);
+	assert_string_equal(rule, "a/limits.mcp_size");
+	verdict_message(&v, &q, message, sizeof(message));
+	assert_string_equal(message,
+			    "parameters of 1025 bytes are over the 1024 that profile \"a\" lets a request have");
+	policy_destroy(p);
+}
+
 static void check_case(const struct policy *p, const char *line)
 {
 	char want[8], want_rule[POLICY_RULE_MAX], rule[POLICY_RULE_MAX], message[256], hint[200];
@@ -406,6 +438,7 @@ int main(void)
 	    cmocka_unit_test(test_calls),
 	    cmocka_unit_test(test_files_meet),
 	    cmocka_unit_test(numbers_limit_what_begins),
+	    cmocka_unit_test(requests_to_servers_inside_have_budgets),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

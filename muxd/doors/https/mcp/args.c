@@ -72,7 +72,21 @@ static json_t *tool_json(const struct mcp_tool *t)
 			 "openWorldHint", 0);
 }
 
-json_t *mcp_tools_list(struct hub *h, const struct request *rq)
+json_t *mcp_tools_make(void)
+{
+	json_t *made = json_array();
+	size_t n;
+	const struct mcp_tool *all = mcp_tools(&n);
+
+	for (size_t i = 0; i < n; i++)
+		json_array_append_new(made, tool_json(&all[i]));
+	if (json_array_size(made) == n)
+		return made;
+	json_decref(made);
+	return NULL;
+}
+
+json_t *mcp_tools_list(struct hub *h, const struct request *rq, json_t *made)
 {
 	json_t *list = json_array();
 	size_t n;
@@ -80,7 +94,7 @@ json_t *mcp_tools_list(struct hub *h, const struct request *rq)
 
 	for (size_t i = 0; i < n; i++)
 		if (mcp_tool_allowed(&rq->grant, &all[i], NULL) == 0 && mcp_tool_judged(h, rq, &all[i]))
-			json_array_append_new(list, tool_json(&all[i]));
+			json_array_append(list, json_array_get(made, i));
 	return json_pack("{s:o}", "tools", list);
 }
 

@@ -210,7 +210,12 @@ int mcp_asking_again(struct mcp_asking *a, const struct inside_questions *questi
 	return 0;
 }
 
-/* One more may wait: of the same principal's the oldest that has ended gives way. */
+static bool is_of_name(const struct mcp_asking *a, const struct mcp_asking *mine)
+{
+	return strcmp(a->principal, mine->principal) == 0;
+}
+
+/* One more may wait: the oldest that has ended gives way, of the same name's, or else of those under its root. */
 static bool has_room(struct mcp_askings *all, const struct mcp_asking *mine)
 {
 	struct mcp_asking *a, *ended = NULL;
@@ -219,11 +224,12 @@ static bool has_room(struct mcp_askings *all, const struct mcp_asking *mine)
 	askings_sweep(all);
 	TAILQ_FOREACH(a, &all->waiting, entry)
 	{
-		bool is_own = strcmp(a->principal, mine->principal) == 0;
+		bool is_own = grant_same_root(a->principal, mine->principal);
 
 		n++;
 		own += is_own;
-		ended = is_own && a->until_ns && !ended ? a : ended;
+		if (is_own && a->until_ns && (!ended || (!is_of_name(ended, mine) && is_of_name(a, mine))))
+			ended = a;
 	}
 	if (n < MCP_ASKINGS_MAX && own < MCP_ASKINGS_OWN)
 		return true;

@@ -12,7 +12,7 @@
  *
  * Owned by the stream of its call until it waits, then by the list, then by the next stream. States: with a stream ->
  * waiting -> with a stream ... -> freed; waiting ->
- * ended -> freed, by time, or for one more of the same principal.
+ * ended -> freed, by time, or for one more of the same principal's, under any of its names.
  */
 #ifndef MUXD_DOORS_HTTPS_MCP_ASKING_H
 #define MUXD_DOORS_HTTPS_MCP_ASKING_H
@@ -22,7 +22,7 @@
 #include "muxd/hub/broker_inside.h"
 
 #define MCP_ASKINGS_MAX 1024 /* that wait, of everybody */
-#define MCP_ASKINGS_OWN 64   /* of one principal */
+#define MCP_ASKINGS_OWN 64   /* of one principal, under all of its names */
 
 #define MCP_ASKINGS_KEPT_NS  (300 * NS_PER_SEC)
 #define MCP_ASKINGS_KEPT_ONE (1024u * 1024)     /* bytes of an answer */

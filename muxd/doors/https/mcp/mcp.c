@@ -80,7 +80,7 @@ static void go_discover(struct mcp_turn *t)
 
 static void go_tools(struct mcp_turn *t)
 {
-	mcp_turn_reply(t, cached(t, mcp_tools_list(t->x->hub, &t->x->rq)));
+	mcp_turn_reply(t, cached(t, mcp_tools_list(t->x->hub, &t->x->rq, t->mcp->tools)));
 }
 
 static void go_call(struct mcp_turn *t)
@@ -274,7 +274,7 @@ int mcp_create(struct hub *hub, struct rest_metrics *metrics, struct mcp **out)
 {
 	struct mcp *m = calloc(1, sizeof(*m));
 	struct mcp_life *life = calloc(1, sizeof(*life));
-	int rc = m && life ? mcp_askings_create(&m->askings) : ERR_NOMEM;
+	int rc = m && life && (m->tools = mcp_tools_make()) ? mcp_askings_create(&m->askings) : ERR_NOMEM;
 
 	if (rc == 0)
 		rc = mcp_watches_create(&m->watches);
@@ -282,6 +282,7 @@ int mcp_create(struct hub *hub, struct rest_metrics *metrics, struct mcp **out)
 		rc = mcp_streams_create(hub, m->askings, &m->streams);
 	if (rc) {
 		if (m) {
+			json_decref(m->tools);
 			mcp_watches_free(m->watches);
 			mcp_askings_close(m->askings);
 		}
@@ -306,6 +307,7 @@ void mcp_close(struct mcp *m)
 	mcp_streams_close(m->streams);
 	mcp_askings_close(m->askings);
 	mcp_watches_free(m->watches);
+	json_decref(m->tools);
 	mcp_life_release(m->life);
 	free(m);
 }

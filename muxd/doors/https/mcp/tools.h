@@ -68,8 +68,10 @@ const struct mcp_tool *mcp_tool_find(const char *name);
 int mcp_tool_allowed(const struct grant *g, const struct mcp_tool *t, struct err *e);
 /* Would the policy allow what it does? Such tools alone are shown; a call is asked about with what it is about. */
 bool mcp_tool_judged(struct hub *h, const struct request *rq, const struct mcp_tool *t);
-/* {tools: [...]} of what is allowed. NULL: no memory. */
-json_t *mcp_tools_list(struct hub *h, const struct request *rq);
+/* Each tool as a list has it: a tenth of a megabyte, made once. NULL: no memory. */
+json_t *mcp_tools_make(void);
+/* {tools: [...]} of what is allowed; made: of all. NULL: no memory. */
+json_t *mcp_tools_list(struct hub *h, const struct request *rq, json_t *made);
 
 /* The arguments are as the row has them. ERR_INVAL names the first that is not. */
 int mcp_args_check(const struct mcp_tool *t, const json_t *args, struct err *e);

@@ -24,6 +24,7 @@ struct mcp {
 	struct mcp_askings *askings;
 	struct mcp_watches *watches;
 	struct mcp_life *life;
+	json_t *tools; /* each as tools/list has it, in their order */
 };
 
 struct mcp_turn {
