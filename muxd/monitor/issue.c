@@ -11,7 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SPARE_NS (60 * NS_PER_SEC) /* to begin with the work, and to tell how it ended */
+#define KEY_NS   (3600 * (int64_t)NS_PER_SEC) /* so long a start that comes again is the same use */
+#define SPARE_NS (60 * NS_PER_SEC)            /* to begin with the work, and to tell how it ended */
 
 #define JOURNAL_MS  5000
 #define IN_FORCE_MS 5000
@@ -111,6 +112,14 @@ static void end_by(const struct wish *w, int64_t ends_ns, struct grant *g)
 		g->expires_ns = ends_ns;
 }
 
+/* For a lease that names no number: all of its parent's. None left: one, which is then refused. */
+static uint32_t uses_left(const struct monitor *m, const struct grant *p)
+{
+	int64_t spent = grants_spent(m->grants, p);
+
+	return spent < p->bounds.uses ? p->bounds.uses - (uint32_t)spent : 1;
+}
+
 static int make_child(struct monitor *m, const struct wish *w, struct grant *out, struct err *e)
 {
 	const struct grant *p = w->from;
@@ -129,6 +138,12 @@ static int make_child(struct monitor *m, const struct wish *w, struct grant *out
 		g.files.write = w->files.write;
 	if (w->files.size_max)
 		g.files.size_max = w->files.size_max;
+	if (w->bounds.operations)
+		g.bounds.operations = w->bounds.operations;
+	if (w->bounds.uses)
+		g.bounds.uses = w->bounds.uses;
+	else if (w->edge && p->bounds.uses)
+		g.bounds.uses = uses_left(m, p);
 	if (w->edge)
 		text_put(g.edge, sizeof g.edge, w->edge);
 	if ((w->principal && (rc = copy_name("principal", w->principal, g.principal, sizeof g.principal, e))) ||
@@ -217,8 +232,10 @@ static int make_renewal(struct monitor *m, const struct wish *w, struct grant *o
 static int make_new(struct monitor *m, const struct wish *w, struct grant *out, struct err *e)
 {
 	const char *task = w->task ? w->task : w->kind == GRANT_STAFF && !w->edge ? "console" : "";
-	struct grant g = {
-	    .kind = w->kind, .scopes = w->scopes ? w->scopes : default_scopes(w->kind), .files = w->files};
+	struct grant g = {.kind = w->kind,
+			  .scopes = w->scopes ? w->scopes : default_scopes(w->kind),
+			  .files = w->files,
+			  .bounds = w->bounds};
 	int rc = id_new(&g.id);
 
 	if (rc)
@@ -343,6 +360,34 @@ int issue_check_token(struct monitor *m, const char *token, struct grant *out, s
 	return rc == ERR_NOT_FOUND ? err_set(e, ERR_TOKEN_FORGED, "the log of grants has none of this token") : rc;
 }
 
+/* At an edge what counts are leases of its centre. */
+static int check_lease(struct monitor *m, const char *token, struct grant *out, struct err *e)
+{
+	const struct grant_trust t = {&m->keys.set, m->edge.centre, m->layout.instance,
+				      (int64_t)m->conf->edge_lease_max_ns};
+	struct grant g;
+	int rc = grant_trusted(token, strlen(token), &t, floor_now(&m->floor), &g, e);
+
+	if (rc == 0 && edge_has_revoked(&m->edge, &g.id))
+		rc = err_set(e, ERR_TOKEN_REVOKED, "the lease was revoked");
+	if (rc == 0)
+		*out = g;
+	return rc;
+}
+
+int issue_use(struct monitor *m, const char *token, const struct id *key, struct err *e)
+{
+	struct grant g;
+	int rc = m->edge.on ? check_lease(m, token, &g, e) : issue_check_token(m, token, &g, e);
+	struct grants_spend s = {.grant = &g, .n = 1, .key = *key};
+
+	if (rc || !g.bounds.uses)
+		return rc;
+	s.until_ns = ends_of(m, &g);
+	s.key_until_ns = floor_now(&m->floor) + KEY_NS;
+	return grants_spend(m->grants, &s, e);
+}
+
 /* The token was never handed out; its grant must not look alive all the same. */
 static void take_back(struct monitor *m, const struct grant *g)
 {
@@ -403,6 +448,17 @@ static void came_by(struct monitor *m, const struct wish *w, char out[VIA_SIZE])
 	text_put(out, VIA_SIZE, via);
 }
 
+/* An edge cannot ask: the uses of a lease are spent here when it is minted, and none comes back. */
+static int give_away(struct monitor *m, const struct wish *w, const struct grant *lease, struct err *e)
+{
+	struct grants_spend s = {.grant = w->from, .n = lease->bounds.uses};
+
+	if (!w->edge || !w->from || !w->from->bounds.uses)
+		return 0;
+	s.until_ns = ends_of(m, w->from);
+	return grants_spend(m->grants, &s, e);
+}
+
 void issue_create(struct monitor *m, const struct wish *w, issue_done *done, void *arg)
 {
 	struct pending_create *p = calloc(1, sizeof *p);
@@ -422,6 +478,8 @@ void issue_create(struct monitor *m, const struct wish *w, issue_done *done, voi
 	if (rc == 0 && w->uses_max)
 		rc = grants_use(m->grants, &(struct grants_use){w->used, w->ends_ns, w->uses_max, w->by, w->uses_share},
 				&e);
+	if (rc == 0)
+		rc = give_away(m, w, &p->grant, &e);
 	if (rc == 0)
 		came_by(m, w, via);
 	if (rc == 0)
