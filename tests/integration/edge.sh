@@ -97,6 +97,13 @@ equal "that makes grants" invalid_request "$(centre edge mint one --agent box --
 equal "for longer than may be" invalid_request "$(centre edge mint one --agent box --principal x --task t --ttl 11m --reason r -o json 2>&1 | code)"
 equal "a lease is not renewed" unsupported "$(centre grant renew "$(id lease)" --reason r -o json 2>&1 | code)"
 
+# ---- how often, and what for
+mint one twice --uses 2 || fail "no lease"
+equal "two of two" "none none token_used" "$(on "$E1" twice) $(on "$E1" twice) $(on "$E1" twice)"
+mint one reads --scopes rounds,files --operations file.read || fail "no lease"
+operation() { on "$E1" reads POST "/v1/agents/box/fs/$1" '{"path":"src/a"}'; }
+equal "an operation that it names, and others" "none forbidden forbidden" "$(operation read) $(operation delete) $(on "$E1" reads)"
+
 # ---- a lease of a principal's own grant, and what becomes of it when that grant goes
 centre grant create --agent 'b*' --principal ci --kind service --task fix-1 --scopes rounds,grant --reason story -o json >"$tmp/parent.json"
 jq -r .token "$tmp/parent.json" >"$tmp/parent"
@@ -105,6 +112,10 @@ lease_of '{"edge":"one","target":"box","principal":"ci/w","reason":"a worker"}' 
 jq -r .token "$tmp/child.json" >"$tmp/child"
 equal "a principal mints from its own grant" none "$(on "$E1" child)"
 equal "and nothing wider" grant_not_narrower "$(lease_of '{"edge":"one","scopes":"files","reason":"r"}' | code)"
+centre grant create --agent 'b*' --principal few --kind service --task fix-1 --scopes rounds,grant --uses 3 --reason story -o json | jq -r .token >"$tmp/few"
+of_few() { curl -sS --unix-socket "$C/api.sock" -H "Authorization: Bearer $(cat "$tmp/few")" -H 'Content-Type: application/json' --data-binary "$1" http://muxd/v1/edge/leases | jq -r '.error.code // .uses'; }
+equal "of a grant with a number it takes its own out of that" "2 1 token_used token_used" \
+	"$(of_few '{"edge":"one","target":"box","uses":2,"reason":"r"}') $(of_few '{"edge":"one","target":"box","reason":"the rest"}') $(of_few '{"edge":"one","target":"box","reason":"r"}') $(on "$C" few)"
 centre grant revoke "$(id parent)" >/dev/null || fail "not revoked"
 refused() { [ "$(on "$E1" "$2")" = "$1" ]; }
 wait_for 5 refused token_revoked child || fail "the lease outlives its grant: $(on "$E1" child)"
@@ -160,6 +171,7 @@ start_centre || fail "no centre"
 fine() { [ "$(on "$E1" aging)" = none ]; }
 wait_for 15 fine || fail "the centre is back, and the lease does not count: $(on "$E1" aging) $(edge edge show)"
 ok "the centre is back, and the lease counts again"
+equal "one whose uses are up does not" token_used "$(on "$E1" twice)"
 
 # ---- the clock of the edge is turned back: it saw later before, and goes by that
 mint one now || fail "no lease"
