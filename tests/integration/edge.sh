@@ -1,7 +1,8 @@
 #!/bin/bash
 # A muxd serves an edge: leases of its centre take a grant's place there, and nothing else does. The centre is taken away,
-# the network is cut, clocks are turned back: leases end to the second, and what was taken back stays so. What an edge
-# holds signs no lease, and what is forged, for another edge, over, revoked or a grant is refused by its own code.
+# the network (a namespace of the story's own, as root) is cut, clocks are turned back: leases end to the second, and what
+# was taken back stays so. What an edge holds signs no lease, and what is forged, for another edge, over, revoked or a grant
+# is refused by its own code.
 # tier: test
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
@@ -13,12 +14,19 @@ centre() { "$MUXCTL" --state "$C" "$@"; }
 edge() { "$MUXCTL" --state "$E1" "$@"; }
 other() { "$MUXCTL" --state "$E2" "$@"; }
 pids=()
-trap 'kill "${pids[@]}" 2>/dev/null; wait; tidy' EXIT
+far=muxd-$$-far
+over() {
+	kill "${pids[@]}" 2>/dev/null
+	wait
+	ip netns del "$far" 2>/dev/null
+	tidy
+}
+trap over EXIT
 up() { start_daemon "$@" && pids+=("$DAEMON"); }
 # start_edge STATE: without a door by TCP
 start_edge() {
 	mkdir -p "$1" && chmod 0711 "$1" && rm -f "$1/ready.json"
-	"$BUILD/muxd" serve --edge --state "$1" --config "$tmp/edge.yaml" 2>>"$1/daemon.log" &
+	"${there[@]}" "$BUILD/muxd" serve --edge --state "$1" --config "$tmp/edge.yaml" 2>>"$1/daemon.log" &
 	EDGE=$! pids+=($!)
 	wait_for 30 test -s "$1/ready.json" || { tail -n 20 "$1/daemon.log" >&2 && return 1; }
 }
@@ -27,13 +35,39 @@ start_edge() {
 start_daemon "$C" || fail "no centre"
 centre edge show -o json >"$tmp/centre.json"
 stop_daemon
-# The network between them is a proxy that the story can cut.
-mkfifo "$tmp/cuts"
-/usr/bin/python3 "$here/tests/lib/tcp_gate.py" "$tmp/gate" <"$tmp/cuts" &
-pids+=($!)
-exec 7>"$tmp/cuts"
+# The network between them. As root the edges live in a namespace of their own, and where it is cut packets are lost without
+# a word; else it is a proxy that ends connections.
+gate() { # NAME ADDRESS [command before it]: a proxy, whose commands go to $tmp/NAME.cuts
+	mkfifo "$tmp/$1.cuts"
+	"${@:3}" /usr/bin/python3 "$here/tests/lib/tcp_gate.py" "$tmp/$1" "$2" <"$tmp/$1.cuts" &
+	pids+=($!)
+}
+there=()
+if [ "$(id -u)" = 0 ] && ip netns add "$far" 2>/dev/null; then
+	there=(nsenter --net="/run/netns/$far")
+	net=100.$((64 + $$ % 64)).$(($$ / 64 % 256))
+	ip link add "mn$$" type veth peer name "mf$$" netns "$far" && ip addr add "$net.1/30" dev "mn$$" && ip link set "mn$$" up &&
+		ip -n "$far" addr add "$net.2/30" dev "mf$$" && ip -n "$far" link set "mf$$" up && ip -n "$far" link set lo up || fail "no network"
+	gate near "$net.1"
+	exec 7>"$tmp/near.cuts"
+	gate gate 127.0.0.1 "${there[@]}"
+	exec 8>"$tmp/gate.cuts"
+	wait_for 10 test -s "$tmp/near" || fail "no proxy to the centre"
+	echo "to $net.1:$(cat "$tmp/near")" >&8
+	network() {
+		case $1 in
+		closed) ip -n "$far" link set "mf$$" down ;;
+		open) ip -n "$far" link set "mf$$" up ;;
+		*) echo "$1" >&7 ;;
+		esac
+	}
+	ok "the edges have a network of their own"
+else
+	gate gate 127.0.0.1
+	exec 7>"$tmp/gate.cuts"
+	network() { echo "$1" >&7; }
+fi
 wait_for 10 test -s "$tmp/gate" || fail "no gate"
-network() { echo "$1" >&7; }
 cat >"$tmp/edge.yaml" <<Y
 edge: {centre: "https://127.0.0.1:$(cat "$tmp/gate")", centre_keys: $tmp/centre.json, ca: $C/keys/tls.crt, poll: 1s, state_max: 1h}
 Y
