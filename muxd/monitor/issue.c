@@ -11,8 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define KEY_NS   (3600 * (int64_t)NS_PER_SEC) /* so long a start that comes again is the same use */
-#define SPARE_NS (60 * NS_PER_SEC)            /* to begin with the work, and to tell how it ended */
+#define SPARE_NS (60 * NS_PER_SEC) /* to begin with the work, and to tell how it ended */
 
 #define JOURNAL_MS  5000
 #define IN_FORCE_MS 5000
@@ -96,8 +95,7 @@ static int64_t whole_seconds(int64_t ns)
 	return ns / (int64_t)NS_PER_SEC * (int64_t)NS_PER_SEC;
 }
 
-/* When a grant ends, renewals counted. */
-static int64_t ends_of(const struct monitor *m, const struct grant *g)
+int64_t issue_ends(const struct monitor *m, const struct grant *g)
 {
 	struct grant_line l = grant_line(g);
 	int64_t renewed = grants_ends(m->grants, grant_line_first(&l));
@@ -124,7 +122,7 @@ static int make_child(struct monitor *m, const struct wish *w, struct grant *out
 {
 	const struct grant *p = w->from;
 	struct grant g = *p;
-	int64_t ends = ends_of(m, p);
+	int64_t ends = issue_ends(m, p);
 	int rc = id_new(&g.id);
 
 	if (rc)
@@ -197,7 +195,7 @@ static int renewal_bound(struct monitor *m, const struct wish *w, const struct g
 static int make_renewal(struct monitor *m, const struct wish *w, struct grant *out, struct err *e)
 {
 	struct grant g = *w->from;
-	int64_t now_ends = ends_of(m, w->from), bound = 0;
+	int64_t now_ends = issue_ends(m, w->from), bound = 0;
 	char ends[32];
 	int rc = id_new(&g.id);
 
@@ -360,34 +358,6 @@ int issue_check_token(struct monitor *m, const char *token, struct grant *out, s
 	return rc == ERR_NOT_FOUND ? err_set(e, ERR_TOKEN_FORGED, "the log of grants has none of this token") : rc;
 }
 
-/* At an edge what counts are leases of its centre. */
-static int check_lease(struct monitor *m, const char *token, struct grant *out, struct err *e)
-{
-	const struct grant_trust t = {&m->keys.set, m->edge.centre, m->layout.instance,
-				      (int64_t)m->conf->edge_lease_max_ns};
-	struct grant g;
-	int rc = grant_trusted(token, strlen(token), &t, floor_now(&m->floor), &g, e);
-
-	if (rc == 0 && edge_has_revoked(&m->edge, &g.id))
-		rc = err_set(e, ERR_TOKEN_REVOKED, "the lease was revoked");
-	if (rc == 0)
-		*out = g;
-	return rc;
-}
-
-int issue_use(struct monitor *m, const char *token, const struct id *key, struct err *e)
-{
-	struct grant g;
-	int rc = m->edge.on ? check_lease(m, token, &g, e) : issue_check_token(m, token, &g, e);
-	struct grants_spend s = {.grant = &g, .n = 1, .key = *key};
-
-	if (rc || !g.bounds.uses)
-		return rc;
-	s.until_ns = ends_of(m, &g);
-	s.key_until_ns = floor_now(&m->floor) + KEY_NS;
-	return grants_spend(m->grants, &s, e);
-}
-
 /* The token was never handed out; its grant must not look alive all the same. */
 static void take_back(struct monitor *m, const struct grant *g)
 {
@@ -455,7 +425,7 @@ static int give_away(struct monitor *m, const struct wish *w, const struct grant
 
 	if (!w->edge || !w->from || !w->from->bounds.uses)
 		return 0;
-	s.until_ns = ends_of(m, w->from);
+	s.until_ns = issue_ends(m, w->from);
 	return grants_spend(m->grants, &s, e);
 }
 

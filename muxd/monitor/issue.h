@@ -60,11 +60,8 @@ void issue_revoke(struct monitor *m, const struct id *id, const char *by, revoke
 void issue_enforce(struct monitor *m, const struct grants_revoked *what, revoke_done *done, void *arg);
 /* Both are told; one that cannot be is started again. msg NULL: there was no memory for it. */
 void issue_tell(struct monitor *m, const json_t *msg);
-/*
- * One use of a grant whose token net passes on (grants_spend()), at an edge of a lease. key: the same start again is no
- * further use; nil: none. A grant without a number is counted by nobody: 0. ERR_TOKEN_USED, ERR_TOKEN_*.
- */
-int issue_use(struct monitor *m, const char *token, const struct id *key, struct err *e);
+/* When a grant ends, renewals counted. */
+int64_t issue_ends(const struct monitor *m, const struct grant *g);
 /* A token that net passes on is looked at here again: signature, time, and what is known of its line. */
 int issue_check_token(struct monitor *m, const char *token, struct grant *out, struct err *e);
 void issue_revoked(struct monitor *m, const struct id *id); /* net: it is in force */

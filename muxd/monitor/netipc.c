@@ -9,6 +9,7 @@
 #include "muxd/monitor/issue.h"
 #include "muxd/monitor/monitor.h"
 #include "muxd/monitor/request.h"
+#include "muxd/monitor/uses.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -501,7 +502,7 @@ static int use_grant(struct net_call *c, const json_t *msg, struct err *e)
 	if (rc == 0 && text && id_parse(text, &key))
 		rc = err_set(e, ERR_INVAL, "key is no id");
 	if (rc == 0)
-		rc = issue_use(c->m, token, &key, e);
+		rc = uses_count(c->m, token, &key, e);
 	if (rc)
 		return rc;
 	netipc_answer(c, json_pack("{s:i}", "rc", 0), NULL, 0);

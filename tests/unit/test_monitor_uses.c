@@ -9,6 +9,7 @@
 #include "base/sock.h"
 #include "muxd/monitor/issue.h"
 #include "muxd/monitor/monitor.h"
+#include "muxd/monitor/uses.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -151,7 +152,7 @@ static int child(struct fixture *f, const struct grant *from, const char *edge, 
 
 static int use(struct fixture *f, const char *token, unsigned char key)
 {
-	return issue_use(&f->m, token, &(struct id){{key}}, NULL);
+	return uses_count(&f->m, token, &(struct id){{key}}, NULL);
 }
 
 static void a_use_is_by_a_token_that_counts(void **state)
