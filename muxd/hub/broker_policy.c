@@ -69,9 +69,12 @@ static int named(struct hub *h, const struct request *rq, const struct policy_qu
 		 struct err *e)
 {
 	struct err own = {0};
+	int rc = grant_bounds_allow(&rq->grant.bounds, q->op, e ? e : &own);
 
-	e = e ? e : &own;
-	return grant_bounds_allow(&rq->grant.bounds, q->op, e) ? broker_refused(h, rq, q->agent, what, e) : 0;
+	if (rc)
+		audit_verdict(h, rq, q->agent, err_name(rc),
+			      json_pack("{s:s,s:s}", "what", what, "message", e ? e->message : own.message));
+	return rc;
 }
 
 int broker_policy(struct hub *h, const struct request *rq, const struct policy_question *asked, const char *what,

@@ -290,11 +290,34 @@ static bool pays(struct history *h, int from, const struct grant *lease)
 	return may;
 }
 
+/* One of any kind is hardly ever within another: most of it is as in that one. */
+static void resemble(const struct grant *parent, struct grant *g)
+{
+	g->scopes = pick(8) ? g->scopes & parent->scopes : g->scopes;
+	g->scopes = g->scopes ? g->scopes : parent->scopes;
+	g->kind = pick(8) ? parent->kind : g->kind;
+	if (pick(8))
+		strcpy(g->agent, parent->agent);
+	if (pick(8))
+		strcpy(g->principal, parent->principal);
+	if (pick(8))
+		strcpy(g->task, parent->task);
+	if (pick(8))
+		g->files = parent->files;
+	if (pick(4))
+		g->bounds.operations = parent->bounds.operations;
+	if (pick(2))
+		g->bounds.uses = parent->bounds.uses;
+	if (pick(4) && g->expires_ns > parent->expires_ns)
+		g->expires_ns = parent->expires_ns;
+}
+
 static void step_child(struct history *h, bool lease)
 {
 	int from = (int)pick((unsigned)h->n);
 	struct grant g = random_grant(h->now);
 
+	resemble(&h->node[from].g, &g);
 	if (lease)
 		make_lease(&h->node[from].g, &g);
 	if (!alive(h, from) || grant_narrow_kin(&h->node[from].g, &g.kin, NULL) || grant_check(&g, NULL) ||
