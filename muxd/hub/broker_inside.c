@@ -638,7 +638,7 @@ static void inside_job_on_used(void *arg, int rc, const struct err *e)
 	inside_job_on_writable(j, rc, e);
 }
 
-/* What its catalogue answers opens nothing. */
+/* An answer of its catalogue opens nothing. */
 static int count_use(struct inside_job *j, enum answered_by by, struct err *e)
 {
 	if (j->used || by == BY_CATALOGUE)

@@ -508,7 +508,7 @@ static void broker_open_on_writable(void *arg, int rc, const struct err *e)
 	hub_resolve(j->hub, j->name, broker_open_on_named, j);
 }
 
-/* What is kept in the sandbox is told to end by a round: who has no use left may end what he began. */
+/* A round tells a shell that is kept in the sandbox to end: a caller without a use left may end what he began. */
 static bool ends_something(const struct exec_spec *spec)
 {
 	return spec->shell_end || (spec->context && spec->context->role == CONTEXT_DELETION);

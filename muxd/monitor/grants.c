@@ -22,7 +22,7 @@
 #define LOG_MAX_BYTES  (UINT64_C(1) << 30)
 #define COMPACT_DEAD   1000 /* dead lines before a running daemon writes the log anew */
 
-/* Who counts in the tally: of grants there are as many as there are grants; a key more than that is not kept. */
+/* Sources of the tally: of grants there are as many as there are grants; a key more than that is not kept. */
 #define OF_GRANTS "grant"
 #define OF_KEYS   "exec_id"
 #define KEYS_MAX  50000
@@ -300,7 +300,7 @@ static int gather_id(struct grants *g, const json_t *text, const char *by, int64
 	return tally_gather(&g->tally, &id, by, until_ns, n);
 }
 
-/* What a use counts for beside its grant: those above, and the key by which it is known. */
+/* Beside its grant a use counts for those above, and has a key by which it is known. */
 static int apply_use_more(struct grants *g, const json_t *o, int64_t until_ns, int64_t n, struct err *e)
 {
 	const json_t *above = json_object_get(o, "above"), *key = json_object_get(o, "key"), *one;
@@ -677,7 +677,7 @@ static int has_left(const struct grants *g, const struct id *first, uint32_t use
 		       uses - spent == 1 ? "is" : "are");
 }
 
-/* Those above it that have a number, whose ids *out gets. */
+/* The grants above it that have a number; *out gets their ids. */
 static int spend_above(const struct grants *g, const struct grants_spend *s, const struct id *out[GRANT_DEPTH_MAX],
 		       size_t *out_n, struct err *e)
 {

@@ -61,7 +61,7 @@ struct grants_use {
 };
 int grants_use(struct grants *g, const struct grants_use *u, struct err *e);
 /*
- * What a grant with a number of uses opens now: n of them, counted for it with all its renewals, and for each above it
+ * A grant with a number of uses opens something: n of them, counted for it with all its renewals, and for each above it
  * that has a number. Synced when it returns 0. ERR_TOKEN_USED, with nothing counted: one of them has no so many left.
  * A key that was used so within its time is no further use. A lease counts for itself alone: what it was made from
  * gave its number away when it was minted.

@@ -110,7 +110,7 @@ static void on_done(void *arg, int rc, const struct err *e, const struct grant *
 	snprintf(f->token, sizeof f->token, "%s", token);
 }
 
-/* What is asked for; net journals what it is told. Returns the code of the answer. */
+/* Net journals all that it is told. Returns the code of the answer. */
 static int ask(struct fixture *f, const struct wish *w)
 {
 	size_t n = 0;
