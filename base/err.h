@@ -42,7 +42,8 @@
 	X(TOKEN_CLAIMS, "token_claims", 403, 77,                                                                       \
 	  "The token is not what the configuration wants of its issuer (issuers); the message names what differs.")    \
 	X(TOKEN_USED, "token_used", 401, 77,                                                                           \
-	  "Get a new token of the issuer: this one was exchanged as often as the configuration allows.")               \
+	  "Ask for another: this one was used as often as it may be (uses of a grant, exchanges of an issuer's "       \
+	  "token).")                                                                                                   \
 	X(ISSUER_UNKNOWN, "issuer_unknown", 404, 66, "Name an issuer of the configuration; muxctl status lists them.") \
 	X(ISSUER, "issuer_unavailable", 503, 75,                                                                       \
 	  "Its keys cannot be had: try again; muxctl status says what went wrong.")                                    \

@@ -114,6 +114,8 @@ int grant_check(const struct grant *g, struct err *e)
 	if (rc == 0)
 		rc = grant_files_check(&g->files, e);
 	if (rc == 0)
+		rc = grant_bounds_check(&g->bounds, e);
+	if (rc == 0)
 		rc = grant_kin_check(&g->kin, e);
 	if (rc == 0 && g->edge[0])
 		rc = check_lease(g, e);
@@ -132,7 +134,7 @@ static json_t *claims_create(const struct grant *g)
 		      (json_int_t)(g->not_before_ns / SECOND), "exp", (json_int_t)(g->expires_ns / SECOND), "kind",
 		      grant_kind_name(g->kind), "agent", g->agent, "scopes", scopes, "task", g->task, "reason",
 		      g->reason);
-	if (o && (grant_files_put(o, &g->files) || grant_kin_put(o, &g->kin) ||
+	if (o && (grant_files_put(o, &g->files) || grant_bounds_put(o, &g->bounds) || grant_kin_put(o, &g->kin) ||
 		  (g->edge[0] && json_object_set_new(o, "edge", json_string(g->edge))) ||
 		  (g->since_ns && json_object_set_new(o, "since", json_integer((json_int_t)(g->since_ns / SECOND)))))) {
 		json_decref(o);
@@ -212,9 +214,10 @@ static int claims_names(const json_t *o, struct grant *g, struct err *e)
 
 static int claims_parse(const void *p, size_t len, struct grant *out, struct err *e)
 {
-	static const char *const keys[] = {"iss",   "jti",    "sub",   "iat",    "nbf",        "exp",   "kind",
-					   "agent", "scopes", "task",  "reason", "read",       "write", "file_max",
-					   "first", "since",  "above", "edge",   "task_asked", NULL};
+	static const char *const keys[] = {"iss",        "jti",      "sub",        "iat",   "nbf",    "exp",
+					   "kind",       "agent",    "scopes",     "task",  "reason", "read",
+					   "write",      "file_max", "first",      "since", "above",  "edge",
+					   "task_asked", "uses",     "operations", NULL};
 	struct grant g = {0};
 	json_t *o = NULL;
 	int rc = json_parse(p, len, GRANT_TOKEN_MAX, &o, e);
@@ -232,6 +235,8 @@ static int claims_parse(const void *p, size_t len, struct grant *out, struct err
 		rc = take_seconds(o, "exp", &g.expires_ns, e);
 	if (rc == 0)
 		rc = grant_files_take(o, &g.files, e);
+	if (rc == 0)
+		rc = grant_bounds_take(o, &g.bounds, e);
 	if (rc == 0)
 		rc = grant_kin_take(o, &g.kin, e);
 	if (rc == 0 && json_object_get(o, "since"))

@@ -3,7 +3,8 @@
  *
  * A grant travels as a compact JWS (RFC 7515) with alg EdDSA (RFC 8037), typ
  * "muxd-grant" and a kid; claims per RFC 7519: iss (instance id), jti, sub
- * (principal), iat, nbf, exp, and ours: kind, agent, scopes, task, reason; read, write and file_max where they limit;
+ * (principal), iat, nbf, exp, and ours: kind, agent, scopes, task, reason; read, write, file_max, uses and operations
+ * where they limit;
  * first, since and above where it renews another or was made from one (grant_kin.h).
  * Only the monitor signs; everybody else holds public keys. A token is at most
  * GRANT_TOKEN_MAX bytes so that every SSH client can send it as a password.
@@ -17,6 +18,7 @@
 #define POLICY_GRANT_H
 
 #include "base/ids.h"
+#include "policy/grant_bounds.h"
 #include "policy/grant_kin.h"
 #include "policy/grant_paths.h"
 
@@ -58,6 +60,7 @@ struct grant {
 	char task[GRANT_NAME_MAX + 1]; /* "" = each call names its own */
 	char reason[GRANT_REASON_MAX + 1];
 	struct grant_files files; /* of scope files: where, and how much */
+	struct grant_bounds bounds;
 	struct grant_kin kin;
 	char kid[GRANT_KID_SIZE]; /* of the key that signed it, where a token was opened; no claim */
 	char edge[ID_STR_LEN];    /* a lease: the instance id of the edge that it is for; "": a grant */

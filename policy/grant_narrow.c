@@ -159,7 +159,8 @@ int grant_narrow(const struct grant *parent, int64_t ends_ns, const struct grant
 	if (!(parent->scopes & SCOPE_GRANT))
 		return err_set(e, ERR_FORBIDDEN, "the grant lacks scope grant");
 	if ((rc = narrow_scopes(parent, child, e)) || (rc = narrow_names(parent, child, e)) ||
-	    (rc = narrow_files(&parent->files, &child->files, e)))
+	    (rc = narrow_files(&parent->files, &child->files, e)) ||
+	    (rc = grant_bounds_narrow(&parent->bounds, &child->bounds, e)))
 		return rc;
 	return narrow_times(parent, ends_ns, child, e);
 }

@@ -435,7 +435,10 @@ static int check_lease(const struct work *w, const struct start *s, struct err *
 	return 0;
 }
 
-/* A run ends before the grant does that it runs under. */
+/*
+ * Nobody asks for longer than his grant lasts. A run that names no time has its usual one: the end of its grant, which
+ * may be renewed meanwhile, ends the step under way, and no other begins behind it.
+ */
 static int find_timeout(const struct work *w, const struct start *s, const json_t *definition, int64_t *out,
 			struct err *e)
 {
@@ -448,8 +451,8 @@ static int find_timeout(const struct work *w, const struct start *s, const json_
 			       (long long)wanted, (long long)left);
 	if (!wanted)
 		wanted = hint ? hint : w->conf.limits.run_timeout_s;
-	*out = wanted < left ? wanted : left;
-	return *out > 0 ? 0 : err_set(e, ERR_TOKEN_EXPIRED, "the grant is about to end");
+	*out = wanted;
+	return left > 0 ? 0 : err_set(e, ERR_TOKEN_EXPIRED, "the grant is about to end");
 }
 
 static void fill_row(struct run_row *row, const struct start *s)

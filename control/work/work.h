@@ -166,7 +166,7 @@ struct work_caller {
 	const char *request; /* request id of the call */
 	bool acts_for_all;   /* a service, or an administrator: may name any userId */
 	bool sees_all;       /* an administrator */
-	int64_t expires_ns;  /* of its grant: a run ends before that */
+	int64_t expires_ns;  /* of its grant, renewals counted: no run is asked for longer than that */
 	void *auth;          /* of WORK_RUN_START: taken when the call is accepted (*auth_taken) */
 	bool *auth_taken;
 };

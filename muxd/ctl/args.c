@@ -384,6 +384,14 @@ void args_patterns(const struct ctl_args *a, const char *name, json_t *out)
 		json_decref(list);
 }
 
+void args_bounds(const struct ctl_args *a, long long uses, json_t *out)
+{
+	if (out && uses)
+		json_object_set_new(out, "uses", json_integer(uses));
+	if (out && args_has(a, "operations"))
+		json_object_set_new(out, "operations", json_string(args_get(a, "operations")));
+}
+
 int args_env(const struct ctl_args *a, json_t *out, struct err *e)
 {
 	return args_pairs(a, "env", out, e);

@@ -79,6 +79,8 @@ int args_number(const struct ctl_args *a, const char *name, long long min, long 
 
 /* The patterns of a text with commas, as a list in the object, where the option was given; "" is an empty one. */
 void args_patterns(const struct ctl_args *a, const char *name, json_t *out);
+/* --operations, and what --uses was read as (0: nothing), into a wish for a grant. out NULL: nothing. */
+void args_bounds(const struct ctl_args *a, long long uses, json_t *out);
 
 /* Each --env NAME=VALUE into the object. */
 int args_env(const struct ctl_args *a, json_t *out, struct err *e);

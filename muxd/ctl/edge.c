@@ -1,6 +1,7 @@
 /* muxctl edge: leases at the centre and at the edge, asked of the monitor on admin.sock. */
 #include "base/clock.h"
 #include "muxd/ctl/nouns.h"
+#include "policy/grant_bounds.h"
 #include "recorder/chain/merged.h"
 #include "recorder/verify/verify_merged.h"
 
@@ -19,6 +20,8 @@ static const struct ctl_option mint_options[] = {
     {"read", 0, "PATTERNS", "Paths that file operations may read, as src/**,*.md; none: \"\". Default: any."},
     {"write", 0, "PATTERNS", "Paths that they may write; in the workspace, without links. Default: any."},
     {"file-max", 0, "BYTES", "Largest file that they move or write, and largest patch."},
+    {"uses", 0, "N", "How often it may open something; default: no number."},
+    {"operations", 0, "LIST", "Operations by name, as round.start,file.read (muxctl policy operations). Default: all."},
     {"reason", 0, "TEXT", "Reason for the lease; required."},
     {NULL, 0, NULL, NULL},
 };
@@ -51,7 +54,7 @@ static int mint_check(const struct ctl_args *a, struct err *e)
 static int mint_run(struct ctl *c, const struct ctl_args *a)
 {
 	unsigned long long ttl = 0;
-	long long most = 0;
+	long long most = 0, uses = 0;
 	struct err e = {0};
 	json_t *q;
 	int rc = mint_check(a, &e);
@@ -62,6 +65,8 @@ static int mint_run(struct ctl *c, const struct ctl_args *a)
 		rc = err_set(&e, ERR_INVAL, "--ttl is 0: the minimum is 1s");
 	if (rc >= 0 && args_has(a, "file-max"))
 		rc = args_number(a, "file-max", 1, INT64_MAX, &most, &e);
+	if (rc >= 0 && args_has(a, "uses"))
+		rc = args_number(a, "uses", 1, GRANT_USES_MAX, &uses, &e);
 	if (rc < 0)
 		return ctl_fail(c, &e);
 	q = json_pack("{s:s,s:s,s:s,s:s,s:s,s:s*,s:s,s:s}", "op", "edge.mint", "edge", a->operands[0], "kind",
@@ -72,6 +77,7 @@ static int mint_run(struct ctl *c, const struct ctl_args *a)
 	args_patterns(a, "write", q);
 	if (q && most)
 		json_object_set_new(q, "file_max", json_integer(most));
+	args_bounds(a, uses, q);
 	if (q && ttl)
 		json_object_set_new(q, "ttl_ns", json_integer((json_int_t)ttl));
 	return edge_print(c, q, minted_columns);

@@ -2,6 +2,8 @@
 #include "muxd/ctl/api.h"
 #include "muxd/ctl/nouns.h"
 
+#include "policy/grant_bounds.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -17,6 +19,8 @@ static const struct ctl_option create_options[] = {
     {"read", 0, "PATTERNS", "Paths that file operations may read, as src/**,*.md; none: \"\". Default: any."},
     {"write", 0, "PATTERNS", "Paths that they may write; in the workspace, without links. Default: any."},
     {"file-max", 0, "BYTES", "Largest file that they move or write, and largest patch."},
+    {"uses", 0, "N", "How often it may open something; what is made from it counts as well. Default: no number."},
+    {"operations", 0, "LIST", "Operations by name, as round.start,file.read (muxctl policy operations). Default: all."},
     {"reason", 0, "TEXT", "Reason for the grant; required."},
     {NULL, 0, NULL, NULL},
 };
@@ -41,6 +45,8 @@ static const struct ctl_option exchange_options[] = {
     {"read", 0, "PATTERNS", "Paths that file operations may read, as src/**,*.md; none: \"\". Default: any."},
     {"write", 0, "PATTERNS", "Paths that they may write; in the workspace, without links. Default: any."},
     {"file-max", 0, "BYTES", "Largest file that they move or write, and largest patch."},
+    {"uses", 0, "N", "How often it may open something; what is made from it counts as well. Default: no number."},
+    {"operations", 0, "LIST", "Operations by name, as round.start,file.read (muxctl policy operations). Default: all."},
     {"reason", 0, "TEXT", "Reason for the grant; required."},
     {NULL, 0, NULL, NULL},
 };
@@ -83,7 +89,7 @@ static int need(const struct ctl_args *a, const char *name, int code, struct err
 static int create_run(struct ctl *c, const struct ctl_args *a)
 {
 	unsigned long long ttl = 0;
-	long long most = 0;
+	long long most = 0, uses = 0;
 	struct err e = {0};
 	int rc = need(a, "reason", ERR_REASON_REQUIRED, &e);
 
@@ -98,6 +104,8 @@ static int create_run(struct ctl *c, const struct ctl_args *a)
 		rc = err_set(&e, ERR_INVAL, "--ttl is 0: the minimum is 1s");
 	if (rc >= 0 && args_has(a, "file-max"))
 		rc = args_number(a, "file-max", 1, INT64_MAX, &most, &e);
+	if (rc >= 0 && args_has(a, "uses"))
+		rc = args_number(a, "uses", 1, GRANT_USES_MAX, &uses, &e);
 	if (rc < 0)
 		return ctl_fail(c, &e);
 	json_t *q =
@@ -108,6 +116,7 @@ static int create_run(struct ctl *c, const struct ctl_args *a)
 	args_patterns(a, "write", q);
 	if (q && most)
 		json_object_set_new(q, "file_max", json_integer(most));
+	args_bounds(a, uses, q);
 	if (q && ttl)
 		json_object_set_new(q, "ttl_ns", json_integer((json_int_t)ttl));
 	return ask_and_print(c, q, NULL, created_columns);
@@ -154,7 +163,7 @@ static int exchange_run(struct ctl *c, const struct ctl_args *a)
 	static const struct ctl_wish none = {0};
 	struct api_call call = {.method = "POST", .path = "/v1/grants"};
 	json_t *answer = NULL;
-	long long most = 0;
+	long long most = 0, uses = 0;
 	struct err e = {0};
 	int rc = need(a, "reason", ERR_REASON_REQUIRED, &e);
 
@@ -162,6 +171,8 @@ static int exchange_run(struct ctl *c, const struct ctl_args *a)
 		rc = err_set(&e, ERR_INVAL, "--token-file is missing: a file with the issuer's token");
 	if (rc >= 0 && args_has(a, "file-max"))
 		rc = args_number(a, "file-max", 1, INT64_MAX, &most, &e);
+	if (rc >= 0 && args_has(a, "uses"))
+		rc = args_number(a, "uses", 1, GRANT_USES_MAX, &uses, &e);
 	if (rc < 0)
 		return ctl_fail(c, &e);
 	call.body = json_pack("{s:s,s:s,s:s*,s:s*,s:s*,s:s*}", "issuer", a->operands[0], "reason",
@@ -171,6 +182,7 @@ static int exchange_run(struct ctl *c, const struct ctl_args *a)
 	args_patterns(a, "write", call.body);
 	if (call.body && most)
 		json_object_set_new(call.body, "file_max", json_integer(most));
+	args_bounds(a, uses, call.body);
 	rc = api_ask(c, &none, &call, &answer, &e);
 	return ctl_finish(c, rc, &e, answer, NULL, exchanged_columns);
 }

@@ -281,6 +281,7 @@ static void take_fetch(struct taking *t, const struct artifact_take *from)
 				       .file = &file,
 				       .timeout_ns = from->timeout_ns,
 				       .only_in = from->made_by ? &from->sandbox : NULL,
+				       .part = from->made_by, /* its round's */
 				       .head = UINT64_MAX,
 				       .tail = UINT64_MAX};
 

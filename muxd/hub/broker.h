@@ -190,6 +190,7 @@ struct exec_spec {
 	 */
 	const struct id *only_in;
 	bool judged; /* a part of a call that the policy was asked about: it is not asked once more */
+	bool part;   /* of something that was a use of the grant (grant_use.h): it is no further one */
 };
 #define SECRET_FD 3
 

@@ -50,7 +50,7 @@ static json_t *child_json(const struct child_wish *w, uint64_t ttl_ns)
 	grant_scopes_format(w->scopes, scopes, sizeof(scopes));
 	if (o && ((w->scopes && json_object_set_new(o, "scopes", json_string(scopes))) ||
 		  (ttl_ns && json_object_set_new(o, "ttl_ns", json_integer((json_int_t)ttl_ns))) ||
-		  grant_files_put(o, &w->files))) {
+		  grant_files_put(o, &w->files) || grant_bounds_put(o, &w->bounds))) {
 		json_decref(o);
 		return NULL;
 	}

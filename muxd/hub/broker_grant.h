@@ -17,6 +17,7 @@ struct child_wish {
 	const char *edge; /* a lease for that edge, a name of edge.known; NULL: a grant */
 	uint32_t scopes;
 	struct grant_files files;
+	struct grant_bounds bounds;
 };
 struct grant_ask {
 	enum grant_call call;

@@ -155,7 +155,7 @@ static int grep_begin(struct grep_job *g, struct err *e)
 
 	if (rc)
 		return rc;
-	if (!at_hand && broker_policy_is(g->hub)) { /* by the facts of the round, which the recorder has */
+	if (!at_hand && broker_policy_is(g->hub, &g->rq)) { /* by the facts of the round, which the recorder has */
 		broker_policy_round(g->hub, &g->rq, &g->round, grep_on_checked, g);
 		return 0;
 	}

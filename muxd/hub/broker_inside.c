@@ -15,6 +15,7 @@
 #include "muxd/hub/broker_check.h"
 #include "muxd/hub/broker_policy.h"
 #include "muxd/hub/gate.h"
+#include "muxd/hub/grant_use.h"
 #include "muxd/hub/hub_state.h"
 #include "muxd/hub/inside_discovery.h"
 #include "muxd/hub/inside_may.h"
@@ -398,6 +399,7 @@ struct inside_job {
 	void *arg;
 	struct inside_call *call; /* while the server has it */
 	bool gone;                /* its caller wants it no more */
+	bool used;                /* it has been counted as a use of the grant */
 	bool *over;               /* of who began it, and is not back from that yet; NULL */
 };
 
@@ -624,6 +626,26 @@ static int inside_job_go(struct inside_job *j, enum answered_by by, json_t **out
 	return rc;
 }
 
+static void inside_job_on_writable(void *arg, int rc, const struct err *e);
+
+static void inside_job_on_used(void *arg, int rc, const struct err *e)
+{
+	struct inside_job *j = arg;
+
+	j->used = true;
+	if (rc && rc != ERR_CANCELLED && !j->gone)
+		(void)broker_refused(j->hub, &j->rq, j->agent, "mcp.request", e);
+	inside_job_on_writable(j, rc, e);
+}
+
+/* An answer of its catalogue opens nothing. */
+static int count_use(struct inside_job *j, enum answered_by by, struct err *e)
+{
+	if (j->used || by == BY_CATALOGUE)
+		return 0;
+	return grant_use(j->hub, &j->rq, j->agent, j->exec_id, inside_job_on_used, j, e);
+}
+
 static void inside_job_on_writable(void *arg, int rc, const struct err *e)
 {
 	struct inside_job *j = arg;
@@ -651,7 +673,11 @@ static void inside_job_on_writable(void *arg, int rc, const struct err *e)
 		inside_job_end(j, rc, &here, NULL, "");
 		return;
 	}
-	rc = inside_job_go(j, by, &stored, &here);
+	rc = count_use(j, by, &here);
+	if (rc == GATE_WAITS)
+		return;
+	if (!rc)
+		rc = inside_job_go(j, by, &stored, &here);
 	if (rc)
 		inside_job_refuse(j, rc, &here);
 	else if (stored)

@@ -11,6 +11,7 @@
 #include "muxd/hub/broker_policy.h"
 #include "muxd/hub/file_limits.h"
 #include "muxd/hub/gate.h"
+#include "muxd/hub/grant_use.h"
 #include "muxd/hub/hub_state.h"
 #include "muxd/hub/launch.h"
 #include "muxd/hub/policy.h"
@@ -38,6 +39,7 @@ struct open_job {
 	char policy[POLICY_VERSION_LEN]; /* whose limits the launch has; "": there was none */
 	bool judged;                     /* the policy was asked about what it is a part of */
 	bool timed;                      /* its caller said for how long */
+	bool uses;                       /* it is a use of a grant that has a number of them, not yet counted */
 	bool never_wakes;                /* it runs in only_in or nowhere */
 	struct id only_in;
 	const struct attachment_ops *ops;
@@ -54,14 +56,17 @@ static void broker_open_job_free(struct open_job *j)
 	free(j);
 }
 
-/* A caller that is over a share asks again and again: such refusals are counted, as those of grants are. */
+/* A caller that is over a share or a number of uses asks again and again: such refusals are counted, as those of grants
+ * are. */
 static void audit_refused(const struct open_job *j, int rc, const struct err *e)
 {
 	const char *agent = j->agent ? j->agent->name : j->name, *message = e ? e->message : "";
 
-	if (e && e->share.limit)
+	if (e && (e->share.limit || rc == ERR_TOKEN_USED))
 		audit_verdict(j->hub, &j->rq, agent, err_name(rc),
-			      json_pack("{s:s,s:s}", "what", e->share.limit, "message", message));
+			      json_pack("{s:s,s:s}", "what",
+					e->share.limit ? e->share.limit : session_kind_name(j->kind), "message",
+					message));
 	else
 		(void)audit_event(j->hub, "session.refused", &j->rq, agent, err_name(rc),
 				  json_pack("{s:s}", "message", message));
@@ -285,6 +290,22 @@ static int wait_for_service(struct open_job *j, struct err *e)
 	return j->kind == SESSION_PORT ? service_wait(j->agent, j->launch.port, broker_open_begin, j, e) : 0;
 }
 
+static void broker_open_on_used(void *arg, int rc, const struct err *e)
+{
+	struct open_job *j = arg;
+
+	j->uses = false;
+	broker_open_begin(j, rc, e);
+}
+
+/* Behind all that may refuse it. GATE_WAITS: broker_open_begin() comes again, and looks at all of that again. */
+static int count_use(struct open_job *j, struct err *e)
+{
+	if (!j->uses)
+		return 0;
+	return grant_use(j->hub, &j->rq, j->agent->name, j->launch.exec_id, broker_open_on_used, j, e);
+}
+
 /* The sandbox is awake, and the record can be written. From here on the session carries the job. */
 static void broker_open_begin(void *arg, int rc, const struct err *e)
 {
@@ -325,6 +346,10 @@ static void broker_open_begin(void *arg, int rc, const struct err *e)
 		rc = check_shares(j, &here);
 	if (!rc)
 		rc = enter_context(j, &here);
+	if (!rc)
+		rc = count_use(j, &here);
+	if (rc == GATE_WAITS)
+		return;
 	if (!rc && j->launch.shell.name[0])
 		rc = enter_shell(j, &here);
 	if (!rc)
@@ -483,6 +508,12 @@ static void broker_open_on_writable(void *arg, int rc, const struct err *e)
 	hub_resolve(j->hub, j->name, broker_open_on_named, j);
 }
 
+/* A round tells a shell that is kept in the sandbox to end: a caller without a use left may end what he began. */
+static bool ends_something(const struct exec_spec *spec)
+{
+	return spec->shell_end || (spec->context && spec->context->role == CONTEXT_DELETION);
+}
+
 void broker_open(struct hub *h, const struct request *rq, const struct exec_spec *spec,
 		 const struct attachment_ops *ops, void *ops_arg, broker_open_done *done, void *arg)
 {
@@ -500,6 +531,7 @@ void broker_open(struct hub *h, const struct request *rq, const struct exec_spec
 	j->kind = spec->kind;
 	j->judged = spec->judged;
 	j->timed = spec->timeout_ns != 0;
+	j->uses = !spec->judged && !spec->part && !ends_something(spec);
 	j->never_wakes = spec->only_in;
 	if (spec->only_in)
 		j->only_in = *spec->only_in;

@@ -181,7 +181,7 @@ static int ask_round(struct hub *h, const struct request *rq, const struct id *r
 	bool at_hand = s && s->kind == SESSION_ROUND;
 	int rc = at_hand ? broker_find_round(h, rq, round, 0, "output", &s, e) : 0;
 
-	if (!at_hand && broker_policy_is(h))
+	if (!at_hand && broker_policy_is(h, rq))
 		return check_first(h, rq, round, j, e);
 	j->live = at_hand && !rc && s->state != SESSION_ENDED;
 	if (!rc && ask_output(h, rq, round, j))

@@ -64,16 +64,31 @@ static int deny(struct hub *h, const struct request *rq, const struct verdict *v
 	return ERR_POLICY_DENIED;
 }
 
+/* The grant's own operations stand before the policy, whether there is one or not. */
+static int named(struct hub *h, const struct request *rq, const struct policy_question *q, const char *what,
+		 struct err *e)
+{
+	struct err own = {0};
+	int rc = grant_bounds_allow(&rq->grant.bounds, q->op, e ? e : &own);
+
+	if (rc)
+		audit_verdict(h, rq, q->agent, err_name(rc),
+			      json_pack("{s:s,s:s}", "what", what, "message", e ? e->message : own.message));
+	return rc;
+}
+
 int broker_policy(struct hub *h, const struct request *rq, const struct policy_question *asked, const char *what,
 		  struct policy_mark *out_mark, struct err *e)
 {
 	struct policy_question q;
 	struct verdict v;
 	struct err own;
-	int rc = hub_policy_settle(h, e);
+	int rc = named(h, rq, asked, what, e);
 
 	if (out_mark)
 		*out_mark = (struct policy_mark){0};
+	if (!rc)
+		rc = hub_policy_settle(h, e);
 	if (rc || !h->policy)
 		return rc;
 	q = whole(rq, asked);
@@ -104,7 +119,7 @@ bool broker_policy_would(const struct hub *h, const struct request *rq, const st
 {
 	const struct policy_question q = whole(rq, asked);
 
-	return policy_verdict(h->policy, &q).allowed;
+	return !grant_bounds_allow(&rq->grant.bounds, q.op, NULL) && policy_verdict(h->policy, &q).allowed;
 }
 
 bool broker_policy_may(struct hub *h, const struct request *rq, enum policy_op op)
@@ -175,9 +190,9 @@ enum policy_op broker_policy_op(enum session_kind kind)
 	return ops[kind];
 }
 
-bool broker_policy_is(const struct hub *h)
+bool broker_policy_is(const struct hub *h, const struct request *rq)
 {
-	return h->policy || h->policy_waits;
+	return h->policy || h->policy_waits || rq->grant.bounds.operations;
 }
 
 /* A round of a context is a part of the call that was made of it. */

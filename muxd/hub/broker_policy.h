@@ -40,8 +40,9 @@ void broker_policy_round(struct hub *h, const struct request *rq, const struct i
 			 void *arg);
 /* The call that a session comes from, for its own principal who comes back to it. */
 enum policy_op broker_policy_op(enum session_kind kind);
-/* Is a policy in force, or waits one for the journal? */
-bool broker_policy_is(const struct hub *h);
+/* May a call of that grant be denied by its operation: is a policy in force, or waits one, or does the grant name some?
+ */
+bool broker_policy_is(const struct hub *h, const struct request *rq);
 /*
  * What the profile of a call narrows besides: the paths and sizes of files within the grant's, and the longest a round
  * may take (0: no limit).

@@ -579,13 +579,14 @@ static struct request *auth_of(const struct request *rq)
 static void broker_work_ask(struct ask_job *j, const char *id, json_t *body)
 {
 	const struct grant *g = &j->rq.grant;
+	const struct grant_line line = grant_line(g);
 	char request[ID_STR_LEN];
 	bool taken = false;
 	struct work_caller c = {.principal = g->principal,
 				.request = request,
 				.acts_for_all = g->kind == GRANT_SERVICE || g->scopes & SCOPE_ADMIN,
 				.sees_all = g->scopes & SCOPE_ADMIN,
-				.expires_ns = g->expires_ns,
+				.expires_ns = hub_grant_ends(j->hub, &line),
 				.auth = j->call == WORK_RUN_START ? auth_of(&j->rq) : NULL,
 				.auth_taken = &taken};
 	struct work *w = j->hub->p.work;

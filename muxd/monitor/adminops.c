@@ -34,8 +34,9 @@ static void adminops_on_created(void *arg, int rc, const struct err *e, const st
 
 static int op_grant_create(struct admin_call *c, const json_t *msg, json_t **out, struct err *e)
 {
-	static const char *const keys[] = {"op",     "tag",    "principal", "kind", "agent", "scopes",   "task",
-					   "ttl_ns", "reason", "least_ns",  "read", "write", "file_max", NULL};
+	static const char *const keys[] = {"op",       "tag",    "principal",  "kind",     "agent", "scopes",
+					   "task",     "ttl_ns", "reason",     "least_ns", "read",  "write",
+					   "file_max", "uses",   "operations", NULL};
 	struct wish w = {.via = "admin"};
 	int64_t least = 0;
 	int rc = json_only_keys(msg, keys, e);
@@ -55,8 +56,9 @@ static int op_grant_create(struct admin_call *c, const json_t *msg, json_t **out
 
 static int op_edge_mint(struct admin_call *c, const json_t *msg, json_t **out, struct err *e)
 {
-	static const char *const keys[] = {"op",   "tag",    "edge",   "principal", "kind",  "agent",    "scopes",
-					   "task", "ttl_ns", "reason", "read",      "write", "file_max", NULL};
+	static const char *const keys[] = {"op",       "tag",  "edge",       "principal", "kind", "agent",
+					   "scopes",   "task", "ttl_ns",     "reason",    "read", "write",
+					   "file_max", "uses", "operations", NULL};
 	struct wish w = {.via = "admin"};
 	const char *edge = NULL;
 	int rc = json_only_keys(msg, keys, e);

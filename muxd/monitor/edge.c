@@ -390,6 +390,11 @@ static bool has_own(const struct edge *x, const struct id *id)
 	return false;
 }
 
+bool edge_has_revoked(const struct edge *x, const struct id *lease)
+{
+	return has_own(x, lease) || state_has(&x->state, lease);
+}
+
 int edge_revoke(struct monitor *m, const struct id *lease, struct grants_revoked *out, struct err *e)
 {
 	struct edge *x = &m->edge;

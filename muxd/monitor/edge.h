@@ -60,6 +60,8 @@ int edge_revoke(struct monitor *m, const struct id *lease, struct grants_revoked
 /* Its audit event, edge.revoke; by: who asked, or "centre". */
 void edge_audit_revoked(struct monitor *m, const struct id *lease, const char *by);
 /* Every revocation that an edge knows. */
+/* Was it taken back, there or here? */
+bool edge_has_revoked(const struct edge *x, const struct id *lease);
 int edge_each_revoked(const struct edge *x, grants_revoked_fn *fn, void *arg);
 /* For start packets, {"centre", "at_ns"}, and to tell net and recorder of a newer state. */
 json_t *edge_for_start(const struct edge *x);

@@ -22,6 +22,11 @@
 #define LOG_MAX_BYTES  (UINT64_C(1) << 30)
 #define COMPACT_DEAD   1000 /* dead lines before a running daemon writes the log anew */
 
+/* Sources of the tally: of grants there are as many as there are grants; a key more than that is not kept. */
+#define OF_GRANTS "grant"
+#define OF_KEYS   "exec_id"
+#define KEYS_MAX  50000
+
 struct entry {
 	struct grant grant;
 	char via[16], by[48];
@@ -56,7 +61,7 @@ json_t *grant_describe(const struct grant *g)
 	o = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s}", "id", id, "principal", g->principal, "kind",
 		      grant_kind_name(g->kind), "agent", g->agent, "scopes", scopes, "task", g->task, "reason",
 		      g->reason, "issued_at", issued, "not_before", begins, "expires_at", ends);
-	if (o && (grant_files_put(o, &g->files) || grant_kin_put(o, &g->kin) ||
+	if (o && (grant_files_put(o, &g->files) || grant_bounds_put(o, &g->bounds) || grant_kin_put(o, &g->kin) ||
 		  (g->edge[0] && json_object_set_new(o, "edge", json_string(g->edge))))) {
 		json_decref(o);
 		return NULL;
@@ -214,7 +219,7 @@ static int read_create(const json_t *o, struct entry *out, struct err *e)
 	    (rc = json_need_int(o, "expires_ns", 1, INT64_MAX, &g->expires_ns, e)) ||
 	    (rc = json_opt_int(o, "since_ns", 1, INT64_MAX, &g->since_ns, e)) ||
 	    (rc = json_opt_bool(o, "pending", &out->pending, e)) || (rc = grant_kin_take(o, &g->kin, e)) ||
-	    (rc = grant_files_take(o, &g->files, e)) ||
+	    (rc = grant_files_take(o, &g->files, e)) || (rc = grant_bounds_take(o, &g->bounds, e)) ||
 	    (json_object_get(o, "edge") && (rc = copy_str(o, "edge", g->edge, sizeof g->edge, e))))
 		return rc;
 	return grant_check(g, e);
@@ -286,6 +291,27 @@ static void drop_pending(struct grants *g)
 	}
 }
 
+static int gather_id(struct grants *g, const json_t *text, const char *by, int64_t until_ns, int64_t n, struct err *e)
+{
+	struct id id;
+
+	if (!json_is_string(text) || id_parse(json_string_value(text), &id))
+		return err_set(e, ERR_INVAL, "a use is of something that is no id");
+	return tally_gather(&g->tally, &id, by, until_ns, n);
+}
+
+/* Beside its grant a use counts for those above, and has a key by which it is known. */
+static int apply_use_more(struct grants *g, const json_t *o, int64_t until_ns, int64_t n, struct err *e)
+{
+	const json_t *above = json_object_get(o, "above"), *key = json_object_get(o, "key"), *one;
+	int64_t key_until = until_ns;
+	size_t i;
+	int rc = json_opt_int(o, "key_until_ns", 1, INT64_MAX, &key_until, e);
+
+	json_array_foreach(above, i, one) rc = rc ? rc : gather_id(g, one, OF_GRANTS, until_ns, n, e);
+	return rc || !key ? rc : gather_id(g, key, OF_KEYS, key_until, 1, e);
+}
+
 /* Uses that the log has were counted: here no bound refuses one, and those that are over go when all is read. */
 static int apply_use(struct grants *g, const json_t *o, struct err *e)
 {
@@ -299,7 +325,8 @@ static int apply_use(struct grants *g, const json_t *o, struct err *e)
 	    (rc = json_need_int(o, "n", 1, INT32_MAX, &n, e)) ||
 	    (rc = json_need_int(o, "until_ns", 1, INT64_MAX, &until_ns, e)) || (rc = json_opt_str(o, "by", &by, e)))
 		return rc;
-	return tally_gather(&g->tally, &id, by, until_ns, n);
+	rc = tally_gather(&g->tally, &id, by, until_ns, n);
+	return rc ? rc : apply_use_more(g, o, until_ns, n, e);
 }
 
 static int apply_line(struct grants *g, const char *line, size_t len, struct err *e)
@@ -348,6 +375,17 @@ static int apply_all(struct grants *g, const char *text, size_t len, size_t *out
 	}
 	*out_good = at;
 	return 0;
+}
+
+/* A count lasts as long as the newest renewal of what it is of. */
+static void keep_counts(struct grants *g)
+{
+	for (size_t i = 0; i < g->n; i++) {
+		struct grant_line l = grant_line(&g->list[i].grant);
+
+		if (g->list[i].grant.bounds.uses)
+			tally_extend(&g->tally, grant_line_first(&l), l.expires_ns);
+	}
 }
 
 static size_t drop_expired(struct grants *g, int64_t now_ns)
@@ -452,6 +490,7 @@ static int monitor_grants_load(struct grants *g, int64_t now_ns, struct grants_l
 		return rc;
 	drop_pending(g);
 	g->dead += tally_settle(&g->tally);
+	keep_counts(g);
 	out->torn_bytes = len - good;
 	out->expired = drop_expired(g, now_ns);
 	out->alive = g->n;
@@ -595,6 +634,7 @@ int grants_renewed(struct grants *g, const struct id *id, struct err *e)
 	if (rc == 0) {
 		en->pending = false;
 		g->dead++;
+		tally_extend(&g->tally, &en->grant.kin.first, en->grant.expires_ns);
 	}
 	return rc;
 }
@@ -620,6 +660,111 @@ int grants_use(struct grants *g, const struct grants_use *u, struct err *e)
 		return err_set(e, rc, "no memory to count a token");
 	g->dead += before > 0; /* each line again of the same is dead weight */
 	return 0;
+}
+
+/* ---- uses of grants */
+
+/* n more of what may be used `uses` times? */
+static int has_left(const struct grants *g, const struct id *first, uint32_t uses, int64_t n, bool own, struct err *e)
+{
+	int64_t spent = tally_count(&g->tally, first);
+
+	if (spent + n <= uses)
+		return 0;
+	return err_set(e, ERR_TOKEN_USED, "%s may open something %u time%s (uses), and %lld %s left",
+		       own ? "the grant" : "all that was made from a grant above yours", (unsigned)uses,
+		       uses == 1 ? "" : "s", (long long)(uses > spent ? uses - spent : 0),
+		       uses - spent == 1 ? "is" : "are");
+}
+
+/* The grants above it that have a number; *out gets their ids. */
+static int spend_above(const struct grants *g, const struct grants_spend *s, const struct id *out[GRANT_DEPTH_MAX],
+		       size_t *out_n, struct err *e)
+{
+	const struct grant_kin *kin = &s->grant->kin;
+	size_t n = 0;
+	int rc = 0;
+
+	for (unsigned i = 0; rc == 0 && i < kin->depth && !s->grant->edge[0]; i++) {
+		const struct entry *up = grants_find_line(g, &kin->above[i]);
+
+		if (!up) /* nothing outlives what it was made from */
+			rc = err_set(e, ERR_TOKEN_EXPIRED, "a grant that this one was made from has ended");
+		else if (up->grant.bounds.uses &&
+			 (rc = has_left(g, &kin->above[i], up->grant.bounds.uses, s->n, false, e)) == 0)
+			out[n++] = &kin->above[i];
+	}
+	*out_n = n;
+	return rc;
+}
+
+static json_t *spend_line(const struct grants_spend *s, const struct id *first, const struct id *const *above, size_t n,
+			  const struct id *key)
+{
+	json_t *o = use_line(first, s->n, s->until_ns, OF_GRANTS), *list = n ? json_array() : NULL;
+	char id[ID_STR_LEN];
+
+	for (size_t i = 0; i < n; i++) {
+		id_format(above[i], id);
+		json_array_append_new(list, json_string(id));
+	}
+	if (o && list && json_object_set(o, "above", list)) {
+		json_decref(o);
+		o = NULL;
+	}
+	json_decref(list);
+	if (!o || !key)
+		return o;
+	id_format(key, id);
+	if (json_object_set_new(o, "key", json_string(id)) ||
+	    json_object_set_new(o, "key_until_ns", json_integer(s->key_until_ns))) {
+		json_decref(o);
+		return NULL;
+	}
+	return o;
+}
+
+/* In memory, behind the log. */
+static int spend_count(struct grants *g, const struct grants_spend *s, const struct id *first,
+		       const struct id *const *above, size_t n, const struct id *key)
+{
+	int rc = tally_add(&g->tally, first, OF_GRANTS, s->until_ns, s->n);
+
+	for (size_t i = 0; rc == 0 && i < n; i++) {
+		rc = tally_add(&g->tally, above[i], OF_GRANTS, s->until_ns, s->n);
+		tally_extend(&g->tally, above[i], grants_ends(g, above[i]));
+	}
+	return rc || !key ? rc : tally_add(&g->tally, key, OF_KEYS, s->key_until_ns, 1);
+}
+
+int grants_spend(struct grants *g, const struct grants_spend *s, struct err *e)
+{
+	const struct id *above[GRANT_DEPTH_MAX], *key = id_is_nil(&s->key) ? NULL : &s->key;
+	struct grant_line l = grant_line(s->grant);
+	const struct id *first = grant_line_first(&l);
+	bool again = tally_count(&g->tally, first) > 0;
+	size_t n = 0;
+	int rc;
+
+	if (key && tally_count(&g->tally, key))
+		return 0;
+	if ((rc = has_left(g, first, s->grant->bounds.uses, s->n, true, e)) || (rc = spend_above(g, s, above, &n, e)))
+		return rc;
+	if (key && tally_is_full(&g->tally, key, OF_KEYS, KEYS_MAX))
+		key = NULL; /* then the same start again is one more */
+	rc = append_line(g, spend_line(s, first, above, n, key), e);
+	if (rc)
+		return rc;
+	g->dead += again;
+	rc = spend_count(g, s, first, above, n, key);
+	return rc ? err_set(e, rc, "no memory to count a use") : 0;
+}
+
+int64_t grants_spent(const struct grants *g, const struct grant *grant)
+{
+	struct grant_line l = grant_line(grant);
+
+	return tally_count(&g->tally, grant_line_first(&l));
 }
 
 int grants_get(const struct grants *g, const struct id *id, struct grant *out, const char **out_via, struct err *e)
@@ -658,11 +803,13 @@ int grants_expire(struct grants *g, int64_t now_ns, struct err *e)
 	return rewrite(g, e);
 }
 
-static json_t *describe_entry(const struct entry *en, size_t *out_size)
+static json_t *describe_entry(const struct grants *g, const struct entry *en, size_t *out_size)
 {
 	json_t *o = grant_describe(&en->grant);
 
-	if (!o || json_object_set_new(o, "revoked", json_boolean(en->revoked)) ||
+	if (!o ||
+	    (en->grant.bounds.uses && json_object_set_new(o, "used", json_integer(grants_spent(g, &en->grant)))) ||
+	    json_object_set_new(o, "revoked", json_boolean(en->revoked)) ||
 	    json_object_set_new(o, "via", json_string(en->via)) || json_object_set_new(o, "by", json_string(en->by))) {
 		json_decref(o);
 		return NULL;
@@ -695,7 +842,7 @@ int grants_list(const struct grants *g, const struct id *of, const struct id *be
 			i--;
 			continue;
 		}
-		o = describe_entry(&g->list[i - 1], &size);
+		o = describe_entry(g, &g->list[i - 1], &size);
 		if (o && used + size > budget) {
 			json_decref(o);
 			break;

@@ -60,6 +60,22 @@ struct grants_use {
 	size_t share;
 };
 int grants_use(struct grants *g, const struct grants_use *u, struct err *e);
+/*
+ * A grant with a number of uses opens something: n of them, counted for it with all its renewals, and for each above it
+ * that has a number. Synced when it returns 0. ERR_TOKEN_USED, with nothing counted: one of them has no so many left.
+ * A key that was used so within its time is no further use. A lease counts for itself alone: what it was made from
+ * gave its number away when it was minted.
+ */
+struct grants_spend {
+	const struct grant *grant; /* verified */
+	int64_t n;
+	int64_t until_ns; /* its end, renewals counted */
+	struct id key;    /* nil: none */
+	int64_t key_until_ns;
+};
+int grants_spend(struct grants *g, const struct grants_spend *s, struct err *e);
+/* How often it, its renewals and what was made from them opened something. */
+int64_t grants_spent(const struct grants *g, const struct grant *grant);
 /* When the newest renewal of that `first` ends that was not revoked; 0: there is none. */
 int64_t grants_ends(const struct grants *g, const struct id *first);
 /* Forget what has expired; rewrites the log once most of it is dead. */
@@ -86,7 +102,7 @@ typedef int grants_alive_fn(void *arg, const struct grant *g, const char *via, c
 int grants_each_alive(const struct grants *g, grants_alive_fn *fn, void *arg);
 size_t grants_count(const struct grants *g);
 /* The public face of a grant: {id, principal, kind, agent, scopes, task, reason, issued_at, not_before, expires_at,
- * read, write, file_max, first, above, edge}. */
+ * read, write, file_max, uses, operations, first, above, edge}. */
 json_t *grant_describe(const struct grant *g);
 json_t *renewed_message(const struct grant *g); /* to net, of a renewal */
 

@@ -95,8 +95,7 @@ static int64_t whole_seconds(int64_t ns)
 	return ns / (int64_t)NS_PER_SEC * (int64_t)NS_PER_SEC;
 }
 
-/* When a grant ends, renewals counted. */
-static int64_t ends_of(const struct monitor *m, const struct grant *g)
+int64_t issue_ends(const struct monitor *m, const struct grant *g)
 {
 	struct grant_line l = grant_line(g);
 	int64_t renewed = grants_ends(m->grants, grant_line_first(&l));
@@ -111,11 +110,19 @@ static void end_by(const struct wish *w, int64_t ends_ns, struct grant *g)
 		g->expires_ns = ends_ns;
 }
 
+/* For a lease that names no number: all of its parent's. None left: one, which is then refused. */
+static uint32_t uses_left(const struct monitor *m, const struct grant *p)
+{
+	int64_t spent = grants_spent(m->grants, p);
+
+	return spent < p->bounds.uses ? p->bounds.uses - (uint32_t)spent : 1;
+}
+
 static int make_child(struct monitor *m, const struct wish *w, struct grant *out, struct err *e)
 {
 	const struct grant *p = w->from;
 	struct grant g = *p;
-	int64_t ends = ends_of(m, p);
+	int64_t ends = issue_ends(m, p);
 	int rc = id_new(&g.id);
 
 	if (rc)
@@ -129,6 +136,12 @@ static int make_child(struct monitor *m, const struct wish *w, struct grant *out
 		g.files.write = w->files.write;
 	if (w->files.size_max)
 		g.files.size_max = w->files.size_max;
+	if (w->bounds.operations)
+		g.bounds.operations = w->bounds.operations;
+	if (w->bounds.uses)
+		g.bounds.uses = w->bounds.uses;
+	else if (w->edge && p->bounds.uses)
+		g.bounds.uses = uses_left(m, p);
 	if (w->edge)
 		text_put(g.edge, sizeof g.edge, w->edge);
 	if ((w->principal && (rc = copy_name("principal", w->principal, g.principal, sizeof g.principal, e))) ||
@@ -182,7 +195,7 @@ static int renewal_bound(struct monitor *m, const struct wish *w, const struct g
 static int make_renewal(struct monitor *m, const struct wish *w, struct grant *out, struct err *e)
 {
 	struct grant g = *w->from;
-	int64_t now_ends = ends_of(m, w->from), bound = 0;
+	int64_t now_ends = issue_ends(m, w->from), bound = 0;
 	char ends[32];
 	int rc = id_new(&g.id);
 
@@ -217,8 +230,10 @@ static int make_renewal(struct monitor *m, const struct wish *w, struct grant *o
 static int make_new(struct monitor *m, const struct wish *w, struct grant *out, struct err *e)
 {
 	const char *task = w->task ? w->task : w->kind == GRANT_STAFF && !w->edge ? "console" : "";
-	struct grant g = {
-	    .kind = w->kind, .scopes = w->scopes ? w->scopes : default_scopes(w->kind), .files = w->files};
+	struct grant g = {.kind = w->kind,
+			  .scopes = w->scopes ? w->scopes : default_scopes(w->kind),
+			  .files = w->files,
+			  .bounds = w->bounds};
 	int rc = id_new(&g.id);
 
 	if (rc)
@@ -403,6 +418,17 @@ static void came_by(struct monitor *m, const struct wish *w, char out[VIA_SIZE])
 	text_put(out, VIA_SIZE, via);
 }
 
+/* An edge cannot ask: the uses of a lease are spent here when it is minted, and none comes back. */
+static int give_away(struct monitor *m, const struct wish *w, const struct grant *lease, struct err *e)
+{
+	struct grants_spend s = {.grant = w->from, .n = lease->bounds.uses};
+
+	if (!w->edge || !w->from || !w->from->bounds.uses)
+		return 0;
+	s.until_ns = issue_ends(m, w->from);
+	return grants_spend(m->grants, &s, e);
+}
+
 void issue_create(struct monitor *m, const struct wish *w, issue_done *done, void *arg)
 {
 	struct pending_create *p = calloc(1, sizeof *p);
@@ -422,6 +448,8 @@ void issue_create(struct monitor *m, const struct wish *w, issue_done *done, voi
 	if (rc == 0 && w->uses_max)
 		rc = grants_use(m->grants, &(struct grants_use){w->used, w->ends_ns, w->uses_max, w->by, w->uses_share},
 				&e);
+	if (rc == 0)
+		rc = give_away(m, w, &p->grant, &e);
 	if (rc == 0)
 		came_by(m, w, via);
 	if (rc == 0)

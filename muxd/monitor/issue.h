@@ -29,11 +29,12 @@ struct wish {
 	bool kind_given;
 	enum grant_kind kind;
 	struct grant_files files;
-	uint32_t scopes;   /* 0: the kind's default */
-	uint64_t ttl_ns;   /* 0: grants.ttl; of a lease edge.lease_max */
-	uint64_t least_ns; /* then grants.ttl, but at least so long */
-	const char *via;   /* "admin", "ssh-key", "cluster", "grant" (a token's holder), "issuer" */
-	char by[48];       /* "uid 1000", "net", "issuer NAME" */
+	struct grant_bounds bounds; /* of a child: what it does not name is as its parent has it */
+	uint32_t scopes;            /* 0: the kind's default */
+	uint64_t ttl_ns;            /* 0: grants.ttl; of a lease edge.lease_max */
+	uint64_t least_ns;          /* then grants.ttl, but at least so long */
+	const char *via;            /* "admin", "ssh-key", "cluster", "grant" (a token's holder), "issuer" */
+	char by[48];                /* "uid 1000", "net", "issuer NAME" */
 	/* For a token of an issuer: when that ends, what stands for it, how often it counts (0: any), how many of
 	 * its issuer are counted at most, for the record.
 	 */
@@ -59,6 +60,8 @@ void issue_revoke(struct monitor *m, const struct id *id, const char *by, revoke
 void issue_enforce(struct monitor *m, const struct grants_revoked *what, revoke_done *done, void *arg);
 /* Both are told; one that cannot be is started again. msg NULL: there was no memory for it. */
 void issue_tell(struct monitor *m, const json_t *msg);
+/* When a grant ends, renewals counted. */
+int64_t issue_ends(const struct monitor *m, const struct grant *g);
 /* A token that net passes on is looked at here again: signature, time, and what is known of its line. */
 int issue_check_token(struct monitor *m, const char *token, struct grant *out, struct err *e);
 void issue_revoked(struct monitor *m, const struct id *id); /* net: it is in force */

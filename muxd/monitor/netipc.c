@@ -9,6 +9,7 @@
 #include "muxd/monitor/issue.h"
 #include "muxd/monitor/monitor.h"
 #include "muxd/monitor/request.h"
+#include "muxd/monitor/uses.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -506,6 +507,26 @@ static int grant_list(struct net_call *c, const struct grant *holder, const json
 	return 0;
 }
 
+/* By the token alone: at an edge it is a lease's. */
+static int use_grant(struct net_call *c, const json_t *msg, struct err *e)
+{
+	const char *token = NULL, *text = NULL;
+	struct id key = {{0}};
+	int rc = json_need_str(msg, "token", &token, e);
+
+	if (rc == 0)
+		rc = json_opt_str(msg, "key", &text, e);
+	if (rc == 0 && text && id_parse(text, &key))
+		rc = err_set(e, ERR_INVAL, "key is no id");
+	if (rc == 0)
+		rc = uses_count(c->m, token, &key, e);
+	if (rc)
+		return rc;
+	netipc_answer(c, json_pack("{s:i}", "rc", 0), NULL, 0);
+	free(c);
+	return 0;
+}
+
 /* A grant.VERB of a holder. ERR_UNSUPPORTED: there is none of that name. */
 static int ask_grant(struct net_call *c, const char *verb, const json_t *msg, struct err *e)
 {
@@ -657,6 +678,8 @@ static void netipc_on_question(struct monitor *m, const char *op, const json_t *
 		rc = issue_for_staff(c, msg, &e);
 	else if (strcmp(op, "grant.exchange") == 0)
 		rc = exchange_begin(m, msg, netipc_on_issued, c, &e);
+	else if (strcmp(op, "grant.use") == 0)
+		rc = use_grant(c, msg, &e);
 	else if (strncmp(op, "edge.", 5) == 0)
 		rc = ask_edge(c, op + 5, msg, &e);
 	else if (strncmp(op, "grant.", 6) == 0)

@@ -59,8 +59,7 @@ int request_wish(const json_t *o, struct wish *w, struct err *e)
 		return rc;
 	if (json_is_integer(json_object_get(o, "ttl_ns")) && ttl == 0)
 		return err_set(e, ERR_INVAL, "ttl must be longer than nothing");
-	rc = grant_files_take(o, &w->files, e);
-	if (rc)
+	if ((rc = grant_files_take(o, &w->files, e)) || (rc = grant_bounds_take(o, &w->bounds, e)))
 		return rc;
 	w->reason = reason;
 	w->task = task && *task ? task : NULL;
@@ -92,7 +91,9 @@ int request_child(const json_t *o, struct wish *w, struct err *e)
 		return rc;
 	w->kind_given = kind != NULL;
 	rc = kind ? grant_kind_parse(kind, &w->kind, e) : 0;
-	return rc ? rc : grant_files_take(o, &w->files, e);
+	if (rc == 0)
+		rc = grant_files_take(o, &w->files, e);
+	return rc ? rc : grant_bounds_take(o, &w->bounds, e);
 }
 
 int request_add_doors(json_t *o, const char *agent, const char *token, const char *https, const char *ssh)

@@ -85,6 +85,14 @@ int tally_add(struct tally *t, const struct id *id, const char *of, int64_t unti
 	return rc ? rc : entry_put(t, at, &fresh);
 }
 
+void tally_extend(struct tally *t, const struct id *id, int64_t until_ns)
+{
+	size_t at = tally_at(t, id);
+
+	if (at < t->n && id_equal(&t->list[at].id, id) && until_ns > t->list[at].until_ns)
+		t->list[at].until_ns = until_ns;
+}
+
 int tally_gather(struct tally *t, const struct id *id, const char *of, int64_t until_ns, int64_t more)
 {
 	struct tally_entry fresh = {*id, until_ns, more, 0};

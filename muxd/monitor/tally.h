@@ -36,6 +36,8 @@ struct tally {
 int64_t tally_count(const struct tally *t, const struct id *id); /* 0: it is not known */
 /* One that is not known yet has no room: `of` counts `share` already. */
 bool tally_is_full(const struct tally *t, const struct id *id, const char *of, size_t share);
+/* Its count is kept until then at least; one that is not known: nothing. */
+void tally_extend(struct tally *t, const struct id *id, int64_t until_ns);
 /* more of it, whatever the share. ERR_NOMEM. */
 int tally_add(struct tally *t, const struct id *id, const char *of, int64_t until_ns, int64_t more);
 /*

@@ -4,6 +4,8 @@
     audit_matrix.py run STATE_DIR FACTS.json CELLS.json    drives the cells against a daemon that runs
     audit_matrix.py closed STATE_DIR FACTS.json PHASE      drives what is no look while the record takes nothing
     audit_matrix.py check CELLS.json < EVENTS              judges answers and events (JSON lines of `muxctl audit`)
+    audit_matrix.py edge STATE_DIR CENTRE FACTS.json CELLS.json    drives an edge with leases in a grant's place
+    audit_matrix.py edge-check CELLS.json < EVENTS         judges that
 
 Operations come from where they are defined: docs/openapi.yaml (by HTTPS and by the Unix socket api.sock), the op table
 of recorder.sock (its C source) and SSH below. One that is not in the tables here, or here and nowhere else, fails the check: who adds an
@@ -12,7 +14,7 @@ operation says here whom it lets in and what it leaves in the log.
 What a cell must give follows from its credential (RULES) and its operation's class (what it needs, about what it is);
 EXCEPTIONS are named with their reasons. docs/security.md, "The audit log".
 """
-import base64, collections, concurrent.futures, json, os, re, socket, ssl, struct, subprocess, sys, threading, time, uuid
+import base64, collections, concurrent.futures, json, os, re, socket, ssl, struct, subprocess, sys, threading, time, urllib.request, uuid
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
@@ -142,6 +144,8 @@ REST = {
     "GET /sandboxes/workflows": op(about="pool", needs="lifecycle"), "GET /sandboxes/workflows/{id}": op(about="pool", needs="lifecycle"),
     "GET /sandboxes/pool": op(about="pool", needs="lifecycle"),
 }
+# For a token of an outside issuer, which stands in a grant's place: those operations that openapi.yaml says take one.
+EXCHANGE = {"POST /v1/grants": op(CLUSTER, body={"issuer": "matrix", "reason": "the matrix"})}
 PORT = {"port": op(about="agent", needs="ports")}  # X-Sandbox-ID: any method and path
 # X-Sandbox-ID and port 8888, answered by the daemon (router.runtime). GRANT, without a page's cookie.
 FORM = '--b\r\nContent-Disposition: form-data; name="file"; filename="up"\r\n\r\nx\r\n--b--\r\n'
@@ -186,13 +190,15 @@ SSH = {  # what follows a log-in; the log-in itself is tried with each credentia
 def sources():
     """What there is, by door, read from where it is defined."""
     import yaml
-    found = {"rest": set(), "ws": set()}
+    found = {"rest": set(), "ws": set(), "exchange": set()}
     with open(os.path.join(ROOT, "docs/openapi.yaml")) as f:
         paths = yaml.safe_load(f)["paths"]
     for path, methods in paths.items():
         for method, what in methods.items():
             if method in ("get", "put", "post", "delete", "patch"):
                 found["rest"].add(f"{method.upper()} {path}")
+                if {"issuer": []} in what.get("security", []):
+                    found["exchange"].add(f"{method.upper()} {path}")
                 if "426" in [str(s) for s in what["responses"]]:
                     found["ws"].add(f"{method.upper()} {path}")
     found["api.sock"] = found["rest"] | found["ws"]
@@ -288,7 +294,7 @@ def print_policy():
         print(f"- {{name: no-{name}, match: {{principal: no-{name}}}, allow: [{others}]}}")
 
 
-TABLES = {"rest": REST, "ws": WS, "api.sock": {**REST, **WS}, "recorder.sock": RECORDER, "ssh": SSH, "port": PORT, "runtime": RUNTIME}
+TABLES = {"rest": REST, "ws": WS, "api.sock": {**REST, **WS}, "recorder.sock": RECORDER, "ssh": SSH, "port": PORT, "runtime": RUNTIME, "exchange": EXCHANGE}
 
 # ---- credentials
 
@@ -328,7 +334,22 @@ class Mint:
             os.close(read)
             os.close(fd)
 
-    def token(self, principal, kind="agent", agent=AGENT, scopes=ALL, seed=None, kid=None, issuer=None, begin=-60, end=900):
+    def outside(self, url):
+        """Of the issuer's tokens: OUTSIDE says what each is answered."""
+        def ask(where, body, headers={}):
+            got = urllib.request.urlopen(urllib.request.Request(where, json.dumps(body).encode(), headers))
+            return got.read().decode()
+
+        good = ask(url + "/token", {})
+        head, claims, signature = ask(url + "/token", {}).split(".")
+        other = ask(url + "/token", {}).split(".")[1]
+        return {"outside good": good, "outside used": "", "outside forged": f"{head}.{other}.{signature}",
+                "outside stranger": ask(url + "/token", {"key": "hidden"}), "outside none": ask(url + "/token", {"alg": "none"}),
+                "outside expired": ask(url + "/token", {"claims": {"iat": "-600", "nbf": "-600", "exp": "-60"}}),
+                "outside foreign": ask(url + "/token", {"claims": {"aud": "else"}}),
+                "outside claims": ask(url + "/token", {"claims": {"sub": "else/repo"}})}
+
+    def token(self, principal, kind="agent", agent=AGENT, scopes=ALL, seed=None, kid=None, issuer=None, begin=-60, end=900, typ="muxd-grant", **more):
         def part(data):
             return base64.urlsafe_b64encode(data).rstrip(b"=")
 
@@ -336,9 +357,9 @@ class Mint:
         raw[:6] = int(time.time() * 1000).to_bytes(6, "big")
         raw[6] = 0x70 | raw[6] & 15
         ident = str(uuid.UUID(bytes=bytes(raw)))
-        head = {"alg": "EdDSA", "typ": "muxd-grant", "kid": kid or self.kid}
+        head = {"alg": "EdDSA", "typ": typ, "kid": kid or self.kid}
         claims = {"iss": issuer or self.instance, "jti": ident, "sub": principal, "iat": now + begin, "nbf": now + begin,
-                  "exp": now + end, "kind": kind, "agent": agent, "scopes": scopes, "task": "m", "reason": "the matrix"}
+                  "exp": now + end, "kind": kind, "agent": agent, "scopes": scopes, "task": "m", "reason": "the matrix", **more}
         text = part(json.dumps(head, separators=(",", ":")).encode()) + b"." + part(json.dumps(claims, separators=(",", ":")).encode())
         return (text + b"." + part(self.sign(seed or self.seed, text))).decode(), ident
 
@@ -379,6 +400,8 @@ def expected(door, name, o, cred):
     """(answers, event, outcome) of a cell; None: it does not apply. answers: codes, or a predicate's name."""
     if (door, name, cred) in EXCEPTIONS:
         return EXCEPTIONS[door, name, cred]
+    if cred in OUTSIDE or door == "exchange":
+        return exchanged(door, cred)
     if cred in POLICIES and not policy_of(door, name):
         return None
     write = door in ("rest", "api.sock", "runtime") and not name.startswith("GET")
@@ -415,6 +438,16 @@ def expected(door, name, o, cred):
     return "let in", "" if cred == "no scope" else o.event, "ok"
 
 
+def exchanged(door, cred):
+    """A body that names an issuer: its tokens serve, and no grant does."""
+    if door != "exchange" or cred in PAGES or cred in POLICIES:
+        return None
+    if cred in OUTSIDE:
+        return ({OUTSIDE[cred]}, "auth.fail", OUTSIDE[cred]) if OUTSIDE[cred] else ("let in", "", "")
+    code = {**UNKNOWN, **KNOWN}.get(cred)
+    return ({code}, "auth.fail", code) if code else ({"invalid_request"}, "", "")
+
+
 def foreign(door, name, o):
     if o.about == "agent":
         return ({"forbidden"}, "auth.fail" if door == "ssh" else "verdict", "forbidden")
@@ -440,7 +473,11 @@ def poor(door, name, o):
 FRESH = 50
 POLICIES = ("policy denies", "policy allows")
 GOOD = ("policy allows", *KINDS)
-CREDENTIALS = [*UNKNOWN, *KNOWN, *PAGES, "other agent", "no scope", *POLICIES, *KINDS]
+# Of an issuer's tokens: the answer, "" : a grant.
+OUTSIDE = {"outside good": "", "outside used": "token_used", "outside forged": "token_signature", "outside stranger": "token_key_unknown",
+           "outside none": "token_algorithm", "outside expired": "token_expired", "outside foreign": "token_foreign", "outside claims": "token_claims"}
+GENERAL = [*UNKNOWN, *KNOWN, *PAGES, "other agent", "no scope", *POLICIES, *KINDS]
+CREDENTIALS = [*GENERAL, *OUTSIDE]
 # Operations that answer otherwise.
 EXCEPTIONS = {
     # What the monitor is asked for by a token is about a grant that it made: these it never did (grant_chain.sh has others).
@@ -641,7 +678,7 @@ def path_of(name, o, agent, facts, fresh, door, cred):
 def default_slice(door, index, name, o, slot, cred, want):
     """Every operation with every class of credential; which forgery, and which kind of principal, goes round."""
     if door == "api.sock" and cred not in KINDS:  # all come from one uid, whose failures delay its answers
-        return CREDENTIALS.index(cred) == index % (len(CREDENTIALS) - len(KINDS))
+        return CREDENTIALS.index(cred) == index % (len(GENERAL) - len(KINDS))
     if cred in ("forged", "daemon", "issuer"):
         return ("forged", "daemon", "issuer")[index % 3] == cred
     if cred == "policy allows":  # what changes a sandbox is allowed one kind of principal already
@@ -655,6 +692,11 @@ def drive(state, facts, out):
     facts["state"], facts["tls"] = state, ssl.create_default_context(cafile=os.path.join(state, "keys/tls.crt"))
     mint = Mint(state, (facts["revoked"], facts["revoked_id"]))
     tokens, cells, todo = mint.all(), [], []
+    tokens.update({cred: (token, None) for cred, token in mint.outside(facts["issuer"]).items()})
+    spent = mint.outside(facts["issuer"])["outside good"]
+    rest(facts, address(0, 60), "POST /v1/grants", EXCHANGE["POST /v1/grants"], "/v1/grants", spent, "outside good")
+    tokens["outside used"] = spent, None
+    mint.principals.update({cred: "" for cred in OUTSIDE})
     for door, table in TABLES.items():
         for index, (name, o) in enumerate(table.items()):
             for slot, cred in enumerate(CREDENTIALS):
@@ -671,13 +713,13 @@ def drive(state, facts, out):
         # What is done to a session is refused or not while it is at hand; what is read is in the record.
         fresh = slot >= FRESH or (o.about == "session" and door != "recorder.sock" and not o.event)
         session = facts["round"] if fresh else facts["old"]
-        source = address(index + {"rest": 0, "ws": 90, "ssh": 100, "port": 110, "runtime": 130}.get(door, 120), slot)
+        source = address(index + {"rest": 0, "ws": 90, "ssh": 100, "port": 110, "runtime": 130, "exchange": 140}.get(door, 120), slot)
         target = {"session": session} if o.about == "session" else {"agent": agent} if o.about == "agent" else {}
         cell = dict(door=door, op=name, cred=cred, answers=want[0] if isinstance(want[0], str) else sorted(want[0]), event=want[1],
                     outcome=want[2], grant=grant, principal=mint.principals[family], about=o.about, policy=policy_of(door, name))
         began = time.monotonic()
         try:
-            if door == "rest":
+            if door in ("rest", "exchange"):
                 cell["got"], cell["peer"] = rest(facts, source, name, o, path_of(name, o, agent, facts, fresh, door, cred), token, cred)
             elif door == "api.sock":
                 call = ws if name in WS else rest
@@ -717,6 +759,103 @@ def drive(state, facts, out):
         json.dump(cells, f)
     print(f"  {len(cells)} cells in {time.monotonic() - began:.1f} s; slowest: "
           + ", ".join(f"{c['door']} {c['op']} x {c['cred']} {c['took']:.1f}" for c in sorted(cells, key=lambda c: -c["took"])[:6]))
+
+
+# ---- an edge: leases of its centre stand in a grant's place
+
+AT_EDGE = {"other edge": "token_foreign", "a grant": "token_foreign", "too long": "forbidden"}  # by no certain principal
+
+
+class Leases(Mint):
+    """As the centre's monitor signs them."""
+
+    def __init__(self, centre, revoked, edge):
+        super().__init__(centre, revoked)
+        self.edge = edge
+
+    def lease(self, principal, end=500, **more):
+        more = {"scopes": ALL.replace(",grant", ""), "typ": "muxd-lease", "edge": self.edge, **more}
+        return self.token(principal, end=end, **more)
+
+    def all(self):
+        other = os.urandom(32)
+        made = {"none": (None, None), "garbage": ("nonsense", None), "forged": self.lease("eve", seed=other),
+                "daemon": self.lease("eve", seed=other, kid="0123456789abcdef"), "issuer": self.lease("eve", issuer=ABSENT),
+                "expired": self.lease("past", begin=-500, end=-60), "early": self.lease("future", begin=300, end=600), "revoked": self.revoked,
+                "other edge": self.lease("eve", edge=ABSENT), "a grant": self.token("eve"), "too long": self.lease("eve", end=3600),
+                "other agent": self.lease("stranger", agent=OTHER), "not named": self.lease("narrow", operations="policy.read")}
+        self.principals = {c: {"expired": "past", "early": "future", "revoked": "gone", "other agent": "stranger", "not named": "narrow"}.get(c, c) for c in made}
+        return made
+
+
+def expected_at_edge(door, name, o, cred):
+    refused = {**UNKNOWN, **KNOWN, **AT_EDGE}
+    if o.auth == OPEN:
+        return None
+    if o.auth == EDGE:
+        code = "unauthenticated" if cred == "none" else "token_malformed"
+        return {code}, "auth.fail", code
+    if o.auth == CLUSTER and cred == "garbage":
+        return {"unsupported"}, "", ""
+    if cred in refused:
+        return {refused[cred]}, "auth.fail", refused[cred]
+    if o.about != "agent" or (cred == "not named" and not policy_of(door, name)):
+        return None
+    return {"forbidden"}, "verdict", "forbidden"
+
+
+def drive_edge(state, centre, facts, out):
+    with open(facts) as f:
+        facts = json.load(f)
+    facts["state"], facts["tls"] = state, ssl.create_default_context(cafile=os.path.join(state, "keys/tls.crt"))
+    mint = Leases(centre, (facts["revoked"], facts["revoked_id"]), facts["edge"])
+    todo, tokens = [], mint.all()
+    for door in ("rest", "ws", "port", "runtime", "api.sock"):
+        for index, (name, o) in enumerate(TABLES[door].items()):
+            for slot, cred in enumerate(tokens):
+                want = expected_at_edge(door, name, o, cred)
+                sampled = (index * 13 + slot) % (101 if door == "api.sock" else 4) == 0 or os.environ.get("MATRIX_ALL")
+                if want is not None and (sampled or cred == "not named" and door != "api.sock"):
+                    todo.append((door, index, name, o, slot, cred, want))
+
+    def one(door, index, name, o, slot, cred, want):
+        token, grant = tokens[cred]
+        source = None if door == "api.sock" else address(index + {"rest": 0, "ws": 110, "port": 120, "runtime": 130}[door], slot)
+        cell = dict(door=door, op=name, cred=cred, answers=sorted(want[0]), event=want[1], outcome=want[2], grant=grant,
+                    principal=mint.principals[cred], about=o.about, policy=policy_of(door, name))
+        path = path_of(name, o, AGENT, facts, True, door, cred) if door not in ("port", "runtime") else ""
+        try:
+            if door == "port":
+                cell["got"], cell["peer"] = rest(facts, source, "GET /", o, "/", token, cred, ("X-Sandbox-ID: " + AGENT, "X-Sandbox-Port: 9"))
+            elif door == "runtime":
+                headers = ("X-Sandbox-ID: " + AGENT, "X-Sandbox-Port: 8888", "Content-Type: multipart/form-data; boundary=b")
+                cell["got"], cell["peer"] = rest(facts, source, name, o, {"GET /download/": "/download/%2Fup"}.get(name, name.split()[1]), token, cred, headers)
+            else:
+                call = ws if door == "ws" or (door == "api.sock" and name in WS) else rest
+                cell["got"], cell["peer"] = call(facts, source, name, o, path, token, cred)
+        except Exception as error:
+            cell["got"], cell["peer"] = f"{type(error).__name__}: {error}", ""
+        return cell
+
+    began = time.monotonic()
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        cells = list(pool.map(lambda t: one(*t), todo))
+    with open(out, "w") as f:
+        json.dump(cells, f)
+    print(f"  {len(cells)} cells in {time.monotonic() - began:.1f} s")
+
+
+def check_edge(path):
+    faults = []
+    UNKNOWN.update(AT_EDGE)
+    with open(path) as f:
+        cells = json.load(f)
+    events = [json.loads(line)["record"] for line in sys.stdin if line.strip()]
+    judge(cells, events, faults)
+    for fault in faults[:60]:
+        print("  " + fault, file=sys.stderr)
+    print(f"{len(cells)} cells, {len(events)} events, {len(faults)} faults")
+    return 1 if faults else 0
 
 
 # ---- without a record nothing starts
@@ -800,7 +939,7 @@ def let_in(cell):
 
 
 def doors_of(cell):
-    return {"api.sock": "local", "recorder.sock": "recorder", "ws": "web", "port": "rest", "runtime": "rest"}.get(cell["door"], cell["door"])
+    return {"api.sock": "local", "recorder.sock": "recorder", "ws": "web", "port": "rest", "runtime": "rest", "exchange": "rest"}.get(cell["door"], cell["door"])
 
 
 def same(event, cell):
@@ -908,6 +1047,10 @@ if __name__ == "__main__":
         print_policy()
     elif sys.argv[1] == "closed":
         sys.exit(closed(*sys.argv[2:]))
+    elif sys.argv[1] == "edge":
+        drive_edge(*sys.argv[2:])
+    elif sys.argv[1] == "edge-check":
+        sys.exit(check_edge(sys.argv[2]))
     elif sys.argv[1] == "run":
         drive(*sys.argv[2:])
     else:

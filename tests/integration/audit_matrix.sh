@@ -6,9 +6,15 @@
 . "$(dirname "$0")/../lib/env.sh"
 
 chmod 0711 "$tmp"
-trap 'stop_daemon; tidy' EXIT
+/usr/bin/python3 "$here/tests/lib/issuer.py" "$tmp/issuer.port" &
+ISSUER=$!
+trap 'stop_daemon; kill "$ISSUER"; wait "$ISSUER"; tidy' EXIT
+wait_for 30 test -s "$tmp/issuer.port" || fail "no issuer"
+FORGE=http://127.0.0.1:$(cat "$tmp/issuer.port")
 /usr/bin/python3 "$here/tests/integration/audit_matrix.py" policy >"$tmp/policy.yaml"
 printf 'router: {ports: "1-65535", runtime: true}\nrounds: {keep_max: 1}\npolicy: {file: %s}\n' "$tmp/policy.yaml" >"$tmp/muxd.yaml"
+printf 'issuers: [{name: matrix, issuer: "%s", jwks_url: "%s/keys", loopback: true, audience: muxd, require: "sub=org/*", agents: matrix, scopes: rounds}]\n' \
+	"$FORGE" "$FORGE" >>"$tmp/muxd.yaml"
 POOL_SIZE=1 start_daemon "$tmp/state" --config "$tmp/muxd.yaml" || fail "no daemon"
 muxctl grant create --agent matrix --principal gone --kind agent --scopes rounds --task m --ttl 15m --reason story -o json >"$tmp/gone"
 muxctl grant revoke "$(jq -r .id "$tmp/gone")" >/dev/null || fail "not revoked"
@@ -27,8 +33,8 @@ api "$svc" POST /sandboxes/workflows '{"name":"hello","owner":"u","version":1,"s
 lease() { api "$svc" POST /sandboxes/leases '{"userId":"u","workflowId":"hello","requestId":"m"}' | jq -er .leaseId; }
 wait_for 20 lease || fail "no lease"
 jq -n --arg https "$(ready https)" --arg ssh "$(ready ssh)" --arg old "$old" --arg round "$new" --arg lease "$(lease)" \
-	--arg revoked "$(jq -r .token "$tmp/gone")" --arg id "$(jq -r .id "$tmp/gone")" \
-	'{https: $https, ssh: $ssh, old: $old, round: $round, lease: $lease, revoked: $revoked, revoked_id: $id}' >"$tmp/facts"
+	--arg revoked "$(jq -r .token "$tmp/gone")" --arg id "$(jq -r .id "$tmp/gone")" --arg issuer "$FORGE" \
+	'{issuer: $issuer, https: $https, ssh: $ssh, old: $old, round: $round, lease: $lease, revoked: $revoked, revoked_id: $id}' >"$tmp/facts"
 
 /usr/bin/python3 "$here/tests/integration/audit_matrix.py" run "$MUXD_STATE" "$tmp/facts" "$tmp/cells" || fail "the cells were not driven"
 muxctl shutdown --sandboxes >/dev/null || fail "no end"

@@ -1,7 +1,8 @@
 #!/bin/bash
 # A muxd serves an edge: leases of its centre take a grant's place there, and nothing else does. The centre is taken away,
-# the network is cut, clocks are turned back: leases end to the second, and what was taken back stays so. What an edge
-# holds signs no lease, and what is forged, for another edge, over, revoked or a grant is refused by its own code.
+# the network (a namespace of the story's own, as root) is cut, clocks are turned back: leases end to the second, and what
+# was taken back stays so. What an edge holds signs no lease, and what is forged, for another edge, over, revoked or a grant
+# is refused by its own code.
 # tier: test
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
@@ -13,12 +14,19 @@ centre() { "$MUXCTL" --state "$C" "$@"; }
 edge() { "$MUXCTL" --state "$E1" "$@"; }
 other() { "$MUXCTL" --state "$E2" "$@"; }
 pids=()
-trap 'kill "${pids[@]}" 2>/dev/null; wait; tidy' EXIT
+far=muxd-$$-far
+over() {
+	kill "${pids[@]}" 2>/dev/null
+	wait
+	ip netns del "$far" 2>/dev/null
+	tidy
+}
+trap over EXIT
 up() { start_daemon "$@" && pids+=("$DAEMON"); }
 # start_edge STATE: without a door by TCP
 start_edge() {
 	mkdir -p "$1" && chmod 0711 "$1" && rm -f "$1/ready.json"
-	"$BUILD/muxd" serve --edge --state "$1" --config "$tmp/edge.yaml" 2>>"$1/daemon.log" &
+	"${there[@]}" "$BUILD/muxd" serve --edge --state "$1" --config "$tmp/edge.yaml" 2>>"$1/daemon.log" &
 	EDGE=$! pids+=($!)
 	wait_for 30 test -s "$1/ready.json" || { tail -n 20 "$1/daemon.log" >&2 && return 1; }
 }
@@ -27,13 +35,39 @@ start_edge() {
 start_daemon "$C" || fail "no centre"
 centre edge show -o json >"$tmp/centre.json"
 stop_daemon
-# The network between them is a proxy that the story can cut.
-mkfifo "$tmp/cuts"
-/usr/bin/python3 "$here/tests/lib/tcp_gate.py" "$tmp/gate" <"$tmp/cuts" &
-pids+=($!)
-exec 7>"$tmp/cuts"
+# The network between them. As root the edges live in a namespace of their own, and where it is cut packets are lost without
+# a word; else it is a proxy that ends connections.
+gate() { # NAME ADDRESS [command before it]: a proxy, whose commands go to $tmp/NAME.cuts
+	mkfifo "$tmp/$1.cuts"
+	"${@:3}" /usr/bin/python3 "$here/tests/lib/tcp_gate.py" "$tmp/$1" "$2" <"$tmp/$1.cuts" &
+	pids+=($!)
+}
+there=()
+if [ "$(id -u)" = 0 ] && ip netns add "$far" 2>/dev/null; then
+	there=(nsenter --net="/run/netns/$far")
+	net=100.$((64 + $$ % 64)).$(($$ / 64 % 256))
+	ip link add "mn$$" type veth peer name "mf$$" netns "$far" && ip addr add "$net.1/30" dev "mn$$" && ip link set "mn$$" up &&
+		ip -n "$far" addr add "$net.2/30" dev "mf$$" && ip -n "$far" link set "mf$$" up && ip -n "$far" link set lo up || fail "no network"
+	gate near "$net.1"
+	exec 7>"$tmp/near.cuts"
+	gate gate 127.0.0.1 "${there[@]}"
+	exec 8>"$tmp/gate.cuts"
+	wait_for 10 test -s "$tmp/near" || fail "no proxy to the centre"
+	echo "to $net.1:$(cat "$tmp/near")" >&8
+	network() {
+		case $1 in
+		closed) ip -n "$far" link set "mf$$" down ;;
+		open) ip -n "$far" link set "mf$$" up ;;
+		*) echo "$1" >&7 ;;
+		esac
+	}
+	ok "the edges have a network of their own"
+else
+	gate gate 127.0.0.1
+	exec 7>"$tmp/gate.cuts"
+	network() { echo "$1" >&7; }
+fi
 wait_for 10 test -s "$tmp/gate" || fail "no gate"
-network() { echo "$1" >&7; }
 cat >"$tmp/edge.yaml" <<Y
 edge: {centre: "https://127.0.0.1:$(cat "$tmp/gate")", centre_keys: $tmp/centre.json, ca: $C/keys/tls.crt, poll: 1s, state_max: 1h}
 Y
@@ -97,6 +131,13 @@ equal "that makes grants" invalid_request "$(centre edge mint one --agent box --
 equal "for longer than may be" invalid_request "$(centre edge mint one --agent box --principal x --task t --ttl 11m --reason r -o json 2>&1 | code)"
 equal "a lease is not renewed" unsupported "$(centre grant renew "$(id lease)" --reason r -o json 2>&1 | code)"
 
+# ---- how often, and what for
+mint one twice --uses 2 || fail "no lease"
+equal "two of two" "none none token_used" "$(on "$E1" twice) $(on "$E1" twice) $(on "$E1" twice)"
+mint one reads --scopes rounds,files --operations file.read || fail "no lease"
+operation() { on "$E1" reads POST "/v1/agents/box/fs/$1" '{"path":"src/a"}'; }
+equal "an operation that it names, and others" "none forbidden forbidden" "$(operation read) $(operation delete) $(on "$E1" reads)"
+
 # ---- a lease of a principal's own grant, and what becomes of it when that grant goes
 centre grant create --agent 'b*' --principal ci --kind service --task fix-1 --scopes rounds,grant --reason story -o json >"$tmp/parent.json"
 jq -r .token "$tmp/parent.json" >"$tmp/parent"
@@ -105,6 +146,10 @@ lease_of '{"edge":"one","target":"box","principal":"ci/w","reason":"a worker"}' 
 jq -r .token "$tmp/child.json" >"$tmp/child"
 equal "a principal mints from its own grant" none "$(on "$E1" child)"
 equal "and nothing wider" grant_not_narrower "$(lease_of '{"edge":"one","scopes":"files","reason":"r"}' | code)"
+centre grant create --agent 'b*' --principal few --kind service --task fix-1 --scopes rounds,grant --uses 3 --reason story -o json | jq -r .token >"$tmp/few"
+of_few() { curl -sS --unix-socket "$C/api.sock" -H "Authorization: Bearer $(cat "$tmp/few")" -H 'Content-Type: application/json' --data-binary "$1" http://muxd/v1/edge/leases | jq -r '.error.code // .uses'; }
+equal "of a grant with a number it takes its own out of that" "2 1 token_used token_used" \
+	"$(of_few '{"edge":"one","target":"box","uses":2,"reason":"r"}') $(of_few '{"edge":"one","target":"box","reason":"the rest"}') $(of_few '{"edge":"one","target":"box","reason":"r"}') $(on "$C" few)"
 centre grant revoke "$(id parent)" >/dev/null || fail "not revoked"
 refused() { [ "$(on "$E1" "$2")" = "$1" ]; }
 wait_for 5 refused token_revoked child || fail "the lease outlives its grant: $(on "$E1" child)"
@@ -160,6 +205,7 @@ start_centre || fail "no centre"
 fine() { [ "$(on "$E1" aging)" = none ]; }
 wait_for 15 fine || fail "the centre is back, and the lease does not count: $(on "$E1" aging) $(edge edge show)"
 ok "the centre is back, and the lease counts again"
+equal "one whose uses are up does not" token_used "$(on "$E1" twice)"
 
 # ---- the clock of the edge is turned back: it saw later before, and goes by that
 mint one now || fail "no lease"

@@ -43,7 +43,7 @@ star {"write":["**"],"reason":"r"}
 T
 equal "a pattern within is" "ci-one*" "$(child "$SERVICE" '{"target":"ci-one*","reason":"r"}' | jq -r .target)"
 equal "nor without a reason, or nonsense" "reason_required invalid_request invalid_request invalid_request" \
-	"$(child "$SERVICE" '{}' | code) $(child "$SERVICE" '{"reason":"r","uses":1}' | code) $(child "$SERVICE" '{"reason":"r","scopes":"all"}' | code) $(child "$SERVICE" '{"reason":"r","ttl":"0s"}' | code)"
+	"$(child "$SERVICE" '{}' | code) $(child "$SERVICE" '{"reason":"r","use":1}' | code) $(child "$SERVICE" '{"reason":"r","scopes":"all"}' | code) $(child "$SERVICE" '{"reason":"r","ttl":"0s"}' | code)"
 DEEP=$SERVICE
 for _ in 1 2 3; do
 	child "$DEEP" '{"scopes":"rounds,grant","reason":"deeper"}' >/dev/null

@@ -1,6 +1,7 @@
 #!/bin/bash
 # What the steps of a run printed, and what was told of it, when its sandbox is long gone: read whole, by whose run it was;
-# found in the daemon's log and in the audit log by lease, run and the client's request id, each alone.
+# found in the daemon's log and in the audit log by lease, run and the client's request id, each alone. A run ends with its
+# grant, and goes on with one that is renewed.
 # tier: test
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
@@ -8,6 +9,7 @@
 chmod 0711 "$tmp"
 cat >"$tmp/muxd.yaml" <<'Y'
 pool: {size: 1}
+grants: {renew_max: 10m}
 Y
 begin() { start_daemon "$tmp/state" --config "$tmp/muxd.yaml" || fail "no daemon"; }
 begin
@@ -30,6 +32,20 @@ output() {
 		"$@" "https://$(ready https)/v1/rounds/$round/output"
 }
 
+# brief NAME PRINCIPAL: a run by a grant of seven seconds, whose first step takes longer; its token in $tmp/NAME
+api "$svc" POST /sandboxes/workflows '{"name":"long","owner":"alice","version":1,"steps":[{"shell":"sleep 9; echo one"},{"argv":["echo","two"]}]}' >/dev/null
+brief() {
+	local lease token
+	muxctl grant create --agent '*' --principal planner --kind service --scopes lifecycle,rounds --task nightly --ttl 15m --reason r -o json |
+		jq -r .token >"$tmp/$1.lease"
+	lease=$(api "$(cat "$tmp/$1.lease")" POST /sandboxes/leases "{\"userId\":\"alice\",\"workflowId\":\"long\",\"requestId\":\"$1\"}" | jq -r .leaseId)
+	token=$(muxctl grant create --agent '*' --principal planner --kind service --scopes lifecycle,rounds --task nightly --ttl 7s --reason r -o json | jq -r .token)
+	echo "$token" >"$tmp/$1"
+	api "$token" POST /sandboxes/runs "{\"leaseId\":\"$lease\",\"workflowId\":\"long\",\"runId\":\"$1\",\"token\":\"t\"}" | jq -r .accepted
+}
+equal "two runs by grants of seven seconds" "true true" "$(brief ends) $(brief renewed)"
+equal "one of which is renewed" null "$(api "$(cat "$tmp/renewed")" POST /v1/grants/renew '{"ttl":"2m","reason":"still at it"}' | jq -r .error)"
+
 api "$svc" POST /sandboxes/workflows '{"name":"prints","owner":"alice","version":1,"steps":[
  {"name":"much","shell":"seq 400000; echo to stderr >&2"},{"argv":["echo","second"]},{"shell":"exit 3","continueOnError":true}]}' >/dev/null
 api "$svc" POST /sandboxes/leases '{"userId":"alice","workflowId":"prints","requestId":"request-of-alice"}' >"$tmp/lease"
@@ -40,6 +56,12 @@ succeeded() { [ "$(get runs/run-of-alice | jq -r .state)" = SUCCEEDED ]; }
 wait_for 30 succeeded || fail "the run: $(get runs/run-of-alice)"
 gone() { [ ! -e "$MUXD_STATE/sandboxes/$sandbox" ] && ! get pool | grep -qF "$sandbox"; }
 wait_for 30 gone || fail "the sandbox of the run is still there"
+
+ends() { [ "$(get "runs/$1" | jq -r '"\(.state) \(.steps | length)"')" = "$2" ]; }
+wait_for 30 ends ends "FAILED 1" || fail "the run without a grant: $(get runs/ends)"
+equal "a run ends with its grant, and says so" "step 1: killed: its grant has ended" "$(get runs/ends | jq -r .message)"
+wait_for 30 ends renewed "SUCCEEDED 2" || fail "the run whose grant was renewed: $(get runs/renewed)"
+ok "and goes on where that was renewed"
 
 # ---- its output
 

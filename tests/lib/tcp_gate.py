@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""tcp_gate.py PORT_FILE: a network that can be cut. What comes to a port of the loopback goes on to another one.
+"""tcp_gate.py PORT_FILE [ADDRESS]: a network that can be cut. What comes to a port of the loopback, or of ADDRESS, goes on to
+another one.
 
 The port is written to PORT_FILE. Each line on stdin is a command: `to HOST:PORT` says where it goes on to, `closed` ends every
 connection and takes no other, `open` takes them again. It ends with its input.
@@ -55,7 +56,7 @@ def accept(listener):
             client.close()
 
 
-listener = socket.create_server(("127.0.0.1", 0))
+listener = socket.create_server((sys.argv[2] if len(sys.argv) > 2 else "127.0.0.1", 0))
 with open(sys.argv[1] + ".new", "w") as f:
     f.write(str(listener.getsockname()[1]))
 os.rename(sys.argv[1] + ".new", sys.argv[1])

@@ -3,6 +3,7 @@
 #include "muxd/monitor/file.h"
 #include "muxd/monitor/grants.h"
 #include "muxd/monitor/tally.h"
+#include "policy/grant_narrow.h"
 #include "tests/lib/folders_fail.h"
 
 #include <fcntl.h>
@@ -517,6 +518,136 @@ static void an_issuer_counts_its_share_and_leaves_others_theirs(void **state)
 	grants_close(g);
 }
 
+/* ---- grants with a number of uses */
+
+static struct grant numbered(uint32_t uses, const struct grant *parent)
+{
+	struct grant g = lasting(900);
+
+	g.bounds.uses = uses;
+	if (parent)
+		assert_int_equal(grant_narrow_kin(parent, &g.kin, NULL), 0);
+	return g;
+}
+
+static int spend(struct grants *g, const struct grant *of, unsigned key)
+{
+	struct grants_spend s = {.grant = of, .n = 1, .until_ns = of->expires_ns, .key_until_ns = NOW + 100 * SECOND};
+
+	s.key.b[0] = (uint8_t)key;
+	return grants_spend(g, &s, NULL);
+}
+
+static void keep(struct grants *g, const struct grant *grant)
+{
+	assert_int_equal(grants_create(g, grant, "admin", "uid 1000", NULL), 0);
+}
+
+static void a_use_counts_for_all_above_and_over_restarts(void **state)
+{
+	struct fixture *f = *state;
+	struct grants_load load;
+	struct grants *g = open_at(f->path, NOW, &load);
+	struct grant top = numbered(5, NULL), a = numbered(4, &top), b = numbered(4, &top), below = numbered(4, &a);
+
+	keep(g, &top);
+	keep(g, &a);
+	keep(g, &b);
+	keep(g, &below);
+	assert_int_equal(spend(g, &below, 0), 0);
+	assert_int_equal(spend(g, &a, 0), 0);
+	assert_int_equal(spend(g, &b, 0), 0);
+	for (int again = 0; again < 3; again++) { /* the second time of lines that were written anew */
+		assert_int_equal(grants_spent(g, &top), 3);
+		assert_int_equal(grants_spent(g, &a), 2);
+		assert_int_equal(grants_spent(g, &b), 1);
+		assert_int_equal(grants_spent(g, &below), 1);
+		grants_close(g);
+		g = open_at(f->path, NOW, &load);
+	}
+	assert_int_equal(spend(g, &a, 0), 0);
+	assert_int_equal(spend(g, &a, 0), 0);
+	assert_int_equal(spend(g, &a, 0), ERR_TOKEN_USED);     /* its own number, and that of what is above it */
+	assert_int_equal(spend(g, &below, 0), ERR_TOKEN_USED); /* has left three, and those above none */
+	assert_int_equal(spend(g, &b, 0), ERR_TOKEN_USED);
+	assert_int_equal(spend(g, &top, 0), ERR_TOKEN_USED);
+	assert_int_equal(grants_spent(g, &top), 5);
+	assert_int_equal(grants_spent(g, &b), 1); /* what was refused is counted nowhere */
+	grants_close(g);
+}
+
+static void the_same_key_is_one_use_for_its_time(void **state)
+{
+	struct fixture *f = *state;
+	struct grants_load load;
+	struct grants *g = open_at(f->path, NOW, &load);
+	struct grant a = numbered(2, NULL);
+
+	keep(g, &a);
+	for (int again = 0; again < 3; again++) {
+		assert_int_equal(spend(g, &a, 7), 0);
+		grants_close(g);
+		g = open_at(f->path, NOW, &load);
+	}
+	assert_int_equal(grants_spent(g, &a), 1);
+	assert_int_equal(spend(g, &a, 8), 0);
+	assert_int_equal(spend(g, &a, 9), ERR_TOKEN_USED);
+	assert_int_equal(spend(g, &a, 8), 0); /* as its first answer was */
+	assert_int_equal(grants_expire(g, NOW + 101 * SECOND, NULL), 0);
+	assert_int_equal(spend(g, &a, 8), ERR_TOKEN_USED);
+	grants_close(g);
+}
+
+/* Nor is the count forgotten when the grant that was renewed would have ended. */
+static void a_renewal_gives_no_use_back(void **state)
+{
+	struct fixture *f = *state;
+	struct grants_load load;
+	struct grants *g = open_at(f->path, NOW, &load);
+	struct grant a = numbered(1, NULL), longer = a;
+
+	keep(g, &a);
+	assert_int_equal(spend(g, &a, 0), 0);
+	assert_int_equal(id_new(&longer.id), 0);
+	longer.kin.first = a.id;
+	longer.since_ns = a.issued_ns;
+	longer.expires_ns = a.expires_ns + 900 * SECOND;
+	keep(g, &longer);
+	assert_int_equal(grants_renewed(g, &longer.id, NULL), 0);
+	assert_int_equal(spend(g, &longer, 0), ERR_TOKEN_USED);
+	assert_int_equal(grants_expire(g, a.expires_ns + SECOND, NULL), 0);
+	assert_int_equal(spend(g, &longer, 0), ERR_TOKEN_USED);
+	grants_close(g);
+	g = open_at(f->path, a.expires_ns + SECOND, &load);
+	assert_int_equal(spend(g, &longer, 0), ERR_TOKEN_USED);
+	grants_close(g);
+}
+
+static void a_use_that_cannot_be_kept_is_none(void **state)
+{
+	struct fixture *f = *state;
+	struct grants_load load;
+	struct grants *g = open_at(f->path, NOW, &load);
+	struct grant a = numbered(1, NULL);
+	struct rlimit old, small;
+	struct stat st;
+
+	keep(g, &a);
+	assert_int_equal(stat(f->path, &st), 0);
+	signal(SIGXFSZ, SIG_IGN);
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
+	small = (struct rlimit){(rlim_t)st.st_size + 20, old.rlim_max};
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+	assert_int_not_equal(spend(g, &a, 0), 0);
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
+	assert_int_equal(grants_spent(g, &a), 0);
+	grants_close(g);
+	g = open_at(f->path, NOW, &load);
+	assert_int_equal(spend(g, &a, 0), 0);
+	assert_int_equal(spend(g, &a, 0), ERR_TOKEN_USED);
+	grants_close(g);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -535,6 +666,10 @@ int main(void)
 	    TEST(a_full_disk_leaves_no_half_line),
 	    TEST(a_log_of_more_uses_than_are_counted_is_read),
 	    TEST(an_issuer_counts_its_share_and_leaves_others_theirs),
+	    TEST(a_use_counts_for_all_above_and_over_restarts),
+	    TEST(the_same_key_is_one_use_for_its_time),
+	    TEST(a_renewal_gives_no_use_back),
+	    TEST(a_use_that_cannot_be_kept_is_none),
 	    TEST(lists_come_in_pages_newest_first),
 	};
 	return cmocka_run_group_tests_name("monitor_grants", tests, NULL, NULL);

@@ -86,9 +86,10 @@ static void create_by_cluster(struct http_exchange *x)
 /* As the monitor describes it, in the API's words; token NULL: not shown. */
 static json_t *grant_shown(const json_t *o, const char *token)
 {
-	static const char *const kept[] = {"id",         "principal", "kind",       "scopes",   "reason", "issued_at",
-					   "expires_at", "read",      "write",      "file_max", "first",  "above",
-					   "revoked",    "edge",      "task_asked", NULL};
+	static const char *const kept[] = {"id",        "principal",  "kind",       "scopes", "reason",
+					   "issued_at", "expires_at", "read",       "write",  "file_max",
+					   "first",     "above",      "revoked",    "edge",   "task_asked",
+					   "uses",      "used",       "operations", NULL};
 	json_t *shown = json_pack("{s:s*,s:O*,s:O*}", "token", token, "target", json_object_get(o, "agent"), "task_id",
 				  json_object_get(o, "task"));
 
@@ -110,9 +111,9 @@ static void grants_on_made(void *arg, int rc, const struct err *e, json_t *resul
 
 struct child_fields {
 	struct child_wish w;
-	const char *scopes, *ttl, *issuer;
+	const char *scopes, *operations, *ttl, *issuer;
 	const json_t *read, *write;
-	int64_t file_max;
+	int64_t file_max, uses;
 };
 static const struct schema_field child_fields[] = {
     {"reason", SCHEMA_TEXT, false, 0, 0, NULL, SCHEMA_TO(struct child_fields, w.reason)},
@@ -125,6 +126,8 @@ static const struct schema_field child_fields[] = {
     {"read", SCHEMA_LIST, false, 0, 0, NULL, SCHEMA_TO(struct child_fields, read)},
     {"write", SCHEMA_LIST, false, 0, 0, NULL, SCHEMA_TO(struct child_fields, write)},
     {"file_max", SCHEMA_INTEGER, false, 1, INT64_MAX, NULL, SCHEMA_TO(struct child_fields, file_max)},
+    {"uses", SCHEMA_INTEGER, false, 1, GRANT_USES_MAX, NULL, SCHEMA_TO(struct child_fields, uses)},
+    {"operations", SCHEMA_TEXT, false, 1, 0, NULL, SCHEMA_TO(struct child_fields, operations)},
     {"edge", SCHEMA_TEXT, false, 1, GRANT_NAME_MAX, NULL, SCHEMA_TO(struct child_fields, w.edge)},
 };
 #define RENEWAL_FIELDS 2                                /* the first of them are of a renewal, too */
@@ -137,7 +140,8 @@ static int take_child(const json_t *body, struct child_fields *out, uint64_t *ou
 
 	if (!out->w.reason)
 		return err_set(e, ERR_REASON_REQUIRED, "reason is missing");
-	if ((rc = read_ttl(body, out_ttl, e)) || (rc = grant_files_take(body, &out->w.files, e)))
+	if ((rc = read_ttl(body, out_ttl, e)) || (rc = grant_files_take(body, &out->w.files, e)) ||
+	    (rc = grant_bounds_take(body, &out->w.bounds, e)))
 		return rc;
 	return out->scopes ? grant_scopes_parse(out->scopes, &out->w.scopes, e) : 0;
 }
@@ -181,6 +185,8 @@ static const struct schema_field exchange_fields[] = {
     {"read", SCHEMA_LIST, false, 0, 0, NULL, SCHEMA_TO(struct child_fields, read)},
     {"write", SCHEMA_LIST, false, 0, 0, NULL, SCHEMA_TO(struct child_fields, write)},
     {"file_max", SCHEMA_INTEGER, false, 1, INT64_MAX, NULL, SCHEMA_TO(struct child_fields, file_max)},
+    {"uses", SCHEMA_INTEGER, false, 1, GRANT_USES_MAX, NULL, SCHEMA_TO(struct child_fields, uses)},
+    {"operations", SCHEMA_TEXT, false, 1, 0, NULL, SCHEMA_TO(struct child_fields, operations)},
 };
 
 static void create_by_issuer(struct http_exchange *x, const json_t *body)

@@ -1,0 +1,21 @@
+/*
+ * grant_use.h - a use of a grant that has a number of them, before something is opened under it.
+ *
+ * What is one: all that broker_open() begins for a caller (a terminal, an exec, a round, a run in a context, a transfer
+ * or an operation on files, a connection to a port), and a request to an MCP server inside. The monitor counts, behind
+ * all that net checks and before anything is journaled; so what then fails has been a use all the same, and a start
+ * with the same exec_id is no further one.
+ */
+#ifndef MUXD_HUB_GRANT_USE_H
+#define MUXD_HUB_GRANT_USE_H
+
+#include "muxd/hub/gate.h"
+
+/*
+ * 0: the grant has no number, go on. GATE_WAITS: go is called once, with 0, ERR_TOKEN_USED, another refusal of the
+ * monitor's, or ERR_CANCELLED, when the hub may be gone; possibly from inside the call. exec_id: NULL: none.
+ */
+int grant_use(struct hub *h, const struct request *rq, const char *agent, const char *exec_id, gate_go *go, void *arg,
+	      struct err *e);
+
+#endif
