@@ -73,6 +73,8 @@ void life_restore_run(struct life_agent *a, struct life_waiter *w)
 	if (!r)
 		return;
 	rc = life_snap_load(a->life, &w->snapshot, &r->snap, &e);
+	if (!rc && r->snap.orphan)
+		rc = err_set(&e, ERR_NOT_FOUND, "the snapshot is of an agent of that name which was wiped");
 	if (!rc && r->snap.status != SNAP_READY) /* since it was asked for */
 		rc = err_set(&e, ERR_BAD_STATE, "the snapshot is %s: ready would do", snap_status_name(r->snap.status));
 	if (!rc && !sandbox_can(a->life->inner, SANDBOX_RESTORE))

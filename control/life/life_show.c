@@ -114,7 +114,7 @@ static bool add_snapshot(void *arg, const struct life_snap *s)
 	struct question *q = arg;
 	json_t *o;
 
-	if (s->status == SNAP_DROPPED)
+	if (s->status == SNAP_DROPPED || s->orphan)
 		return true;
 	o = life_describe_snap(s);
 	json_object_set_new(o, "current", json_boolean(id_equal(&s->id, &q->row.snapshot)));

@@ -48,3 +48,12 @@ const char store_schema_life_5[] = "CREATE TABLE pod_templates(digest TEXT PRIMA
 const char store_schema_life_6[] =
     "CREATE TABLE passing(agent TEXT PRIMARY KEY) WITHOUT ROWID;"
     "CREATE TRIGGER passing_gone AFTER DELETE ON agents BEGIN DELETE FROM passing WHERE agent = old.agent; END;";
+
+/*
+ * A snapshot that outlives its agent (a fork needs it, a legal hold keeps it) is nobody's: whoever makes an agent of
+ * that name later has no part in it. Whichever statement the row goes by.
+ */
+const char store_schema_life_8[] = "ALTER TABLE snapshots ADD COLUMN orphan INTEGER NOT NULL DEFAULT 0;"
+				   "UPDATE snapshots SET orphan = 1 WHERE agent NOT IN (SELECT agent FROM agents);"
+				   "CREATE TRIGGER snapshots_orphaned AFTER DELETE ON agents BEGIN "
+				   "UPDATE snapshots SET orphan = 1 WHERE agent = old.agent; END;";
