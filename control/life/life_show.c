@@ -153,13 +153,14 @@ void life_current(struct life *l, const char *agent, struct life_current *c)
 
 	if (!a && c->changes == changes)
 		return;
-	*c = (struct life_current){0};
+	*c = (struct life_current){.since_wall_ns = LIFE_SINCE_UNKNOWN};
 	if (a)
 		q.row = a->row;
 	else if (target_is_pod(agent) || store_read(l->store, read_row, &q, NULL))
 		return;
 	else
 		c->changes = changes;
+	c->since_wall_ns = q.row.generation ? q.row.created_wall_ns : 0;
 	if (q.row.generation && !id_is_nil(&q.row.snapshot))
 		id_format(&q.row.snapshot, c->snapshot);
 }
