@@ -358,8 +358,8 @@ int rows_passing(sqlite3 *db, row_each *each, void *arg, struct err *e)
 int rows_restoring(sqlite3 *db, row_each *each, void *arg, struct err *e)
 {
 	return store_each(db, NULL, life_row_pass_row, &(struct rows){each, arg}, e,
-			  "SELECT " COLUMNS " FROM agents WHERE state = ? AND step = ?", "it", (int64_t)LIFE_STOPPED,
-			  LIFE_STEP_RESTORE);
+			  "SELECT " COLUMNS " FROM agents WHERE state = ? AND step IN (?, ?)", "itt",
+			  (int64_t)LIFE_STOPPED, LIFE_STEP_RESTORE, LIFE_STEP_RESTORE_OVER);
 }
 
 int rows_untold(sqlite3 *db, row_each *each, void *arg, struct err *e)

@@ -15,6 +15,11 @@ struct sqlite3;
 #define LIFE_TTL_CONF     INT64_MIN /* idle_ttl_ns: as the configuration says */
 #define LIFE_NEVER        INT64_MAX /* expires_ns: no end, whatever the configuration says */
 #define LIFE_STEP_RESTORE "restore" /* the workspace is being made from the current snapshot */
+/*
+ * Of what is stopped: the same, over a workspace that is there and is one of `next`. With either step `next` is the
+ * snapshot that was current before; nil: not known.
+ */
+#define LIFE_STEP_RESTORE_OVER "restore over"
 
 struct life_row {
 	char agent[AGENT_NAME_MAX + 1];

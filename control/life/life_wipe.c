@@ -270,6 +270,15 @@ static int life_wipe_on_dropped(struct life_agent *a, int rc, const struct err *
 
 /* ---- its row */
 
+/* What only this fork kept of whom it was made of goes now. */
+static void free_source(struct life *l, const char *agent)
+{
+	struct life_agent *a = *agent ? life_agent(l, agent, NULL) : NULL;
+
+	if (a && !a->run)
+		life_keep(a);
+}
+
 static int life_wipe_on_gone(struct life_agent *a, int rc, const struct err *e)
 {
 	struct life_waiter *w;
@@ -285,6 +294,7 @@ static int life_wipe_on_gone(struct life_agent *a, int rc, const struct err *e)
 		free(w);
 	}
 	json_decref(o);
+	free_source(a->life, a->run->before.fork_agent);
 	return life_run_end(a);
 }
 
