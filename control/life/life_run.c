@@ -129,6 +129,7 @@ void life_run_go(struct life_agent *a, int step)
 
 	while (step != RUN_OVER) {
 		r = a->run;
+		r->unasked = r->again_at != 0;
 		r->again_at = 0;
 		r->refused = 0;
 		if (r->kind->steps[step].undo && r->kind->turned(a))
@@ -172,11 +173,11 @@ void life_run_put_again(struct life_agent *a, uint64_t now)
 
 	if (!r || !r->again_at || now < r->again_at)
 		return;
-	r->again_at = 0;
 	if (s->undo && r->kind->turned(a)) {
 		life_run_go(a, s->undo);
 		return;
 	}
+	r->again_at = 0;
 	rc = s->ask(a, &e);
 	if (rc != RUN_ASKED)
 		life_run_answer(a, rc, &e);

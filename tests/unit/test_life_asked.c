@@ -106,8 +106,14 @@ static void a_refused_stop_is_taken_back(void **state)
 	assert_state(r, "ann", LIFE_IDLE_STOPPING);
 	rig_run(r, "ann");
 	assert_state(r, "ann", LIFE_RUNNING);
+	assert_int_equal(life_agent(r->life, "ann", NULL)->taking, 0); /* no copy is on its way */
 	rig_pass(r, 20 * SECOND, SECOND);
 	assert_state(r, "ann", LIFE_RUNNING);
+	refuse(r, SANDBOX_TAKE, false);
+	rig_stop(r, "ann");
+	rig_settle(r);
+	assert_state(r, "ann", LIFE_STOPPED);
+	assert_int_equal(world_snaps(&r->world, "ann"), 1);
 }
 
 #define T(name) cmocka_unit_test_setup_teardown(name, rig_setup, rig_teardown)
