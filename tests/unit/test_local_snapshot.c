@@ -362,7 +362,7 @@ static void test_each_write_fails(void **state)
 	box_open(&b, "fails");
 	each_write_fails(&b);
 	box_wipe(&b);
-	box_open(&b, "fails");
+	box_open(&b, "fails-plain");
 	make_plain(&b, "demo");
 	each_write_fails(&b);
 	box_wipe(&b);
