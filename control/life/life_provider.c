@@ -110,7 +110,7 @@ static void question_answer(struct question *q, const struct sandbox_answer *a)
 	}
 }
 
-/* Who asks again, as soon as it is answered, shares the next one. */
+/* A caller that asks again, as soon as it is answered, shares the next one. */
 static void question_answered(struct question *q, const struct sandbox_answer *a)
 {
 	struct life *l;

@@ -270,7 +270,7 @@ static int life_wipe_on_dropped(struct life_agent *a, int rc, const struct err *
 
 /* ---- its row */
 
-/* What only this fork kept of whom it was made of goes now. */
+/* A snapshot of whom this fork was made of, which it alone kept, goes now. */
 static void free_source(struct life *l, const char *agent)
 {
 	struct life_agent *a = *agent ? life_agent(l, agent, NULL) : NULL;

@@ -178,7 +178,7 @@ static bool is_restored(const struct restore *r, const struct state *s)
 	       (s->state == SANDBOX_STOPPED || state_alive(s));
 }
 
-/* What an earlier try has left: it may have been done. */
+/* An earlier try may have been done, and not noted. */
 static int restore_settle(struct restore *r, struct state *s, struct err *e)
 {
 	if (id_is_nil(&s->restoring.id))

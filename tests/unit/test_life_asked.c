@@ -1,5 +1,5 @@
 // tier: check
-/* Whoever asks much about sandboxes hears what is there, and keeps nobody's from its start, its end or its snapshot. */
+/* A caller that asks much about sandboxes hears what is there, and keeps none from its start, its end or its copy. */
 #include "tests/lib/life_rig.h"
 
 static void ask_stat(struct rig *r, const char *agent)

@@ -141,7 +141,7 @@ static void on_counted(void *arg, const struct sandboxes_answer *a)
 	++*(int *)arg;
 }
 
-/* Who asks much about one agent, or about many, keeps nobody else's sandbox from its start or its end. */
+/* A caller that asks much about one agent, or about many, keeps nobody else's sandbox from its start or its end. */
 static void test_full(void **state)
 {
 	static const enum sandbox_job own[] = {JOB_LIST, JOB_DESTROY_ALL, JOB_NOTHING};
