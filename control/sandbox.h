@@ -149,6 +149,11 @@ struct sandbox_ask {
 	uint64_t timeout_ns;
 	size_t max;
 	bool idle, read_only;
+	/*
+	 * A run of lifecycle asks: in the order of its agent's questions, with a place kept for it. Where there is none
+	 * even so, the answer is ERR_AGAIN: nothing was begun.
+	 */
+	bool run;
 	sandbox_may_go *may_go;
 };
 

@@ -386,6 +386,7 @@ void life_tick(struct life *l)
 	HASH_ITER(hh, l->agents, a, next)
 	{
 		deadlines(a, now);
+		life_run_put_again(a, now);
 		waits_for_copy(a);
 		life_turn(a);
 	}
@@ -477,6 +478,7 @@ int life_create(const struct life_params *p, struct life **out, struct err *e)
 	TAILQ_INIT(&l->due);
 	STAILQ_INIT(&l->told);
 	LIST_INIT(&l->calls);
+	LIST_INIT(&l->questions);
 	LIST_INIT(&l->forks);
 	LIST_INIT(&l->checks);
 	rc = store_read(l->store, read_clock, &l->clock, e);

@@ -119,10 +119,13 @@ void life_recorded(struct life *l);
 /* Reconciles, then times. Doors may open before it is through: a call about an agent waits for that agent. */
 void life_begin(struct life *l);
 struct sandbox_provider *life_provider(struct life *l); /* life's */
+#define LIFE_SINCE_UNKNOWN (-1)
 /* The snapshot that is current for what is opened in its sandbox now; "" where there is none. */
 struct life_current {
 	char snapshot[ID_STR_LEN];
-	uint64_t changes; /* store_changes() when it was read; 0: nobody did */
+	int64_t since_wall_ns; /* when this life of the agent began, by which it is told from others: 0: it has none,
+				* LIFE_SINCE_UNKNOWN: that could not be read, or it is a pod of others */
+	uint64_t changes;      /* store_changes() when it was read; 0: nobody did */
 };
 /* *c is of an earlier call for the same agent, or zeros: the database is read only when it has changed since. */
 void life_current(struct life *l, const char *agent, struct life_current *c);

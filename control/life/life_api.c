@@ -99,6 +99,8 @@ static int life_api_find(struct life *l, const struct id *id, struct life_snap *
 
 	id_format(id, text);
 	rc = life_snap_load(l, id, out, e);
+	if (!rc && out->orphan)
+		return err_set(e, ERR_NOT_FOUND, "there is no snapshot %s any more: its agent was wiped", text);
 	if (rc || out->status == SNAP_READY)
 		return rc;
 	return err_set(e, out->status == SNAP_DROPPED ? ERR_NOT_FOUND : ERR_BAD_STATE,
@@ -171,7 +173,7 @@ static bool at_moment(void *arg, const struct life_snap *s)
 	    (s->status == SNAP_DROPPED && !s->name[0]))
 		return true;
 	m->found = *s;
-	m->gone = s->status != SNAP_READY;
+	m->gone = s->status != SNAP_READY || s->orphan;
 	m->yes = !m->gone;
 	return false;
 }
@@ -200,7 +202,7 @@ static int find_moment(struct life *l, const char *agent, int64_t at, struct lif
 	id_format(&j.m.found.id, text);
 	if (j.m.gone)
 		return err_set(e, ERR_NOT_FOUND, "the snapshot of that moment, %s, is no longer there: %s", text,
-			       j.m.found.detail);
+			       j.m.found.orphan ? "its agent was wiped" : j.m.found.detail);
 	if (!j.m.yes)
 		return err_set(e, ERR_NOT_FOUND, "%s had no snapshot yet at that moment", agent);
 	*out = j.m.found;
@@ -245,7 +247,7 @@ static int fork_put(struct sqlite3 *db, void *job, struct err *e)
 	struct life_snap s;
 	int rc = snap_get(db, &j->row.snapshot, &s, e);
 
-	if (!rc && s.status != SNAP_READY)
+	if (!rc && (s.status != SNAP_READY || s.orphan))
 		rc = err_set(e, ERR_NOT_FOUND, "the snapshot was dropped meanwhile");
 	if (!rc)
 		rc = fork_template(db, j, e);

@@ -58,7 +58,7 @@ static void life_ask_on_sandbox(void *arg, const struct sandbox_answer *r)
 	memset(&a->run->info, 0, sizeof(a->run->info));
 	if (!r->rc && r->info)
 		a->run->info = *r->info;
-	life_run_answer(a, r->rc, r->e);
+	life_run_provided(a, r->rc, r->e);
 }
 
 /* A take that nobody waits for any more: what became of it is noted all the same. */
@@ -92,7 +92,7 @@ static void life_ask_on_snapshots(void *arg, const struct sandbox_answer *r)
 	memset(&a->run->copy, 0, sizeof(a->run->copy));
 	if (!r->rc && r->n)
 		a->run->copy = r->snapshots[0];
-	life_run_answer(a, r->rc, r->e);
+	life_run_provided(a, r->rc, r->e);
 }
 
 static void life_ask_on_host(void *arg, int rc, const struct err *e)
@@ -114,7 +114,7 @@ int life_ask(struct life_agent *a, enum sandbox_op op, const char *reason, struc
 {
 	const struct life_policy *p = &a->life->policy;
 	const struct life_snap *s = &a->run->snap;
-	struct sandbox_ask q = {.op = op, .agent = a->name, .reason = reason};
+	struct sandbox_ask q = {.op = op, .agent = a->name, .reason = reason, .run = true};
 	struct life_call *c = life_call(a, e);
 
 	if (!c)
@@ -144,7 +144,8 @@ void life_discard(struct life_agent *a, const struct id *snapshot)
 	if (!c)
 		return;
 	c->run = 0;
-	sandbox_ask(a->life->inner, &(struct sandbox_ask){.op = SANDBOX_DROP, .agent = a->name, .snapshot = snapshot},
+	sandbox_ask(a->life->inner,
+		    &(struct sandbox_ask){.op = SANDBOX_DROP, .agent = a->name, .snapshot = snapshot, .run = true},
 		    life_ask_on_snapshots, c);
 }
 

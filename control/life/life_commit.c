@@ -117,7 +117,7 @@ static int nobody_needs(struct sqlite3 *db, const struct life_snap *s, struct er
 {
 	char text[ID_STR_LEN];
 	bool needed = false;
-	int rc = snap_needed(db, &s->id, s->agent, &needed, e);
+	int rc = snap_needed(db, &s->id, s->orphan ? NULL : s->agent, &needed, e);
 
 	id_format(&s->id, text);
 	return rc || !needed

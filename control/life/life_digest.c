@@ -117,9 +117,10 @@ void life_hash(struct life *l)
 	h->id = l->hashed_to = u.snap.id; /* one that fails is passed over until the next look at all */
 	memcpy(h->agent, u.snap.agent, sizeof(h->agent));
 	l->hashing = h;
-	sandbox_ask(l->inner,
-		    &(struct sandbox_ask){.op = SANDBOX_HASH, .agent = h->agent, .snapshot = &h->id, .idle = true},
-		    life_digest_on_hashed, h);
+	sandbox_ask(
+	    l->inner,
+	    &(struct sandbox_ask){.op = SANDBOX_HASH, .agent = h->agent, .snapshot = &h->id, .idle = true, .run = true},
+	    life_digest_on_hashed, h);
 }
 
 void life_hash_all(struct life *l)

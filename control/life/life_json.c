@@ -56,6 +56,7 @@ static void set_timer(struct life *l, const struct life_row *r, json_t *o)
 
 json_t *life_describe(struct life *l, const struct life_row *r)
 {
+	static const struct id none;
 	json_t *o = json_object();
 
 	if (!o)
@@ -68,7 +69,9 @@ json_t *life_describe(struct life *l, const struct life_row *r)
 	life_json_set_text(o, "step", r->step);
 	set_id(o, "sandbox_id", &r->sandbox);
 	set_id(o, "workspace_snapshot_id", &r->snapshot);
-	set_id(o, "next_snapshot_id", &r->next);
+	/* Of a restore it is the one before. */
+	set_id(o, "next_snapshot_id",
+	       strncmp(r->step, LIFE_STEP_RESTORE, strlen(LIFE_STEP_RESTORE)) == 0 ? &none : &r->next);
 	json_object_set_new(o, "workspace", json_boolean(r->workspace));
 	json_object_set_new(o, "read_only", json_boolean(r->read_only));
 	if (r->fork_agent[0]) {

@@ -16,8 +16,11 @@ struct keep {
 	int64_t oldest_wall_ns; /* 0: any age */
 	unsigned ready, failed, kept_most;
 	struct id drop[DROPS_AT_ONCE];
-	bool aged[DROPS_AT_ONCE];
+	const char *why[DROPS_AT_ONCE];
 	size_t n;
+	struct sqlite3 *db;
+	struct err *e;
+	int rc;
 };
 
 bool life_keep_restores(const struct life_agent *a, const struct id *snapshot)
@@ -30,20 +33,30 @@ bool life_keep_restores(const struct life_agent *a, const struct id *snapshot)
 	return false;
 }
 
+/* One that stays does not stand in the way of those behind it. */
 static bool life_keep_judge(void *arg, const struct life_snap *s)
 {
 	struct keep *k = arg;
-	bool old = k->oldest_wall_ns && s->created_wall_ns < k->oldest_wall_ns, used;
-	unsigned n;
+	bool gone = s->orphan || !k->a->row.generation, needed = false;
+	bool old = k->oldest_wall_ns && s->created_wall_ns < k->oldest_wall_ns;
+	unsigned n = 0;
 
 	if (s->status != SNAP_READY && s->status != SNAP_FAILED)
 		return true;
-	used = id_equal(&s->id, &k->a->row.snapshot) || life_keep_restores(k->a, &s->id);
 	/* Failed ones are counted by themselves: they must not push out what can be gone back to. */
-	n = s->status == SNAP_READY ? ++k->ready : ++k->failed;
-	if (used || (n <= k->kept_most && !old && k->a->row.generation))
+	if (!s->orphan)
+		n = s->status == SNAP_READY ? ++k->ready : ++k->failed;
+	if (!gone &&
+	    (id_equal(&s->id, &k->a->row.snapshot) || life_keep_restores(k->a, &s->id) || (n <= k->kept_most && !old)))
 		return true;
-	k->aged[k->n] = old;
+	k->rc = snap_needed(k->db, &s->id, s->orphan ? NULL : s->agent, &needed, k->e);
+	if (k->rc)
+		return false;
+	if (needed)
+		return true; /* for the next time */
+	k->why[k->n] = gone  ? "its agent is gone"
+		       : old ? "retention: older than lifecycle.keep_age"
+			     : "retention: more than lifecycle.keep_snapshots";
 	k->drop[k->n++] = s->id;
 	return k->n < DROPS_AT_ONCE;
 }
@@ -51,26 +64,12 @@ static bool life_keep_judge(void *arg, const struct life_snap *s)
 static int life_keep_look(struct sqlite3 *db, void *job, struct err *e)
 {
 	struct keep *k = job;
-	bool needed = false;
-	size_t left = 0;
-	int rc = snaps_of(db, k->a->name, life_keep_judge, k, e);
+	int rc;
 
-	for (size_t i = 0; !rc && i < k->n; i++) {
-		rc = snap_needed(db, &k->drop[i], k->a->name, &needed, e);
-		if (needed)
-			continue; /* for the next time */
-		k->aged[left] = k->aged[i];
-		k->drop[left++] = k->drop[i];
-	}
-	k->n = left;
-	return rc;
-}
-
-static const char *cause(const struct keep *k, size_t i)
-{
-	return !k->a->row.generation ? "its agent is gone"
-	       : k->aged[i]          ? "retention: older than lifecycle.keep_age"
-				     : "retention: more than lifecycle.keep_snapshots";
+	k->db = db;
+	k->e = e;
+	rc = snaps_of(db, k->a->name, life_keep_judge, k, e);
+	return rc ? rc : k->rc;
 }
 
 bool life_removals_wait(const struct life *l)
@@ -93,7 +92,7 @@ void life_keep(struct life_agent *a)
 	if (store_read(a->life->store, life_keep_look, &k, NULL))
 		return;
 	for (size_t i = 0; i < k.n; i++)
-		life_want_nobody(a, WANT_DROP, &k.drop[i], cause(&k, i));
+		life_want_nobody(a, WANT_DROP, &k.drop[i], k.why[i]);
 }
 
 /* ---- all, some at a time: those that sleep cost no timer */

@@ -38,31 +38,120 @@ static void want_stream(struct life *l, const char *agent, enum life_want want, 
 	life_want(l, agent, &w);
 }
 
-/* ---- stat and list: the provider's word, with the row's beside it */
+/*
+ * ---- stat and list: the provider's word, with the row's beside it
+ *
+ * One question about an agent (or about all) is out at a time. Who asks meanwhile shares the next one, which is put
+ * when that is answered: so an answer is never older than its question, and thousands who ask are two questions.
+ */
 
-struct question {
-	struct life_call call; /* first */
+struct asker {
+	STAILQ_ENTRY(asker) entry;
 	sandbox_done *done;
 	void *arg;
 };
+STAILQ_HEAD(askers, asker);
 
-/* NULL: no memory, which was answered. */
-static struct question *life_provider_question(struct life *l, const char *agent, sandbox_done *done, void *arg)
+struct question {
+	struct life_call call; /* first */
+	LIST_ENTRY(question) entry;
+	enum sandbox_op op;
+	struct askers now, next; /* who hears the answer of the question that is out; of the one behind it */
+};
+
+static void life_provider_on_stat(void *arg, const struct sandbox_answer *a);
+static void life_provider_on_list(void *arg, const struct sandbox_answer *a);
+
+static const char *asked_about(const struct question *q)
+{
+	return q->call.agent[0] ? q->call.agent : NULL;
+}
+
+static struct question *question_out(struct life *l, enum sandbox_op op, const char *agent)
+{
+	struct question *q;
+
+	LIST_FOREACH(q, &l->questions, entry)
+	if (q->op == op && strcmp(q->call.agent, agent) == 0)
+		return q;
+	return NULL;
+}
+
+static struct question *question_new(struct life *l, enum sandbox_op op, const char *agent)
 {
 	struct question *q = calloc(1, sizeof(*q));
+
+	if (!q)
+		return NULL;
+	q->op = op;
+	q->call.life = l;
+	text_put(q->call.agent, sizeof(q->call.agent), agent);
+	STAILQ_INIT(&q->now);
+	STAILQ_INIT(&q->next);
+	LIST_INSERT_HEAD(&l->calls, &q->call, entry);
+	LIST_INSERT_HEAD(&l->questions, q, entry);
+	return q;
+}
+
+static void question_put(struct question *q)
+{
+	sandbox_ask(q->call.life->inner, &(struct sandbox_ask){.op = q->op, .agent = asked_about(q)},
+		    q->op == SANDBOX_STAT ? life_provider_on_stat : life_provider_on_list, q);
+}
+
+static void question_answer(struct question *q, const struct sandbox_answer *a)
+{
+	struct asker *x;
+
+	while ((x = STAILQ_FIRST(&q->now))) {
+		STAILQ_REMOVE_HEAD(&q->now, entry);
+		x->done(x->arg, a);
+		free(x);
+	}
+}
+
+/* A caller that asks again, as soon as it is answered, shares the next one. */
+static void question_answered(struct question *q, const struct sandbox_answer *a)
+{
+	struct life *l;
+
+	question_answer(q, a);
+	l = q->call.life;
+	STAILQ_CONCAT(&q->now, &q->next);
+	if (l && !l->dying && !STAILQ_EMPTY(&q->now)) {
+		question_put(q);
+		return;
+	}
+	if (!STAILQ_EMPTY(&q->now)) {
+		struct err e = {0};
+
+		err_set(&e, ERR_CANCELLED, "the daemon is stopping");
+		question_answer(q, &(struct sandbox_answer){.rc = e.code, .e = &e, .fd = -1});
+	}
+	if (l) {
+		LIST_REMOVE(&q->call, entry);
+		LIST_REMOVE(q, entry);
+	}
+	free(q);
+}
+
+static void ask_shared(struct life *l, enum sandbox_op op, const char *agent, sandbox_done *done, void *arg)
+{
+	struct question *out = question_out(l, op, agent), *q = out;
+	struct asker *x = calloc(1, sizeof(*x));
 	struct err e = {0};
 
-	if (!q) {
+	if (!x || (!q && !(q = question_new(l, op, agent)))) {
+		free(x);
 		err_set(&e, ERR_NOMEM, "no memory");
 		sandbox_answer(done, arg, e.code, &e, NULL, -1);
-		return NULL;
+		return;
 	}
-	q->call.life = l;
-	q->done = done;
-	q->arg = arg;
-	text_put(q->call.agent, sizeof(q->call.agent), agent);
-	LIST_INSERT_HEAD(&l->calls, &q->call, entry);
-	return q;
+	x->done = done;
+	x->arg = arg;
+	STAILQ_INSERT_TAIL(out ? &q->next : &q->now, x, entry);
+	if (!out)
+		question_put(q);
 }
 
 static int read_one(struct sqlite3 *db, void *job, struct err *e)
@@ -110,8 +199,6 @@ static void life_provider_on_stat(void *arg, const struct sandbox_answer *a)
 	struct life_row r = {0};
 	int rc = a->rc;
 
-	if (l)
-		LIST_REMOVE(&q->call, entry);
 	if (l && !l->dying && (!rc || rc == ERR_NOT_FOUND))
 		one_row(l, q->call.agent, &r);
 	if (!rc && a->info)
@@ -121,17 +208,9 @@ static void life_provider_on_stat(void *arg, const struct sandbox_answer *a)
 	text_put(copy.agent, sizeof(copy.agent), q->call.agent);
 	if (!rc && l)
 		life_provider_shown(l, &r, &copy);
-	sandbox_answer(q->done, q->arg, rc, a->e, &copy, a->fd);
+	question_answered(q, &(struct sandbox_answer){
+				 .rc = rc, .e = rc ? a->e : NULL, .info = rc ? NULL : &copy, .n = !rc, .fd = a->fd});
 	explicit_bzero(&copy, sizeof(copy));
-	free(q);
-}
-
-static void stat_one(struct life *l, const struct sandbox_ask *s, sandbox_done *done, void *arg)
-{
-	struct question *q = life_provider_question(l, s->agent, done, arg);
-
-	if (q)
-		sandbox_ask(l->inner, s, life_provider_on_stat, q);
 }
 
 /* The provider's list in the order of names, as rows come: each row finds its place by going on from the last one's. */
@@ -206,23 +285,12 @@ static void life_provider_on_list(void *arg, const struct sandbox_answer *a)
 	struct sandbox_answer all = *a;
 	struct err e = {0};
 
-	if (m.l)
-		LIST_REMOVE(&q->call, entry);
 	if (!a->rc && m.l && !m.l->dying && merge_rows(&m, a, &e) && !all.e)
 		all.e = &e;
 	if (m.list)
 		all.info = m.list, all.n = m.n;
-	q->done(q->arg, &all);
+	question_answered(q, &all);
 	free(m.list);
-	free(q);
-}
-
-static void list_all(struct life *l, const struct sandbox_ask *s, sandbox_done *done, void *arg)
-{
-	struct question *q = life_provider_question(l, "", done, arg);
-
-	if (q)
-		sandbox_ask(l->inner, s, life_provider_on_list, q);
 }
 
 /* ---- ends */
@@ -244,13 +312,13 @@ static void life_provider_ask(struct sandbox_provider *p, const struct sandbox_a
 	struct life *l = of(p);
 
 	if (s->op == SANDBOX_LIST)
-		list_all(l, s, done, arg);
+		ask_shared(l, s->op, "", done, arg);
 	else if (s->op == SANDBOX_RESOLVE || s->op == SANDBOX_LOG || target_is_pod(s->agent))
 		sandbox_ask(l->inner, s, done, arg);
 	else if (s->op == SANDBOX_ENSURE || s->op == SANDBOX_CONNECT)
 		want_stream(l, s->agent, s->op == SANDBOX_ENSURE ? WANT_ENSURE : WANT_CONNECT, done, arg);
 	else if (s->op == SANDBOX_STAT)
-		stat_one(l, s, done, arg);
+		ask_shared(l, s->op, s->agent, done, arg);
 	else
 		life_provider_end(l, s, s->op == SANDBOX_WIPE ? LIFE_END_WIPE : LIFE_END_BY_REASON, done, arg);
 }

@@ -209,7 +209,7 @@ static bool life_reconcile_go_on(void *arg, const struct life_snap *s)
 		return true;
 	if (s->status == SNAP_DROPPING)
 		life_want_nobody(a, WANT_DROP, &s->id, "a drop that was begun");
-	else if (!a->row.generation)
+	else if (!a->row.generation || s->orphan)
 		life_want_nobody(a, WANT_DROP, &s->id, "its agent is gone");
 	else if (a->row.state == LIFE_RUNNING || a->row.state == LIFE_STOPPED || a->row.state == LIFE_ERROR)
 		life_want_nobody(a, WANT_SNAPSHOT, &s->id, s->cause);
@@ -274,5 +274,5 @@ void life_reconcile(struct life *l)
 	LIST_INSERT_HEAD(&l->calls, c, entry);
 	l->reconciling = true;
 	l->compared = true;
-	sandbox_ask(l->inner, &(struct sandbox_ask){.op = SANDBOX_LIST}, life_reconcile_on_list, c);
+	sandbox_ask(l->inner, &(struct sandbox_ask){.op = SANDBOX_LIST, .run = true}, life_reconcile_on_list, c);
 }

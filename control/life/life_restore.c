@@ -29,6 +29,7 @@ static int life_restore_on_put_back(struct life_agent *a, int rc, const struct e
 			 json_pack("{s:s,s:s*}", "id", id, "message", rc && e ? e->message : NULL));
 	*next = a->row;
 	next->step[0] = '\0';
+	next->next = (struct id){0};
 	if (!rc) {
 		life_time(a->life, TIME_RESTORE, a->run->began);
 		next->workspace = true;
@@ -62,7 +63,7 @@ static const struct run_step steps[] = {
 
 /*
  * The row names the snapshot first, with no workspace: whatever dies from here on, the next start restores it. What it
- * was before comes back only with the provider's word that nothing was changed.
+ * was before is in the row as well, and comes back only with the provider's word that nothing was changed.
  */
 void life_restore_run(struct life_agent *a, struct life_waiter *w)
 {
@@ -73,6 +74,8 @@ void life_restore_run(struct life_agent *a, struct life_waiter *w)
 	if (!r)
 		return;
 	rc = life_snap_load(a->life, &w->snapshot, &r->snap, &e);
+	if (!rc && r->snap.orphan)
+		rc = err_set(&e, ERR_NOT_FOUND, "the snapshot is of an agent of that name which was wiped");
 	if (!rc && r->snap.status != SNAP_READY) /* since it was asked for */
 		rc = err_set(&e, ERR_BAD_STATE, "the snapshot is %s: ready would do", snap_status_name(r->snap.status));
 	if (!rc && !sandbox_can(a->life->inner, SANDBOX_RESTORE))
@@ -85,8 +88,9 @@ void life_restore_run(struct life_agent *a, struct life_waiter *w)
 	r->next.state = LIFE_STOPPED;
 	r->next.snapshot = w->snapshot;
 	r->next.workspace = false;
+	r->next.next = a->row.snapshot;
 	r->next.detail[0] = '\0';
-	snprintf(r->next.step, sizeof(r->next.step), LIFE_STEP_RESTORE);
+	text_put(r->next.step, sizeof(r->next.step), a->row.workspace ? LIFE_STEP_RESTORE_OVER : LIFE_STEP_RESTORE);
 	text_format(r->next.cause, sizeof(r->next.cause), "%.190s", w->reason);
 	life_run_go(a, RESTORE_BEGIN);
 }
@@ -97,11 +101,17 @@ static bool restore_again(struct life_agent *a)
 	struct life_run *r;
 	int rc;
 
-	if (!a->row.generation || strcmp(a->row.step, LIFE_STEP_RESTORE) != 0)
+	bool over = strcmp(a->row.step, LIFE_STEP_RESTORE_OVER) == 0;
+
+	if (!a->row.generation || (!over && strcmp(a->row.step, LIFE_STEP_RESTORE) != 0))
 		return false;
 	r = life_run_begin(a, &life_restore_kind, a->row.cause);
 	if (!r)
 		return true;
+	if (!id_is_nil(&a->row.next)) {
+		r->before.snapshot = a->row.next;
+		r->before.workspace = over;
+	}
 	rc = life_snap_load(a->life, &a->row.snapshot, &r->snap, &r->failed);
 	if (!rc && !sandbox_can(a->life->inner, SANDBOX_RESTORE))
 		err_set(&r->failed, ERR_UNSUPPORTED, "this backend cannot restore snapshots");

@@ -14,7 +14,7 @@
 	" created_wall_ns, updated_wall_ns, pod_template, image"
 #define SNAP_COLUMNS                                                                                                   \
 	"id, agent, name, how, size, status, detail, previous_id, cause, quiesced, created_wall_ns, ended_wall_ns, "   \
-	"digest"
+	"digest, orphan"
 
 const char *life_state_name(enum life_state s)
 {
@@ -95,6 +95,7 @@ static int life_row_on_snap(void *arg, sqlite3_stmt *st)
 	s->created_wall_ns = sqlite3_column_int64(st, 10);
 	s->ended_wall_ns = sqlite3_column_int64(st, 11);
 	life_row_copy(s->digest, sizeof(s->digest), st, 12);
+	s->orphan = sqlite3_column_int(st, 13);
 	return 0;
 }
 
@@ -282,7 +283,7 @@ int snap_put(sqlite3 *db, const struct life_snap *s, struct err *e)
 {
 	return store_run(
 	    db, NULL, e,
-	    "INSERT INTO snapshots(" SNAP_COLUMNS ") VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, nullif(?, 0), '')"
+	    "INSERT INTO snapshots(" SNAP_COLUMNS ") VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, nullif(?, 0), '', 0)"
 	    " ON CONFLICT(id) DO UPDATE SET name = excluded.name, how = excluded.how, size = excluded.size,"
 	    " status = excluded.status, detail = excluded.detail, quiesced = excluded.quiesced,"
 	    " ended_wall_ns = excluded.ended_wall_ns",
@@ -360,8 +361,8 @@ int rows_passing(sqlite3 *db, row_each *each, void *arg, struct err *e)
 int rows_restoring(sqlite3 *db, row_each *each, void *arg, struct err *e)
 {
 	return store_each(db, NULL, life_row_pass_row, &(struct rows){each, arg}, e,
-			  "SELECT " COLUMNS " FROM agents WHERE state = ? AND step = ?", "it", (int64_t)LIFE_STOPPED,
-			  LIFE_STEP_RESTORE);
+			  "SELECT " COLUMNS " FROM agents WHERE state = ? AND step IN (?, ?)", "itt",
+			  (int64_t)LIFE_STOPPED, LIFE_STEP_RESTORE, LIFE_STEP_RESTORE_OVER);
 }
 
 int rows_untold(sqlite3 *db, row_each *each, void *arg, struct err *e)
@@ -498,13 +499,14 @@ int snaps_surplus(sqlite3 *db, int64_t oldest_wall_ns, unsigned most, char after
 	int rc = surplus_page(db, after, last, e);
 
 	if (!rc && last[0])
-		rc = store_each(db, NULL, life_row_on_surplus, &all, e,
-				"SELECT s.agent FROM snapshots s LEFT JOIN agents a ON a.agent = s.agent"
-				" WHERE s.agent > ?1 AND s.agent <= ?2 AND s.status IN (1, 2) GROUP BY s.agent"
-				" HAVING sum(s.status = 1) > ?4 OR sum(s.status = 2) > ?4 OR a.agent IS NULL OR"
-				" max(s.created_wall_ns < ?3 AND s.id IS NOT a.snapshot_id)"
-				" ORDER BY s.agent LIMIT ?5",
-				"ttiii", after, last, oldest_wall_ns, (int64_t)most, (int64_t)SNAP_AGENTS);
+		rc = store_each(
+		    db, NULL, life_row_on_surplus, &all, e,
+		    "SELECT s.agent FROM snapshots s LEFT JOIN agents a ON a.agent = s.agent"
+		    " WHERE s.agent > ?1 AND s.agent <= ?2 AND s.status IN (1, 2) GROUP BY s.agent"
+		    " HAVING sum(s.status = 1) > ?4 OR sum(s.status = 2) > ?4 OR a.agent IS NULL OR max(s.orphan) OR"
+		    " max(s.created_wall_ns < ?3 AND s.id IS NOT a.snapshot_id)"
+		    " ORDER BY s.agent LIMIT ?5",
+		    "ttiii", after, last, oldest_wall_ns, (int64_t)most, (int64_t)SNAP_AGENTS);
 	*out_n = all.n;
 	memcpy(after, *out_n == SNAP_AGENTS ? out[SNAP_AGENTS - 1] : last, AGENT_NAME_MAX + 1);
 	return rc;

@@ -15,6 +15,11 @@ struct sqlite3;
 #define LIFE_TTL_CONF     INT64_MIN /* idle_ttl_ns: as the configuration says */
 #define LIFE_NEVER        INT64_MAX /* expires_ns: no end, whatever the configuration says */
 #define LIFE_STEP_RESTORE "restore" /* the workspace is being made from the current snapshot */
+/*
+ * Of what is stopped: the same, over a workspace that is there and is one of `next`. With either step `next` is the
+ * snapshot that was current before; nil: not known.
+ */
+#define LIFE_STEP_RESTORE_OVER "restore over"
 
 struct life_row {
 	char agent[AGENT_NAME_MAX + 1];
@@ -52,6 +57,7 @@ struct life_snap {
 	struct id previous;
 	enum snap_quiesce quiesced;
 	int64_t created_wall_ns, ended_wall_ns;
+	bool orphan; /* of an agent that was wiped, whatever has its name now: it is kept, and nobody's */
 };
 
 /* *out->generation 0: none. */
@@ -78,7 +84,7 @@ int template_put(struct sqlite3 *db, const char *digest, const char *text, struc
 int template_forget(struct sqlite3 *db, const char *digest, struct err *e); /* where no agent has it any more */
 
 int snap_get(struct sqlite3 *db, const struct id *id, struct life_snap *out, struct err *e); /* ERR_NOT_FOUND */
-/* All but the digest. */
+/* All but the digest, and whether it is an orphan: that comes with the end of its agent's row. */
 int snap_put(struct sqlite3 *db, const struct life_snap *s, struct err *e);
 int snap_set_digest(struct sqlite3 *db, const struct id *id, const char *digest, struct err *e);
 /* The first ready one behind `after` that has no digest and could have one. */
@@ -103,8 +109,8 @@ int snaps_of(struct sqlite3 *db, const char *agent, snap_each *each, void *arg, 
 int snaps_open(struct sqlite3 *db, snap_each *each, void *arg, struct err *e); /* TAKING, DROPPING; of all */
 /*
  * Agents with a ready or failed one, not current, that is older than oldest_wall_ns (0: any age), with more of either
- * than most, or without a row: by name from the one behind `after` on, a few at a time. *after: where to go on; "":
- * they are through.
+ * than most, without a row, or with an orphan: by name from the one behind `after` on, a few at a time. *after: where
+ * to go on; "": they are through.
  */
 #define SNAP_AGENTS 32
 int snaps_surplus(struct sqlite3 *db, int64_t oldest_wall_ns, unsigned most, char after[AGENT_NAME_MAX + 1],

@@ -12,8 +12,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#define RETRY_NS     (1 * NS_PER_SEC)
-#define RETRY_MAX_NS (64 * NS_PER_SEC)
+#define RETRY_NS       (1 * NS_PER_SEC)
+#define RETRY_MAX_NS   (64 * NS_PER_SEC)
+#define REFUSED_MAX_NS (8 * NS_PER_SEC)
 
 struct life_run *life_run_begin(struct life_agent *a, const struct run_kind *kind, const char *cause)
 {
@@ -128,6 +129,9 @@ void life_run_go(struct life_agent *a, int step)
 
 	while (step != RUN_OVER) {
 		r = a->run;
+		r->unasked = r->again_at != 0;
+		r->again_at = 0;
+		r->refused = 0;
 		if (r->kind->steps[step].undo && r->kind->turned(a))
 			step = r->kind->steps[step].undo;
 		log_debug(&(struct log_ids){.agent = a->name}, "%s: %s", r->kind->name, r->kind->steps[step].name);
@@ -143,4 +147,38 @@ void life_run_go(struct life_agent *a, int step)
 void life_run_answer(struct life_agent *a, int rc, const struct err *e)
 {
 	life_run_go(a, run_heard(a, rc, e));
+}
+
+/* ---- a provider that has no place for the question */
+
+void life_run_provided(struct life_agent *a, int rc, const struct err *e)
+{
+	struct life_run *r = a->run;
+
+	if (rc != ERR_AGAIN) {
+		life_run_answer(a, rc, e);
+		return;
+	}
+	r->again_at = clock_boot_ns() + backoff(++r->refused, RETRY_NS, REFUSED_MAX_NS);
+	log_warn(&(struct log_ids){.agent = a->name}, "%s: %s: is asked again: %s", r->kind->name,
+		 r->kind->steps[r->step].name, e && e->message[0] ? e->message : err_name(rc));
+}
+
+void life_run_put_again(struct life_agent *a, uint64_t now)
+{
+	struct life_run *r = a->run;
+	const struct run_step *s = r ? &r->kind->steps[r->step] : NULL;
+	struct err e = {0};
+	int rc;
+
+	if (!r || !r->again_at || now < r->again_at)
+		return;
+	if (s->undo && r->kind->turned(a)) {
+		life_run_go(a, s->undo);
+		return;
+	}
+	r->again_at = 0;
+	rc = s->ask(a, &e);
+	if (rc != RUN_ASKED)
+		life_run_answer(a, rc, &e);
 }

@@ -5,8 +5,9 @@
  * the provider, the hub or the store, and its answer names the next step; the tables in life_start.c, life_stop.c,
  * life_wipe.c, life_snapshot.c, life_restore.c, life_drop.c and life_check.c read from top to bottom like the pictures
  * in docs/lifecycle.md. A run ends by life_run_end(), or by life_run_break() where the row stays as it is: then the
- * agent's next turn tries again. An answer that comes when its run is over finds nobody and is dropped; a snapshot that
- * became ready is still noted. Rows change through life_commit.c alone.
+ * agent's next turn tries again. A provider that has no place for a question ends nothing: it is put again. An answer
+ * that comes when its run is over finds nobody and is dropped; a snapshot that became ready is still noted. Rows change
+ * through life_commit.c alone.
  */
 #ifndef CONTROL_LIFE_LIFE_RUN_H
 #define CONTROL_LIFE_LIFE_RUN_H
@@ -79,6 +80,9 @@ struct life_run {
 	enum stop_for stop_for;
 	char cause[160], detail[256]; /* detail: of the row that the next step writes, where that differs */
 	uint64_t began, step_began;   /* boot ns */
+	uint64_t again_at;            /* boot ns: the step's question had no place, and is put again; 0: it is out */
+	unsigned refused;             /* how often, of this step */
+	bool unasked;                 /* of the step before: no answer to it comes, its question found no place */
 	char *own_template;           /* of a start: from now on, "": none; NULL: as it is */
 	bool frozen, held;            /* its programs may stand still for it; nothing begins in the sandbox */
 	bool runs, has_workspace;     /* as the provider said */
@@ -101,10 +105,14 @@ struct life_run {
 struct life_run *life_run_begin(struct life_agent *a, const struct run_kind *kind, const char *cause);
 void life_run_go(struct life_agent *a, int step);                        /* the run may be over afterwards */
 void life_run_answer(struct life_agent *a, int rc, const struct err *e); /* of the question that is out */
-int life_run_end(struct life_agent *a);                                  /* RUN_OVER; the agent is due */
-int life_run_break(struct life_agent *a, int rc, const struct err *e);   /* RUN_OVER; tried again in a second */
-int life_run_over(struct life_agent *a, int rc, const struct err *e);    /* an answered(): ends, whatever rc */
-void life_run_free(struct life_run *r);                                  /* and what it holds; of a daemon's end */
+/* Of a question to the provider: one that had no place there (ERR_AGAIN) is put again later, by life_run_put_again().
+ */
+void life_run_provided(struct life_agent *a, int rc, const struct err *e);
+void life_run_put_again(struct life_agent *a, uint64_t now);           /* from the timer: boot ns */
+int life_run_end(struct life_agent *a);                                /* RUN_OVER; the agent is due */
+int life_run_break(struct life_agent *a, int rc, const struct err *e); /* RUN_OVER; tried again in a second */
+int life_run_over(struct life_agent *a, int rc, const struct err *e);  /* an answered(): ends, whatever rc */
+void life_run_free(struct life_run *r);                                /* and what it holds; of a daemon's end */
 /* The store has something of it: the run is not turned before the answer. */
 static inline bool life_run_writes(const struct life_run *r)
 {

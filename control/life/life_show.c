@@ -114,7 +114,7 @@ static bool add_snapshot(void *arg, const struct life_snap *s)
 	struct question *q = arg;
 	json_t *o;
 
-	if (s->status == SNAP_DROPPED)
+	if (s->status == SNAP_DROPPED || s->orphan)
 		return true;
 	o = life_describe_snap(s);
 	json_object_set_new(o, "current", json_boolean(id_equal(&s->id, &q->row.snapshot)));
@@ -153,13 +153,14 @@ void life_current(struct life *l, const char *agent, struct life_current *c)
 
 	if (!a && c->changes == changes)
 		return;
-	*c = (struct life_current){0};
+	*c = (struct life_current){.since_wall_ns = LIFE_SINCE_UNKNOWN};
 	if (a)
 		q.row = a->row;
 	else if (target_is_pod(agent) || store_read(l->store, read_row, &q, NULL))
 		return;
 	else
 		c->changes = changes;
+	c->since_wall_ns = q.row.generation ? q.row.created_wall_ns : 0;
 	if (q.row.generation && !id_is_nil(&q.row.snapshot))
 		id_format(&q.row.snapshot, c->snapshot);
 }

@@ -118,7 +118,7 @@ static int life_snapshot_on_taken(struct life_agent *a, int rc, const struct err
 /* Ids order by time: one from before a crash does not take the place of a newer one. */
 static void row_names(struct life_row *next, const struct life_snap *s)
 {
-	if (s->status == SNAP_READY && memcmp(&s->id, &next->snapshot, sizeof(s->id)) > 0)
+	if (s->status == SNAP_READY && !s->orphan && memcmp(&s->id, &next->snapshot, sizeof(s->id)) > 0)
 		next->snapshot = s->id;
 }
 
@@ -226,7 +226,7 @@ void life_taken(struct life_agent *a, const struct id *snapshot)
 		late(r, w);
 	if (w)
 		life_answer(a, w, 0, NULL);
-	if (open && a->row.generation) {
+	if (open && a->row.generation && !r->snap.orphan) {
 		life_run_go(a, 0);
 		return;
 	}

@@ -101,6 +101,7 @@ struct life {
 	struct life_clock clock;
 	struct life_agent *agents;
 	LIST_HEAD(, life_call) calls;
+	LIST_HEAD(, question) questions; /* stat and list, that are out (life_provider.c) */
 	LIST_HEAD(, fork_job) forks;
 	LIST_HEAD(, life_check) checks;
 	struct life_hashing *hashing; /* one at a time; NULL: nothing is being hashed */

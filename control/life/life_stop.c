@@ -382,7 +382,7 @@ static int ask_back(struct life_agent *a, struct err *e)
 	struct life_run *r = a->run;
 	struct life_row next = a->row;
 	int64_t now = life_now(a->life);
-	bool out = r->from == STOP_TAKE && r->snap.status == SNAP_TAKING;
+	bool out = r->from == STOP_TAKE && r->snap.status == SNAP_TAKING && !r->unasked;
 
 	life_thaw(a);
 	r->course = RUN_TURNS_BACK;

@@ -67,7 +67,7 @@ static bool add_one(struct life_run *r, const struct id *id)
 
 static bool add_kept(void *arg, const struct life_snap *s)
 {
-	return s->status == SNAP_DROPPED || add_one(arg, &s->id);
+	return s->status == SNAP_DROPPED || s->orphan || add_one(arg, &s->id);
 }
 
 static int find_kept(struct sqlite3 *db, void *job, struct err *e)
@@ -124,7 +124,7 @@ static void life_wipe_on_listed(void *arg, const struct sandbox_answer *r)
 	for (size_t i = 0; a && !r->rc && i < r->n; i++)
 		(void)add_one(a->run, &r->snapshots[i].id);
 	if (a)
-		life_run_answer(a, r->rc, r->e);
+		life_run_provided(a, r->rc, r->e);
 }
 
 static int ask_list(struct life_agent *a, struct err *e)
@@ -133,7 +133,7 @@ static int ask_list(struct life_agent *a, struct err *e)
 
 	if (!c)
 		return e->code;
-	sandbox_ask(a->life->inner, &(struct sandbox_ask){.op = SANDBOX_SNAPSHOTS, .agent = a->name},
+	sandbox_ask(a->life->inner, &(struct sandbox_ask){.op = SANDBOX_SNAPSHOTS, .agent = a->name, .run = true},
 		    life_wipe_on_listed, c);
 	return RUN_ASKED;
 }
@@ -154,9 +154,11 @@ static int wipe_next(struct life_agent *a)
 	struct err e = {0};
 	int rc;
 
-	if (r->at == r->nlist || !sandbox_can(a->life->inner, SANDBOX_DROP))
-		return wipe_finish(a);
-	rc = life_snap_load(a->life, &r->list[r->at], &r->snap, &e);
+	do {
+		if (r->at == r->nlist || !sandbox_can(a->life->inner, SANDBOX_DROP))
+			return wipe_finish(a);
+		rc = life_snap_load(a->life, &r->list[r->at], &r->snap, &e);
+	} while (!rc && r->snap.orphan && ++r->at); /* of one before it: it goes once nobody needs it */
 	if (rc == ERR_NOT_FOUND) {
 		r->snap = (struct life_snap){.id = r->list[r->at], .created_wall_ns = clock_wall_ns()};
 		memcpy(r->snap.agent, a->name, sizeof(r->snap.agent));
@@ -268,6 +270,15 @@ static int life_wipe_on_dropped(struct life_agent *a, int rc, const struct err *
 
 /* ---- its row */
 
+/* A snapshot of whom this fork was made of, which it alone kept, goes now. */
+static void free_source(struct life *l, const char *agent)
+{
+	struct life_agent *a = *agent ? life_agent(l, agent, NULL) : NULL;
+
+	if (a && !a->run)
+		life_keep(a);
+}
+
 static int life_wipe_on_gone(struct life_agent *a, int rc, const struct err *e)
 {
 	struct life_waiter *w;
@@ -283,6 +294,7 @@ static int life_wipe_on_gone(struct life_agent *a, int rc, const struct err *e)
 		free(w);
 	}
 	json_decref(o);
+	free_source(a->life, a->run->before.fork_agent);
 	return life_run_end(a);
 }
 

@@ -78,6 +78,8 @@ void local_info(const struct state *s, int dir, const char *agent, struct sandbo
 /* workspace.c */
 /* An image or a directory. */
 bool workspace_exists(int dir);
+/* A restore that was cut short, or whose end could not be noted: what is there is found out, and s says it. */
+void workspace_settle(int dir, struct state *s);
 /* Both, and what a cut restore has left. */
 int workspace_remove(int dir, struct err *e);
 /* Removes what a death in mid-restore or mid-snapshot left of this agent. */

@@ -26,6 +26,7 @@ struct restore {
 	const char *agent;
 	const struct id *id;
 	bool read_only;
+	bool past; /* the workspace is the copy from here on: no failure is told as one that changed nothing */
 	uint64_t deadline;
 };
 
@@ -35,7 +36,7 @@ static int named(int dir, struct err *e)
 }
 
 /* The files in the image keep the uid of whom they were made for: the start maps it (spawn_child.c). */
-static int restore_image(const struct restore *r, struct err *e)
+static int image_copied(const struct restore *r, struct err *e)
 {
 	bool reflink;
 	int to, rc;
@@ -51,13 +52,21 @@ static int restore_image(const struct restore *r, struct err *e)
 	if (rc == 0 && fdatasync(to) != 0)
 		rc = err_sys(e, errno, "cannot write the workspace");
 	close(to);
-	if (rc == 0 && renameat(r->dir, IMAGE_NEW, r->dir, IMAGE_NAME) != 0)
-		rc = err_sys(e, errno, "cannot name the workspace");
-	if (rc)
-		unlinkat(r->dir, IMAGE_NEW, 0);
-	rc = rc ? rc : named(r->dir, e);
-	/* The image counts as soon as it is there; a directory of before is of no use any more. */
-	return rc ? rc : dir_remove(r->dir, WORKSPACE_NAME, e);
+	return rc;
+}
+
+/* The image counts as soon as it is there; a directory of before is of no use any more. */
+static int image_name(struct restore *r, struct err *e)
+{
+	int rc;
+
+	if (renameat(r->dir, IMAGE_NEW, r->dir, IMAGE_NAME) != 0)
+		return err_sys(e, errno, "cannot name the workspace");
+	r->past = true;
+	rc = named(r->dir, e);
+	if (rc == 0 && dir_remove(r->dir, WORKSPACE_NAME, NULL) != 0)
+		log_warn(&(struct log_ids){.agent = r->agent}, "the workspace of before could not be removed");
+	return rc;
 }
 
 static int tree_make(const struct restore *r, uid_t uid, struct err *e)
@@ -94,88 +103,112 @@ static int tree_extract(const struct restore *r, uid_t uid, struct err *e)
 	return archive_extract(&p, &r->sum, e);
 }
 
-/* Both names at once where there are two; then the image of before, if there was one, goes last: it counts as long as
- * it is there. */
-static int tree_name(const struct restore *r, struct err *e)
+static int tree_whole(const struct restore *r, uid_t uid, struct err *e)
 {
-	int fd, rc;
+	int fd, rc = tree_make(r, uid, e);
 
+	rc = rc ? rc : tree_extract(r, uid, e);
+	if (rc)
+		return rc;
 	fd = openat(r->dir, WORKSPACE_NEW, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	rc = fd < 0 || syncfs(fd) != 0 ? err_sys(e, errno, "cannot write the workspace") : 0;
 	if (fd >= 0)
 		close(fd);
-	if (rc)
-		return rc;
+	return rc;
+}
+
+/* Both names at once where there are two; then the image of before, if there was one, goes last: it counts as long as
+ * it is there. */
+static int tree_name(struct restore *r, struct err *e)
+{
+	bool image = image_exists(r->dir);
+	int rc;
+
 	if (renameat2(r->dir, WORKSPACE_NEW, r->dir, WORKSPACE_NAME, RENAME_EXCHANGE) != 0 &&
 	    (errno != ENOENT || renameat(r->dir, WORKSPACE_NEW, r->dir, WORKSPACE_NAME) != 0))
 		return err_sys(e, errno, "cannot name the workspace");
+	r->past = !image;
 	if (unlinkat(r->dir, IMAGE_NAME, 0) != 0 && errno != ENOENT)
 		return err_sys(e, errno, "cannot remove the workspace of before");
+	r->past = true;
 	rc = named(r->dir, e);
 	if (rc == 0 && dir_remove(r->dir, WORKSPACE_NEW, NULL) != 0)
 		log_warn(&(struct log_ids){.agent = r->agent}, "the workspace of before could not be removed");
 	return rc;
 }
 
-static int restore_tree(const struct restore *r, uid_t uid, struct err *e)
+/* Once this is written, a death or a failure leaves one of two workspaces, and workspace_settle() tells which. */
+static int restore_intend(const struct restore *r, struct state *s, struct err *e)
 {
-	int rc = tree_make(r, uid, e);
+	struct stat st;
 
-	rc = rc ? rc : tree_extract(r, uid, e);
-	if (rc) {
-		dir_remove(r->dir, WORKSPACE_NEW, NULL);
-		return rc;
-	}
-	return tree_name(r, e);
-}
-
-/*
- * read_only holds from before the workspace changes until after it has: a death in between leaves the old one
- * read-only, never the new one writable.
- */
-static int restore_copy(const struct restore *r, struct state *s, struct err *e)
-{
-	int rc;
-
-	s->uid = slot_uid(r->l, s->slot);
+	if (fstatat(r->dir, r->kind == SNAPSHOT_IMAGE ? IMAGE_NEW : WORKSPACE_NEW, &st, AT_SYMLINK_NOFOLLOW) != 0)
+		return err_sys(e, errno, "cannot find the workspace that was made");
+	s->restoring = (struct state_restoring){
+	    .id = *r->id, .inode = st.st_ino, .read_only = r->read_only, .was_read_only = s->read_only};
 	s->restored = (struct id){0};
-	s->read_only |= r->read_only;
-	rc = state_save(r->dir, s, e);
-	if (rc)
-		return rc;
-	rc = r->kind == SNAPSHOT_IMAGE ? restore_image(r, e) : restore_tree(r, s->uid, e);
-	if (rc)
-		return rc;
-	s->restored = *r->id;
-	s->read_only = r->read_only;
+	s->uid = slot_uid(r->l, s->slot);
 	return state_save(r->dir, s, e);
 }
 
-static int restore_locked(const struct restore *r, struct sandbox_info *out, struct err *e)
+/*
+ * read_only holds from before the workspace changes until after it has: what is there is the old one as it was, or the
+ * new one as it is to be.
+ */
+static int restore_copy(struct restore *r, struct state *s, struct err *e)
+{
+	bool image = r->kind == SNAPSHOT_IMAGE;
+	int rc = image ? image_copied(r, e) : tree_whole(r, slot_uid(r->l, s->slot), e);
+
+	rc = rc ? rc : restore_intend(r, s, e);
+	if (rc) {
+		dir_remove(r->dir, image ? IMAGE_NEW : WORKSPACE_NEW, NULL);
+		return rc;
+	}
+	rc = image ? image_name(r, e) : tree_name(r, e);
+	if (rc)
+		return rc;
+	workspace_settle(r->dir, s);
+	return state_save(r->dir, s, e);
+}
+
+static bool is_restored(const struct restore *r, const struct state *s)
+{
+	return id_equal(&s->restored, r->id) && s->read_only == r->read_only && workspace_exists(r->dir) &&
+	       (s->state == SANDBOX_STOPPED || state_alive(s));
+}
+
+/* An earlier try may have been done, and not noted. */
+static int restore_settle(struct restore *r, struct state *s, struct err *e)
+{
+	if (id_is_nil(&s->restoring.id))
+		return 0;
+	workspace_settle(r->dir, s);
+	r->past = id_equal(&s->restored, r->id);
+	return state_save(r->dir, s, e);
+}
+
+/* source: how the snapshot could be opened. What was restored needs none. */
+static int restore_locked(struct restore *r, const struct err *source, struct sandbox_info *out, struct err *e)
 {
 	struct state s;
-	bool was_read_only;
 	int rc = local_state_get(r->l, r->dir, r->agent, &s, e);
 
 	if (rc)
 		return rc;
-	was_read_only = s.read_only;
-	if (id_equal(&s.restored, r->id) && s.read_only == r->read_only && workspace_exists(r->dir) &&
-	    (s.state == SANDBOX_STOPPED || state_alive(&s))) {
-		local_info(&s, r->dir, r->agent, out);
-	} else if (state_alive(&s)) {
-		rc = err_set(e, ERR_BAD_STATE, "sandbox %s runs: its workspace can be restored when it is stopped",
-			     r->agent);
-	} else {
-		rc = end_sandbox(r->l, r->dir, r->agent, &s, e);
+	rc = restore_settle(r, &s, e);
+	if (rc == 0 && !is_restored(r, &s)) {
+		r->past = false;
+		if (source->code)
+			rc = err_again(e, source->code, source, NULL);
+		else if (state_alive(&s))
+			rc = err_set(e, ERR_BAD_STATE,
+				     "sandbox %s runs: its workspace can be restored when it is stopped", r->agent);
+		rc = rc ? rc : end_sandbox(r->l, r->dir, r->agent, &s, e);
 		rc = rc ? rc : restore_copy(r, &s, e);
-		if (rc && s.read_only != was_read_only) { /* as it was */
-			s.read_only = was_read_only;
-			state_save(r->dir, &s, NULL);
-		}
-		if (rc == 0)
-			local_info(&s, r->dir, r->agent, out);
 	}
+	if (rc == 0)
+		local_info(&s, r->dir, r->agent, out);
 	state_finish(&s);
 	return rc;
 }
@@ -200,11 +233,16 @@ static int source_open(struct restore *r, const char *from, struct err *e)
 	return rc;
 }
 
-static int restore_failed(int rc, const char *agent, const struct err *why, struct err *e)
+/* Past the rename nobody may take the old workspace for the one that is there: it is looked at again. */
+static int restore_failed(const struct restore *r, int rc, const struct err *why, struct err *e)
 {
+	if (r->past)
+		return err_set(e, ERR_CANCELLED,
+			       "workspace of %s: it is the snapshot's, which is not noted yet: %.300s", r->agent,
+			       why->message);
 	if (rc == ERR_SYS || rc == ERR_INTERNAL || rc == ERR_PERMISSION)
 		rc = ERR_SNAPSHOT;
-	return err_set(e, rc, "workspace of %s: %.330s", agent, why->message);
+	return err_set(e, rc, "workspace of %s: %.330s", r->agent, why->message);
 }
 
 /* Without a workspace, a snapshot or a start: nobody had it before this call. */
@@ -222,22 +260,28 @@ int local_restore(struct local *l, const char *agent, const char *from, const st
 		  uint64_t timeout_ns, struct sandbox_info *out, struct err *e)
 {
 	struct restore r = {.l = l, .agent = agent, .id = id, .read_only = read_only, .data = -1};
-	struct err why = {0};
+	struct err why = {0}, source = {0};
 	bool fresh = false;
 	int rc = local_check_agent(agent, e);
 
-	rc = rc ? rc : source_open(&r, from, e);
-	rc = rc ? rc : dir_open_locked(l->base, agent, true, &r.dir, e);
 	if (rc)
+		return rc;
+	if ((rc = source_open(&r, from, &source)))
+		source.code = rc;
+	rc = dir_open_locked(l->base, agent, !source.code, &r.dir, e);
+	if (rc) {
+		rc = source.code ? err_again(e, source.code, &source, NULL) : rc;
 		goto out;
+	}
 	fresh = faccessat(r.dir, STATE_NAME, F_OK, AT_SYMLINK_NOFOLLOW) != 0;
 	r.deadline = clock_boot_ns() + timeout_ns;
-	rc = restore_locked(&r, out, &why);
-	if (rc && fresh)
+	rc =
+	    fresh && source.code ? err_again(&why, source.code, &source, NULL) : restore_locked(&r, &source, out, &why);
+	if (rc && fresh && !r.past)
 		forget_new(&r);
 	dir_close(r.dir);
 	if (rc)
-		rc = restore_failed(rc, agent, &why, e);
+		rc = source.code && !r.past ? err_again(e, rc, &why, NULL) : restore_failed(&r, rc, &why, e);
 out:
 	if (r.data >= 0)
 		close(r.data);

@@ -459,6 +459,7 @@ int end_sandbox(struct local *l, int dir, const char *agent, struct state *s, st
 	s->cgroup = none;
 	if (s->state != SANDBOX_STOPPED) /* programs may have written */
 		s->restored = (struct id){0};
+	workspace_settle(dir, s);
 	state_set(s, agent, SANDBOX_STOPPED);
 	explicit_bzero(s->secret, sizeof(s->secret));
 	return 0;

@@ -85,6 +85,15 @@ static json_t *cgroup_json(const struct cgroup *g)
 	return o;
 }
 
+static json_t *restoring_json(const struct state_restoring *r)
+{
+	char id[ID_STR_LEN];
+
+	id_format(&r->id, id);
+	return json_pack("{s:s, s:I, s:b, s:b}", "id", id, "inode", (json_int_t)r->inode, "read_only", r->read_only,
+			 "was_read_only", r->was_read_only);
+}
+
 static json_t *state_json(const struct state *s)
 {
 	char id[ID_STR_LEN], restored[ID_STR_LEN];
@@ -107,6 +116,10 @@ static json_t *state_json(const struct state *s)
 	if (secret)
 		OPENSSL_cleanse(secret, strlen(secret));
 	free(secret);
+	if (o && !id_is_nil(&s->restoring.id) && json_object_set_new(o, "restoring", restoring_json(&s->restoring))) {
+		json_decref(o);
+		o = NULL;
+	}
 	return o;
 }
 
@@ -230,6 +243,27 @@ static int parse_image(const json_t *o, struct state *s, struct err *e)
 	return rc;
 }
 
+static int parse_restoring(const json_t *o, struct state_restoring *out, struct err *e)
+{
+	struct state_restoring r = {0};
+	int64_t inode;
+	char id[ID_STR_LEN];
+	int rc;
+
+	if (!o)
+		return 0;
+	rc = parse_text(o, "id", id, sizeof(id), e);
+	rc = rc ? rc : id_parse(id, &r.id);
+	rc = rc ? rc : json_need_int(o, "inode", INT64_MIN, INT64_MAX, &inode, e);
+	rc = rc ? rc : json_opt_bool(o, "read_only", &r.read_only, e);
+	rc = rc ? rc : json_opt_bool(o, "was_read_only", &r.was_read_only, e);
+	if (rc)
+		return rc;
+	r.inode = (uint64_t)inode;
+	*out = r;
+	return 0;
+}
+
 static int state_parse(const json_t *o, struct state *s, struct err *e)
 {
 	int64_t version, slot, uid, created, epoch;
@@ -253,6 +287,7 @@ static int state_parse(const json_t *o, struct state *s, struct err *e)
 	rc = rc ? rc : parse_flags(o, s, e);
 	rc = rc ? rc : parse_workspace(o, s, e);
 	rc = rc ? rc : parse_image(o, s, e);
+	rc = rc ? rc : parse_restoring(json_object_get(o, "restoring"), &s->restoring, e);
 	if (rc)
 		return rc;
 	s->slot = (uint32_t)slot;

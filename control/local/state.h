@@ -19,6 +19,13 @@
 
 #define STATE_NAME "sandbox.json"
 
+/* Written before the new workspace takes the name: which of both is there is asked of the directory (by inode). */
+struct state_restoring {
+	struct id id; /* nil: none was begun */
+	uint64_t inode;
+	bool read_only, was_read_only;
+};
+
 struct state {
 	enum sandbox_state state;
 	struct id sandbox_id;
@@ -35,8 +42,9 @@ struct state {
 	bool read_only;     /* programs inside may not write to the workspace */
 	struct id restored; /* the snapshot that the workspace is, until the sandbox that was started on it ends; nil */
 	char image[SANDBOX_IMAGE_MAX + 1], image_digest[SANDBOX_IMAGE_DIGEST_LEN]; /* of its last start; "": none */
-	char detail[256];                                                          /* what this mode does not promise */
-	char error[256];                                                           /* why state is ERROR */
+	struct state_restoring restoring;
+	char detail[256]; /* what this mode does not promise */
+	char error[256];  /* why state is ERROR */
 };
 
 void state_init(struct state *s);

@@ -8,11 +8,37 @@
 #include "control/local/snapshot.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 bool workspace_exists(int dir)
 {
 	return image_exists(dir) || faccessat(dir, WORKSPACE_NAME, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+static uint64_t workspace_inode(int dir)
+{
+	struct stat st;
+
+	if (fstatat(dir, IMAGE_NAME, &st, AT_SYMLINK_NOFOLLOW) != 0 &&
+	    fstatat(dir, WORKSPACE_NAME, &st, AT_SYMLINK_NOFOLLOW) != 0)
+		return 0;
+	return st.st_ino;
+}
+
+void workspace_settle(int dir, struct state *s)
+{
+	const struct state_restoring r = s->restoring;
+
+	if (id_is_nil(&r.id))
+		return;
+	s->restoring = (struct state_restoring){0};
+	if (r.inode && workspace_inode(dir) == r.inode) {
+		s->restored = r.id;
+		s->read_only = r.read_only;
+	} else {
+		s->read_only = r.was_read_only;
+	}
 }
 
 int workspace_remove(int dir, struct err *e)

@@ -26,6 +26,7 @@ static const char *const steps[] = {
     store_schema_filespace_1, /* files that workspaces and the owner's store agreed on */
     store_schema_artifacts_2, /* artifacts by agent and by principal */
     store_schema_life_7,      /* images of agents */
+    store_schema_life_8,      /* snapshots that outlived their agents */
 };
 #define VERSION ((int)(sizeof(steps) / sizeof(steps[0])))
 

@@ -51,3 +51,12 @@ const char store_schema_life_6[] =
 
 /* The image of an agent's next start, by its name in the configuration; '': none. */
 const char store_schema_life_7[] = "ALTER TABLE agents ADD COLUMN image TEXT NOT NULL DEFAULT '';";
+
+/*
+ * A snapshot that outlives its agent (a fork needs it, a legal hold keeps it) is nobody's: whoever makes an agent of
+ * that name later has no part in it. Whichever statement the row goes by.
+ */
+const char store_schema_life_8[] = "ALTER TABLE snapshots ADD COLUMN orphan INTEGER NOT NULL DEFAULT 0;"
+				   "UPDATE snapshots SET orphan = 1 WHERE agent NOT IN (SELECT agent FROM agents);"
+				   "CREATE TRIGGER snapshots_orphaned AFTER DELETE ON agents BEGIN "
+				   "UPDATE snapshots SET orphan = 1 WHERE agent = old.agent; END;";

@@ -52,6 +52,17 @@ struct agent *agent_get(struct hub *h, const char *name)
 	return a;
 }
 
+int64_t agent_life(struct hub *h, const char *name)
+{
+	struct agent *a = agent_find(h, name);
+	struct life_current here = {.since_wall_ns = LIFE_SINCE_UNKNOWN}, *c = a ? &a->current : &here;
+
+	if (!h->p.life || target_is_pod(name))
+		return LIFE_SINCE_UNKNOWN;
+	life_current(h->p.life, name, c);
+	return c->since_wall_ns;
+}
+
 uint64_t agent_patience(const struct agent *a)
 {
 	const struct conf *c = a->hub->conf;

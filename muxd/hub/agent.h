@@ -91,6 +91,8 @@ struct agent_ahead {
 void agent_set_state(struct agent *a, enum agent_state s);
 const char *agent_state_name(enum agent_state s);
 struct agent *agent_find(struct hub *h, const char *name);
+/* Of its life: since_wall_ns of struct life_current. */
+int64_t agent_life(struct hub *h, const char *name);
 struct agent *agent_get(struct hub *h, const char *name); /* made when missing; NULL = no memory */
 void agent_touch(struct agent *a);
 /*

@@ -181,7 +181,8 @@ static bool seen_before(struct open_job *j)
 
 	if (!j->launch.exec_id)
 		return false;
-	k = exec_ids_find(j->hub->exec_ids, j->agent->name, j->rq.grant.principal, j->launch.exec_id);
+	k = exec_ids_find(j->hub->exec_ids, j->agent->name, agent_life(j->hub, j->agent->name), j->rq.grant.principal,
+			  j->launch.exec_id);
 	s = k ? hub_session_find(j->hub, &k->session) : NULL;
 	if (!k || (s && session_start_unsure(s)))
 		return false;
@@ -194,6 +195,14 @@ static bool seen_before(struct open_job *j)
 	}
 	broker_open_job_free(j);
 	return true;
+}
+
+static int remember_exec_id(const struct open_job *j, const struct session *s)
+{
+	struct exec_use u = {.session = s->id, .life = s->life};
+
+	memcpy(u.digest, s->launch.digest, sizeof(u.digest));
+	return exec_ids_add(j->hub->exec_ids, j->agent->name, j->rq.grant.principal, s->launch.exec_id, &u);
 }
 
 /* Not started: the client hears why, and gets no attachment. */
@@ -368,8 +377,7 @@ static void broker_open_begin(void *arg, int rc, const struct err *e)
 	if (s->launch.artifacts)
 		rc = round_wishes_begin(s, &j->rq, &j->agent->linked);
 	if (!rc && s->launch.exec_id)
-		rc = exec_ids_add(j->hub->exec_ids, j->agent->name, j->rq.grant.principal, s->launch.exec_id, &s->id,
-				  s->launch.digest);
+		rc = remember_exec_id(j, s);
 	if (!rc && s->launch.shell.name[0])
 		rc = shells_begin(j->hub->shells, &(struct shell_owner){j->agent->name, j->rq.grant.principal},
 				  &j->agent->info.sandbox_id, &s->launch.shell, &s->id);

@@ -103,11 +103,16 @@ static struct exec_key *hub_exec_ids_find(struct exec_ids *x, const char *key, i
 	return k;
 }
 
-const struct exec_use *exec_ids_find(struct exec_ids *x, const char *agent, const char *principal, const char *exec_id)
+const struct exec_use *exec_ids_find(struct exec_ids *x, const char *agent, int64_t life, const char *principal,
+				     const char *exec_id)
 {
 	char key[KEY_MAX];
 	struct exec_key *k = hub_exec_ids_find(x, key, make_key(key, sizeof(key), agent, principal, exec_id));
 
+	if (k && life >= 0 && k->use.life > 0 && k->use.life != life) {
+		exec_ids_forget(x, k);
+		k = NULL;
+	}
 	return k ? &k->use : NULL;
 }
 
@@ -162,20 +167,19 @@ static void forget_oldest(struct exec_ids *x, struct owner *o)
 	}
 }
 
-static void session_set(struct exec_ids *x, struct exec_key *k, const struct id *session, const char *digest)
+static void use_set(struct exec_ids *x, struct exec_key *k, const struct exec_use *use)
 {
-	k->use.session = *session;
-	text_put(k->use.digest, sizeof(k->use.digest), digest);
+	k->use = *use;
 	HASH_ADD(hh_session, x->by_session, use.session, sizeof(k->use.session), k);
 }
 
 /* The record tells what is known already whenever the recorder comes again. */
-static int add_again(struct exec_ids *x, struct exec_key *k, const struct id *session, const char *digest)
+static int add_again(struct exec_ids *x, struct exec_key *k, const struct exec_use *use)
 {
-	if (memcmp(session->b, k->use.session.b, sizeof(session->b)) <= 0)
+	if (memcmp(use->session.b, k->use.session.b, sizeof(use->session.b)) <= 0)
 		return 0;
 	HASH_DELETE(hh_session, x->by_session, k);
-	session_set(x, k, session, digest);
+	use_set(x, k, use);
 	renew(x, k, clock_boot_ns());
 	return 0;
 }
@@ -191,7 +195,7 @@ static void add_new(struct exec_ids *x, struct owner *o, struct exec_key *k, int
 }
 
 int exec_ids_add(struct exec_ids *x, const char *agent, const char *principal, const char *exec_id,
-		 const struct id *session, const char *digest)
+		 const struct exec_use *use)
 {
 	char key[KEY_MAX];
 	int n = make_key(key, sizeof(key), agent, principal, exec_id);
@@ -201,7 +205,7 @@ int exec_ids_add(struct exec_ids *x, const char *agent, const char *principal, c
 	if (n < 0)
 		return n;
 	if (k)
-		return add_again(x, k, session, digest);
+		return add_again(x, k, use);
 	k = calloc(1, sizeof(*k) + (size_t)n + 1);
 	o = k ? owner_get(x, agent) : NULL;
 	if (!o) {
@@ -210,7 +214,7 @@ int exec_ids_add(struct exec_ids *x, const char *agent, const char *principal, c
 	}
 	memcpy(k->key, key, (size_t)n + 1);
 	add_new(x, o, k, n);
-	session_set(x, k, session, digest);
+	use_set(x, k, use);
 	if (o->count > EXEC_IDS_PER_AGENT)
 		forget_oldest(x, o);
 	if (HASH_COUNT(x->by_key) > EXEC_IDS_MAX)

@@ -110,8 +110,10 @@ struct grant_trust hub_trust(const struct hub *h);
 /* grant_news.c. Borrowed. */
 static inline struct grant_news hub_grant_news(const struct hub *h)
 {
-	return (struct grant_news){
-	    .revoked = h->revoked, .renewed = h->renewed, .known_until_ns = hub_known_until(h), .keys = h->keyset.n ? &h->keyset : NULL};
+	return (struct grant_news){.revoked = h->revoked,
+				   .renewed = h->renewed,
+				   .known_until_ns = hub_known_until(h),
+				   .keys = h->keyset.n ? &h->keyset : NULL};
 }
 struct hub_renewal;
 int grants_keep_token(struct hub *h, const struct hub_renewal *r); /* of a renewal; copied. ERR_NOMEM */

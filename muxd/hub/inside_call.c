@@ -114,8 +114,10 @@ static int call_digest(const char *server, const struct inside_ask *ask, char ou
 /* An exec_id that was used: ERR_CONFLICT, and which round has it. */
 static int check_exec_id(struct inside *x, const struct inside_ask *ask, struct err *e)
 {
-	const struct exec_use *u =
-	    ask->exec_id ? exec_ids_find(x->hub->exec_ids, x->agent, ask->rq->grant.principal, ask->exec_id) : NULL;
+	const struct exec_use *u = ask->exec_id
+				       ? exec_ids_find(x->hub->exec_ids, x->agent, agent_life(x->hub, x->agent),
+						       ask->rq->grant.principal, ask->exec_id)
+				       : NULL;
 	char id[ID_STR_LEN];
 
 	if (!u)
@@ -138,14 +140,17 @@ static void touch_agent(const struct inside_call *c)
 static int begin_record(struct inside_call *c, struct err *e)
 {
 	struct inside_facts f = facts_of(c);
+	struct exec_use u = {0};
 	int rc = inside_record_begin(c->server->hub, &f, &c->record, e);
 
 	if (rc)
 		return rc;
 	memcpy(c->round, c->record.text, sizeof(c->round));
 	touch_agent(c);
-	if (c->exec_id && exec_ids_add(c->server->hub->exec_ids, c->agent, c->rq.grant.principal, c->exec_id,
-				       &c->record.id, c->digest))
+	u.session = c->record.id;
+	u.life = agent_life(c->server->hub, c->agent);
+	memcpy(u.digest, c->digest, sizeof(u.digest));
+	if (c->exec_id && exec_ids_add(c->server->hub->exec_ids, c->agent, c->rq.grant.principal, c->exec_id, &u))
 		return err_set(e, ERR_NOMEM, "no memory for an exec_id");
 	return 0;
 }

@@ -67,6 +67,8 @@ static json_t *inside_open_json(struct hub *h, const struct inside_facts *f, con
 		      (json_int_t)hub_now_wall(h), "boot_id", clock_boot_id());
 	if (o && g->task[0])
 		json_object_set_new(o, "grant_task", json_true());
+	if (o && f->exec_id && agent_life(h, f->agent->name) > 0)
+		json_object_set_new(o, "agent_since_ns", json_integer(agent_life(h, f->agent->name)));
 	if (o)
 		audit_set_lease(o, &f->rq->work);
 	return o;

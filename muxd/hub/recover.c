@@ -123,6 +123,7 @@ static int restore_launch(struct launch *l, const json_t *open)
 static void remember_exec_id(struct hub *h, const json_t *entry, const json_t *open, const struct id *id)
 {
 	const char *agent = NULL, *principal = NULL, *exec_id = NULL, *digest = "";
+	struct exec_use u = {.session = *id};
 	struct session_result how;
 
 	session_result_read(json_object_get(entry, "exit"), &how);
@@ -132,7 +133,9 @@ static void remember_exec_id(struct hub *h, const json_t *entry, const json_t *o
 	(void)json_opt_str(open, "principal", &principal, NULL);
 	(void)json_opt_str(open, "exec_id", &exec_id, NULL);
 	(void)json_opt_str(open, "digest", &digest, NULL);
-	if (agent && principal && exec_id && exec_ids_add(h->exec_ids, agent, principal, exec_id, id, digest))
+	(void)json_opt_int(open, "agent_since_ns", 1, INT64_MAX, &u.life, NULL);
+	text_put(u.digest, sizeof(u.digest), digest);
+	if (agent && principal && exec_id && exec_ids_add(h->exec_ids, agent, principal, exec_id, &u))
 		log_error(NULL, "exec_id %s is not remembered: no memory", exec_id);
 }
 

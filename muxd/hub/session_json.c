@@ -148,6 +148,8 @@ json_t *session_open_json(const struct session *s)
 	if (l->stdin_len)
 		json_object_set_new(o, "stdin_bytes", json_integer((json_int_t)l->stdin_len));
 	set_str(o, "exec_id", l->exec_id);
+	if (l->exec_id && s->life > 0)
+		json_object_set_new(o, "agent_since_ns", json_integer(s->life));
 	set_str(o, "digest", l->digest);
 	if (l->shell.name[0])
 		json_object_set_new(o, "shell", shell_use_json(&l->shell));

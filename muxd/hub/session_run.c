@@ -103,7 +103,7 @@ int session_create(struct agent *a, const struct request *rq, enum session_kind 
 	memcpy(s->peer, rq->peer, sizeof(s->peer));
 	memcpy(s->snapshot_id, a->info.snapshot_id, sizeof(s->snapshot_id));
 	if (s->hub->p.life) { /* one may have been taken since the stream was asked for */
-		life_current(s->hub->p.life, a->name, &a->current);
+		s->life = agent_life(s->hub, a->name);
 		memcpy(s->snapshot_id, a->current.snapshot, sizeof(s->snapshot_id));
 	}
 	s->channel = ++a->next_channel;

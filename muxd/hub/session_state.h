@@ -82,6 +82,7 @@ struct session {
 	int64_t opened_wall_ns, ended_wall_ns;
 	uint64_t opened_boot_ns;
 	char snapshot_id[ID_STR_LEN];
+	int64_t life;          /* of its agent (struct life_current) */
 	struct regain *regain; /* what a restart took is being asked for: its end waits for that */
 	bool regained;         /* all of that is there again, or need not be asked for */
 	struct id typist;      /* the attachment whose input the record has last; nil: none, or what came by calls */

@@ -342,6 +342,7 @@ static int sandbox_question(const json_t *msg, unsigned with, struct sandbox_que
 		rc = json_need_int(msg, "timeout_ns", 1, INT64_MAX / 4, &timeout, e);
 	rc = rc ? rc : json_opt_bool(msg, "read_only", &q->read_only, e);
 	rc = rc ? rc : json_opt_bool(msg, "idle", &q->idle, e);
+	rc = rc ? rc : json_opt_bool(msg, "run", &q->run, e);
 	rc = rc ? rc : json_opt_str(msg, "after", &q->after, e);
 	rc = rc ? rc : json_opt_int(msg, "max", 1, LOG_BYTES, &max, e);
 	if (!(with & (WITH_AGENT | MAY_AGENT)))
@@ -387,7 +388,9 @@ static int ask_sandbox(struct net_call *c, const char *verb, const json_t *msg, 
 	if (rc)
 		return rc;
 	rc = sandboxes_ask(c->m->sandboxes, &q, netipc_on_sandbox_answer, c);
-	return rc ? err_set(e, rc, "too many requests for sandboxes wait") : 0;
+	return rc ? err_set(e, rc, "too many requests %s wait",
+			    q.agent ? "about its sandbox, or about all," : "for sandboxes")
+		  : 0;
 }
 
 static void by_grant(const struct grant *g, char *out, size_t size)

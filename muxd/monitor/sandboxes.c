@@ -152,6 +152,15 @@ static bool alone(const struct job *j)
 	return j->q.job == JOB_DESTROY_ALL || j->q.job == JOB_NOTHING;
 }
 
+/*
+ * Takes no lock, and says what is there now. What a run of lifecycle looks at comes in its order: a daemon that died
+ * may have left an end or a restore behind, which is to be over first.
+ */
+static bool looks(const struct job *j)
+{
+	return !j->q.run && (j->q.job == JOB_STAT || j->q.job == JOB_CONNECT || j->q.job == JOB_LOG);
+}
+
 /* Must `later` wait until `j` is done? */
 static bool holds_back(const struct job *j, const struct job *later)
 {
@@ -159,6 +168,8 @@ static bool holds_back(const struct job *j, const struct job *later)
 
 	if (alone(j) || alone(later))
 		return true;
+	if (looks(j) || looks(later))
+		return false;
 	/* A snapshot never changes; one that goes meanwhile is read to its end. */
 	if (j->q.job == JOB_SNAPSHOT_HASH || what == JOB_SNAPSHOT_HASH)
 		return false;
@@ -315,12 +326,44 @@ static struct own_image *image_copy(const struct conf_image *x, uint64_t max)
 	return o;
 }
 
+static size_t of_agent(const struct jobs *list, const char *agent)
+{
+	const struct job *j;
+	size_t n = 0;
+
+	TAILQ_FOREACH(j, list, entry)
+	n += strcmp(j->agent, agent) == 0;
+	return n;
+}
+
+static bool has_place(const struct sandboxes *s, const struct sandbox_question *q)
+{
+	size_t all = q->run ? SANDBOX_JOBS_MAX : SANDBOX_JOBS_MAX - SANDBOX_JOBS_KEPT;
+	size_t one = q->run ? SANDBOX_JOBS_OF_ONE : SANDBOX_JOBS_OF_ONE - SANDBOX_KEPT_OF_ONE;
+
+	return q->urgent || (s->n < all && (!q->agent || of_agent(&s->waiting, q->agent) < one));
+}
+
+/* A run's ahead of what others ask, in the order of runs; nothing passes by what has to be alone. */
+static void queue(struct sandboxes *s, struct job *j)
+{
+	struct job *before = TAILQ_LAST(&s->waiting, jobs);
+
+	while (j->q.run && before && !before->q.run && !alone(before))
+		before = TAILQ_PREV(before, jobs, entry);
+	if (before)
+		TAILQ_INSERT_AFTER(&s->waiting, before, j, entry);
+	else
+		TAILQ_INSERT_HEAD(&s->waiting, j, entry);
+	s->n++;
+}
+
 int sandboxes_ask(struct sandboxes *s, const struct sandbox_question *q, sandbox_answered *done, void *arg)
 {
 	struct job *j;
 
-	if (s->n >= SANDBOX_JOBS_MAX && !q->urgent)
-		return ERR_LIMIT;
+	if (!has_place(s, q))
+		return ERR_AGAIN;
 	j = calloc(1, sizeof *j);
 	if (!j || (q->image && !(j->image = image_copy(q->image, q->image_size)))) {
 		free(j);
@@ -337,8 +380,7 @@ int sandboxes_ask(struct sandboxes *s, const struct sandbox_question *q, sandbox
 	text_put(j->agent, sizeof j->agent, q->agent ? q->agent : "");
 	text_put(j->from, sizeof j->from, q->from ? q->from : "");
 	text_put(j->after, sizeof j->after, q->after ? q->after : "");
-	TAILQ_INSERT_TAIL(&s->waiting, j, entry);
-	s->n++;
+	queue(s, j);
 	if (alone(j))
 		hash_cut_short(s);
 	next(s);

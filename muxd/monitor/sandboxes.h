@@ -3,9 +3,13 @@
  *
  * local.h blocks: for milliseconds, or, where a workspace is copied, for as long as the copy takes. So its calls leave
  * the loop. Jobs about one agent run one after the other, in the order in which they were asked; a question about one
- * that runs does not wait behind a snapshot of it. Of several agents' jobs SANDBOX_WORKERS run at once, and no more
- * than SANDBOX_COPIERS of those that copy, so that a start always finds a worker. At most SANDBOX_JOBS_MAX wait, and
- * what is urgent besides. The end (destroy_all, nothing) cuts short what is being hashed: ERR_CANCELLED.
+ * that runs does not wait behind a snapshot of it. A question that takes no lock (stat, connect, log) waits for nothing
+ * of its agent, and holds nothing back, unless a run of lifecycle asks it. Of several agents' jobs SANDBOX_WORKERS run
+ * at once, and no more than SANDBOX_COPIERS of those that copy, so that a start always finds a worker.
+ *
+ * At most SANDBOX_JOBS_MAX wait, SANDBOX_JOBS_OF_ONE of them about one agent, and what is urgent besides. Of either
+ * some places are for what lifecycle's runs ask, which goes ahead of the rest: whoever asks much keeps no sandbox from
+ * its start or its end. The end (destroy_all, nothing) cuts short what is being hashed: ERR_CANCELLED.
  */
 #ifndef MUXD_MONITOR_SANDBOXES_H
 #define MUXD_MONITOR_SANDBOXES_H
@@ -20,7 +24,10 @@
 struct conf_image;
 struct sandboxes;
 
-#define SANDBOX_JOBS_MAX 1024
+#define SANDBOX_JOBS_MAX    1024
+#define SANDBOX_JOBS_KEPT   256 /* of them: for runs alone */
+#define SANDBOX_JOBS_OF_ONE 16
+#define SANDBOX_KEPT_OF_ONE 4 /* of them: for runs alone */
 
 #define SANDBOX_WORKERS 4 /* libuv's pool has as many */
 #define SANDBOX_COPIERS 2
@@ -56,7 +63,8 @@ struct sandbox_question {
 	uint64_t image_size;            /* that it may unpack to */
 	bool read_only;
 	bool idle;   /* snapshot_hash */
-	bool urgent; /* the daemon's own start or end waits for it: SANDBOX_JOBS_MAX does not hold */
+	bool urgent; /* the daemon's own start or end waits for it: no bound holds */
+	bool run;    /* a run of lifecycle asks: in the order of its agent, in one of the places kept for runs */
 	uint64_t timeout_ns;
 	size_t max; /* list, snapshots: entries; log: bytes; 0: SANDBOX_PAGE */
 };
@@ -78,7 +86,7 @@ typedef void sandbox_answered(void *arg, const struct sandboxes_answer *a);
 /* local becomes its own; NULL: this machine runs none. */
 int sandboxes_create(uv_loop_t *loop, struct local *local, struct sandboxes **out);
 void sandboxes_destroy(struct sandboxes *s); /* no job may be left: see sandboxes_idle() */
-/* ERR_LIMIT (never for what is urgent), ERR_NOMEM. */
+/* ERR_AGAIN: there is no place now (never for what is urgent); ERR_NOMEM. */
 int sandboxes_ask(struct sandboxes *s, const struct sandbox_question *q, sandbox_answered *done, void *arg);
 bool sandboxes_idle(const struct sandboxes *s);
 

@@ -30,7 +30,7 @@ struct job {
 	char agent[AGENT_NAME_MAX + 1]; /* "": of all */
 	void *items;
 	size_t n;
-	bool want_fd;
+	bool want_fd, run;
 	sandbox_done *done;
 	void *arg;
 };
@@ -191,6 +191,8 @@ static void provider_list_page(struct job *j)
 
 	if (q && j->agent[0])
 		json_object_set_new(q, "agent", json_string(j->agent));
+	if (q && j->run)
+		json_object_set_new(q, "run", json_true());
 	if (q && j->n) {
 		j->kind->after(item_at(j, j->n - 1), after, sizeof(after));
 		json_object_set_new(q, "after", json_string(after));
@@ -360,6 +362,8 @@ static json_t *question_json(const struct question *k, const struct sandbox_ask 
 		json_object_set_new(o, "read_only", json_boolean(q->read_only));
 	if (k->fields & F_IMAGE && q->image && *q->image)
 		json_object_set_new(o, "image", json_string(q->image));
+	if (q->run)
+		json_object_set_new(o, "run", json_true());
 	if (k->fields & F_MAX)
 		json_object_set_new(o, "max", json_integer(max ? (json_int_t)max : 1));
 	return o;
@@ -377,7 +381,7 @@ static void provider_ask(struct sandbox_provider *p, const struct sandbox_ask *q
 		sandbox_answer(done, arg, e.code, &e, NULL, -1);
 		return;
 	}
-	*j = (struct job){.ipc = ipc, .kind = k->list, .want_fd = k->fd, .done = done, .arg = arg};
+	*j = (struct job){.ipc = ipc, .kind = k->list, .want_fd = k->fd, .run = q->run, .done = done, .arg = arg};
 	text_put(j->agent, sizeof(j->agent), q->agent ? q->agent : "");
 	if (k->pages)
 		provider_list_page(j);

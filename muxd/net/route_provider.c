@@ -44,6 +44,7 @@ struct list_job {
 	struct sandbox_provider *next; /* NULL: asked already */
 	struct sandbox_info *list;
 	size_t n;
+	bool run;
 	struct err missing;
 	sandbox_done *done;
 	void *arg;
@@ -75,7 +76,7 @@ static void route_provider_on_list(void *arg, const struct sandbox_answer *a)
 		err_again(&j->missing, rc, a->e, NULL);
 	j->next = NULL;
 	if (next && rc != ERR_CANCELLED) {
-		sandbox_ask(next, &(struct sandbox_ask){.op = SANDBOX_LIST}, route_provider_on_list, j);
+		sandbox_ask(next, &(struct sandbox_ask){.op = SANDBOX_LIST, .run = j->run}, route_provider_on_list, j);
 		return;
 	}
 	all.rc = j->n && rc != ERR_CANCELLED ? 0 : j->missing.code;
@@ -87,7 +88,7 @@ static void route_provider_on_list(void *arg, const struct sandbox_answer *a)
 	free(j);
 }
 
-static void list_all(struct route *r, sandbox_done *done, void *arg)
+static void list_all(struct route *r, bool run, sandbox_done *done, void *arg)
 {
 	struct list_job *j = calloc(1, sizeof(*j));
 	struct err e = {0};
@@ -98,9 +99,10 @@ static void list_all(struct route *r, sandbox_done *done, void *arg)
 		return;
 	}
 	j->next = r->legs.cluster;
+	j->run = run;
 	j->done = done;
 	j->arg = arg;
-	sandbox_ask(r->legs.local, &(struct sandbox_ask){.op = SANDBOX_LIST}, route_provider_on_list, j);
+	sandbox_ask(r->legs.local, &(struct sandbox_ask){.op = SANDBOX_LIST, .run = run}, route_provider_on_list, j);
 }
 
 /* A snapshot is where its agent is: a fork of it cannot be elsewhere. */
@@ -120,7 +122,7 @@ static void route_provider_ask(struct sandbox_provider *p, const struct sandbox_
 	struct err e = {0};
 
 	if (q->op == SANDBOX_LIST) {
-		list_all((struct route *)p, done, arg);
+		list_all((struct route *)p, q->run, done, arg);
 		return;
 	}
 	leg = leg_of_ask(p, q, &e);

@@ -157,16 +157,25 @@ refused "a snapshot that a read-only fork was made of is not dropped" 75 bad_sta
 muxctl sandbox terminate $b --reason "story: wipe" --how wipe >/dev/null || fail "the fork is not wiped"
 muxctl sandbox drop $a "$second" --reason "story: drop" >/dev/null || fail "not dropped"
 refused "a snapshot that was dropped" 66 not_found "$second" sandbox drop $a "$second" --reason x
+once='{"argv":["ls"],"exec_id":"once","wait_ms":30000}'
+first_round=$(api "$token" POST /v1/agents/$a/rounds "$once" | jq -r .round_id)
+equal "an exec_id stands for its round" "$first_round" "$(api "$token" POST /v1/agents/$a/rounds "$once" | jq -r .round_id)"
 muxctl sandbox terminate $a --reason "story: wipe" --how wipe >"$tmp/out" || fail "not wiped"
 equal "wiped: there is no such agent" 66 "$(muxctl sandbox show $a >/dev/null 2>&1; echo $?)"
-equal "nor a snapshot of it, but the one that forks need" "$first" "$(muxctl sandbox snapshots $a -o json | jq -r '[.snapshots[] | select(.status == "ready").id] | join(" ")')"
+equal "nor a snapshot of it" 66 "$(muxctl sandbox snapshots $a >/dev/null 2>&1; echo $?)"
+api "$token" POST /v1/agents/$a/rounds "$once" >"$tmp/out"
+equal "in the next one of its name the same exec_id is another round" "finished " "$(jq -r --arg id "$first_round" 'select(.round_id != $id) | "\(.state) \(.stdout.data)"' "$tmp/out")"
+equal "which has no part in the snapshot that forks need" 0 "$(muxctl sandbox snapshots $a -o json | jq '.snapshots | length')"
+refused "nor forks it" 66 not_found "$first" sandbox fork $a --snapshot "$first"
+refused "nor goes back to it" 66 not_found "$first" sandbox restore $a "$first" --reason x
 for i in api-five "$made"; do
 	muxctl sandbox stop $i --reason "story: stop" >/dev/null || fail "$i is not stopped"
 	equal "of which $i is made again" first "$(run $i 'cat file')"
 	muxctl sandbox terminate $i --reason "story: wipe" --how wipe >/dev/null || fail "$i is not wiped"
 done
-muxctl sandbox drop $a "$first" --reason "story: drop" >/dev/null || fail "the last one is not dropped"
-equal "then it goes, too" 66 "$(muxctl sandbox snapshots $a >/dev/null 2>&1; echo $?)"
+gone() { ! compgen -G "$MUXD_STATE/sandboxes/$a/snapshots/$first*"; }
+wait_for 5 gone && ok "then it goes, too" || fail "it is there still"
+muxctl sandbox terminate $a --reason "story: wipe" --how wipe >/dev/null || fail "not wiped again"
 [ -e "$MUXD_STATE/sandboxes/$a" ] && fail "its directory is there still" || ok "with all that was left on the disk"
 muxctl sandbox resume api-three >/dev/null || fail "not resumed"
 printf 'a line\n\033[31mred\n' >>"$MUXD_STATE/sandboxes/api-three/log" || fail "no log of a sandbox"

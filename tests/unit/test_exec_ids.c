@@ -41,7 +41,7 @@ static void add(struct world *w, const char *agent, unsigned n)
 	char text[16];
 
 	snprintf(text, sizeof(text), "e-%u", n);
-	assert_int_equal(exec_ids_add(w->x, agent, "p", text, &id, "digest"), 0);
+	assert_int_equal(exec_ids_add(w->x, agent, "p", text, &(struct exec_use){id, "digest", 0}), 0);
 }
 
 static bool known(struct world *w, const char *agent, unsigned n)
@@ -51,7 +51,7 @@ static bool known(struct world *w, const char *agent, unsigned n)
 	char text[16];
 
 	snprintf(text, sizeof(text), "e-%u", n);
-	u = exec_ids_find(w->x, agent, "p", text);
+	u = exec_ids_find(w->x, agent, -1, "p", text);
 	assert_int_equal(u != NULL, exec_ids_has_session(w->x, &id, "p"));
 	assert_false(exec_ids_has_session(w->x, &id, "other"));
 	if (u)
@@ -145,15 +145,36 @@ static void told_again(void **state)
 	(void)state;
 	w.x = exec_ids_create(is_live, &w);
 	for (int i = 0; i < 3; i++) {
-		assert_int_equal(exec_ids_add(w.x, "demo", "p", "once", &older, "a"), 0);
-		assert_int_equal(exec_ids_add(w.x, "demo", "p", "once", &newer, "b"), 0);
+		assert_int_equal(exec_ids_add(w.x, "demo", "p", "once", &(struct exec_use){older, "a", 0}), 0);
+		assert_int_equal(exec_ids_add(w.x, "demo", "p", "once", &(struct exec_use){newer, "b", 0}), 0);
 	}
 	assert_int_equal(exec_ids_count(w.x), 1);
-	assert_true(id_equal(&exec_ids_find(w.x, "demo", "p", "once")->session, &newer));
-	assert_string_equal(exec_ids_find(w.x, "demo", "p", "once")->digest, "b");
+	assert_true(id_equal(&exec_ids_find(w.x, "demo", -1, "p", "once")->session, &newer));
+	assert_string_equal(exec_ids_find(w.x, "demo", -1, "p", "once")->digest, "b");
 	assert_false(exec_ids_has_session(w.x, &older, "p"));
 	assert_true(exec_ids_has_session(w.x, &newer, "p"));
-	assert_null(exec_ids_find(w.x, "demo", "p2", "once"));
+	assert_null(exec_ids_find(w.x, "demo", -1, "p2", "once"));
+	exec_ids_destroy(w.x);
+}
+
+/* An agent was wiped, and somebody made it anew: nothing of what ran before is a round of its. */
+static void another_life(void **state)
+{
+	struct id first = session(7), unknown = session(8), second = session(6); /* the clock was set back */
+	struct world w = {0};
+
+	(void)state;
+	w.x = exec_ids_create(is_live, &w);
+	assert_int_equal(exec_ids_add(w.x, "demo", "p", "once", &(struct exec_use){first, "a", 1000}), 0);
+	assert_int_equal(exec_ids_add(w.x, "demo", "p", "old", &(struct exec_use){unknown, "a", 0}), 0);
+	assert_non_null(exec_ids_find(w.x, "demo", 1000, "p", "once"));
+	assert_non_null(exec_ids_find(w.x, "demo", -1, "p", "once")); /* control.db could not be read */
+	assert_null(exec_ids_find(w.x, "demo", 0, "p", "once"));      /* wiped */
+	assert_int_equal(exec_ids_add(w.x, "demo", "p", "once", &(struct exec_use){second, "b", 2000}), 0);
+	assert_true(id_equal(&exec_ids_find(w.x, "demo", 2000, "p", "once")->session, &second));
+	assert_null(exec_ids_find(w.x, "demo", 3000, "p", "once"));
+	/* Of what was recorded before lives were, it is not known: it never runs twice. */
+	assert_non_null(exec_ids_find(w.x, "demo", 2000, "p", "old"));
 	exec_ids_destroy(w.x);
 }
 
@@ -165,6 +186,7 @@ int main(void)
 	    cmocka_unit_test(rounds_that_run_stay),
 	    cmocka_unit_test(a_day_later),
 	    cmocka_unit_test(told_again),
+	    cmocka_unit_test(another_life),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -185,12 +185,14 @@ static void what_is_remembered_is_not_absent(void **state)
 
 	(void)state;
 	assert_int_equal(id_new(&id), 0);
-	assert_int_equal(exec_ids_add(r->hub->exec_ids, "demo", "tester", "once", &id, "digest"), 0);
+	assert_int_equal(exec_ids_add(r->hub->exec_ids, "demo", "tester", "once", &(struct exec_use){id, "digest", 0}),
+			 0);
 	ask_all(r, &id, answers);
 	expect_all(r, answers, ERR_UNAVAILABLE, 0);
 	/* To anybody else the record's word stands: more would tell that there is one. */
 	assert_int_equal(id_new(&id), 0);
-	assert_int_equal(exec_ids_add(r->hub->exec_ids, "demo", "tester.two", "tester", &id, "digest"), 0);
+	assert_int_equal(
+	    exec_ids_add(r->hub->exec_ids, "demo", "tester.two", "tester", &(struct exec_use){id, "digest", 0}), 0);
 	l.asked = 0;
 	ask_all(r, &id, answers);
 	expect_all(r, answers, ERR_NOT_FOUND, 0);

@@ -266,7 +266,7 @@ static void the_record_frees_the_exec_id(void **state)
 				  "cause", "not_started", "code", -1, "refused", ends[i].refused);
 		assert_non_null(entry);
 		assert_int_equal(session_restore(r->hub, entry, &e), 0);
-		assert_int_equal(exec_ids_find(r->hub->exec_ids, "box", "tester", exec_id) == NULL, ends[i].free);
+		assert_int_equal(exec_ids_find(r->hub->exec_ids, "box", -1, "tester", exec_id) == NULL, ends[i].free);
 		json_decref(entry);
 	}
 	hub_rig_destroy(r);

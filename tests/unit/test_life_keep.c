@@ -79,6 +79,83 @@ static void what_is_too_many_by_a_new_configuration_goes(void **state)
 	assert_left(r, "ben", 1);
 }
 
+/* Neither shown nor given to whoever has the name now. */
+static void assert_nobodys(struct rig *r, const char *agent, const struct id *snapshot)
+{
+	struct life_fork byid = {.snapshot = *snapshot, .as = "thief", .options = {UINT64_MAX, UINT64_MAX}};
+	struct life_fork bytime = {
+	    .agent = agent, .at_wall_ns = r->wall, .as = "thief", .options = {UINT64_MAX, UINT64_MAX}};
+	json_t *list = NULL, *each;
+	char id[ID_STR_LEN];
+	size_t i;
+
+	id_format(snapshot, id);
+	if (life_snapshots(r->life, agent, &list, NULL) == 0)
+		json_array_foreach(json_object_get(list, "snapshots"), i, each)
+		    assert_string_not_equal(json_string_value(json_object_get(each, "id")), id);
+	json_decref(list);
+	life_restore(r->life, agent, snapshot, 0, rig_answer, r);
+	rig_settle(r);
+	assert_int_equal(r->rc, ERR_NOT_FOUND);
+	life_snapshot_drop(r->life, agent, snapshot, rig_answer, r);
+	rig_settle(r);
+	assert_int_equal(r->rc, ERR_NOT_FOUND);
+	life_fork(r->life, &byid, 0, rig_answer, r);
+	rig_settle(r);
+	assert_int_equal(r->rc, ERR_NOT_FOUND);
+	life_fork(r->life, &bytime, 0, rig_answer, r);
+	rig_settle(r);
+	assert_int_equal(r->rc, ERR_NOT_FOUND);
+	assert_int_equal(rig_row(r, "thief").generation, 0);
+}
+
+/* A fork needs one, a legal hold keeps the other: somebody else has made an agent of the name before either is over. */
+static void what_outlived_its_agent_is_not_of_the_next_one_with_its_name(void **state)
+{
+	struct rig *r = *state;
+	struct life_fork f = {.as = "look", .options = {UINT64_MAX, UINT64_MAX}};
+	struct id held;
+
+	rig_run(r, "ann");
+	f.snapshot = snapshot(r, "ann");
+	life_fork(r->life, &f, 0, rig_answer, r);
+	rig_settle(r);
+	held = snapshot(r, "ann");
+	r->refers_rc = ERR_BAD_STATE;
+	life_terminate(r->life, "ann", "gone", LIFE_END_WIPE, 0, rig_answer, r);
+	rig_settle(r);
+	assert_int_equal(r->rc, 0);
+	assert_int_equal(world_snaps(&r->world, "ann"), 2);
+	assert_nobodys(r, "ann", &f.snapshot);
+
+	rig_run(r, "ann");
+	assert_int_equal(world_agent(&r->world, "ann")->content, 0);
+	for (int i = 0; i < 2; i++) {
+		assert_nobodys(r, "ann", &f.snapshot);
+		assert_nobodys(r, "ann", &held);
+		rig_pass(r, 5 * MINUTE, MINUTE);
+		assert_int_equal(world_snaps(&r->world, "ann"), 2);
+		rig_down(r);
+		rig_up(r);
+		rig_settle(r);
+	}
+	/* Its own are its own, beside them: also the end of it. */
+	(void)snapshot(r, "ann");
+	assert_int_equal(world_snaps(&r->world, "ann"), 3);
+	r->refers_rc = 0;
+	rig_pass(r, 5 * MINUTE, MINUTE);
+	assert_int_equal(world_snaps(&r->world, "ann"), 2); /* the hold is over */
+	life_terminate(r->life, "ann", "gone", LIFE_END_WIPE, 0, rig_answer, r);
+	rig_settle(r);
+	assert_int_equal(r->rc, 0);
+	assert_int_equal(world_snaps(&r->world, "ann"), 1);
+	rig_run(r, "ann");
+	life_terminate(r->life, "look", "gone", LIFE_END_WIPE, 0, rig_answer, r);
+	rig_pass(r, 5 * MINUTE, MINUTE);
+	assert_int_equal(world_snaps(&r->world, "ann"), 0);
+	assert_state(r, "ann", LIFE_RUNNING);
+}
+
 static void what_a_fork_kept_of_a_wiped_agent_goes_with_the_fork(void **state)
 {
 	struct rig *r = *state;
@@ -163,6 +240,7 @@ int main(void)
 	    T(nothing_is_too_old_by_a_clock_that_ran_ahead),
 	    T(what_is_too_many_by_a_new_configuration_goes),
 	    T(what_a_fork_kept_of_a_wiped_agent_goes_with_the_fork),
+	    T(what_outlived_its_agent_is_not_of_the_next_one_with_its_name),
 	    T(all_have_their_turn),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

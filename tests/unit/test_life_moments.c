@@ -160,6 +160,63 @@ static void a_restore_that_fails_changes_nothing(void **state)
 	assert_int_equal(current_content(r, "ann"), 4);
 }
 
+/* The daemon dies in the middle, and the next one's try fails: the workspace that was there is what it wakes with. */
+static void a_restore_that_dies_and_then_fails_changes_nothing(void **state)
+{
+	struct rig *r = *state;
+	struct id first, last;
+	struct life_row row;
+
+	rig_run(r, "ann");
+	first = snapshot(r, "ann", 1);
+	world_agent(&r->world, "ann")->content = 2;
+	free(r->conf->life_at_rest);
+	r->conf->life_at_rest = strdup("keep");
+	life_set_conf(r->life, r->conf);
+	r->world.hold[SANDBOX_RESTORE] = true;
+	life_restore(r->life, "ann", &first, 0, rig_answer, r);
+	rig_settle(r);
+	assert_int_equal(r->world.made[SANDBOX_RESTORE], 1);
+	last = rig_row(r, "ann").next;
+	assert_false(id_is_nil(&last));
+	rig_down(r);
+	r->world.hold[SANDBOX_RESTORE] = false;
+	r->world.fail[SANDBOX_RESTORE] = ERR_SNAPSHOT;
+	rig_up(r);
+	rig_pass(r, 10 * SECOND, SECOND);
+	assert_int_equal(r->world.made[SANDBOX_RESTORE], 2);
+	assert_state(r, "ann", LIFE_STOPPED);
+	row = rig_row(r, "ann");
+	assert_true(id_equal(&row.snapshot, &last));
+	assert_true(row.workspace);
+	assert_true(id_is_nil(&row.next));
+	rig_run(r, "ann");
+	assert_int_equal(r->world.made[SANDBOX_RESTORE], 2);
+	assert_int_equal(world_agent(&r->world, "ann")->content, 2);
+}
+
+/* Done, and not noted: nobody hears that nothing was changed, and it comes to its end by itself. */
+static void a_restore_that_may_have_been_done_is_looked_at_again(void **state)
+{
+	struct rig *r = *state;
+	struct life_row row;
+	struct id first;
+
+	rig_run(r, "ann");
+	first = snapshot(r, "ann", 1);
+	world_agent(&r->world, "ann")->content = 2;
+	r->world.fail[SANDBOX_RESTORE] = ERR_CANCELLED;
+	life_restore(r->life, "ann", &first, 0, rig_answer, r);
+	rig_settle(r);
+	assert_int_equal(r->rc, ERR_CANCELLED);
+	rig_pass(r, 10 * SECOND, SECOND);
+	assert_state(r, "ann", LIFE_STOPPED);
+	row = rig_row(r, "ann");
+	assert_true(id_equal(&row.snapshot, &first));
+	rig_run(r, "ann");
+	assert_int_equal(world_agent(&r->world, "ann")->content, 1);
+}
+
 static void a_snapshot_that_cannot_be_taken_first_stops_a_restore(void **state)
 {
 	struct rig *r = *state;
@@ -634,6 +691,8 @@ int main(void)
 	    T(what_cannot_be_copied_is_not_restored_over),
 	    T(what_a_stop_has_copied_is_not_copied_again),
 	    T(a_restore_that_fails_changes_nothing),
+	    T(a_restore_that_dies_and_then_fails_changes_nothing),
+	    T(a_restore_that_may_have_been_done_is_looked_at_again),
 	    T(a_snapshot_that_cannot_be_taken_first_stops_a_restore),
 	    T(what_is_not_there_or_of_another_is_refused),
 	    T(who_comes_later_gets_one_of_its_own),

@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <sys/mount.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #define LONG_NS (60 * NS_PER_SEC)
@@ -271,6 +272,103 @@ static void test_read_only(void **state)
 	assert_nothing_left();
 }
 
+/* Fails what sandbox.json is replaced by, or where the workspace is named, as a full or broken disk would. */
+enum { FAIL_NONE, FAIL_INTENT, FAIL_NAME, FAIL_NOTE };
+static int failing, named;
+
+static bool is_workspace(const char *name)
+{
+	return strcmp(name, "workspace.img") == 0 || strcmp(name, "workspace") == 0;
+}
+
+static int named_or_not(const char *to)
+{
+	if (is_workspace(to))
+		named++;
+	if ((is_workspace(to) && failing == FAIL_NAME) ||
+	    (strcmp(to, "sandbox.json") == 0 && failing == (named ? FAIL_NOTE : FAIL_INTENT))) {
+		errno = EIO;
+		return -1;
+	}
+	return 0;
+}
+
+int renameat(int from_dir, const char *from, int to_dir, const char *to)
+{
+	return named_or_not(to) ? -1 : (int)syscall(SYS_renameat2, from_dir, from, to_dir, to, 0);
+}
+
+int renameat2(int from_dir, const char *from, int to_dir, const char *to, unsigned flags)
+{
+	return named_or_not(to) ? -1 : (int)syscall(SYS_renameat2, from_dir, from, to_dir, to, flags);
+}
+
+static void fails(struct box *b, const struct id *id, bool read_only, int where, int wanted)
+{
+	struct sandbox_info info;
+	struct err e = {0};
+
+	failing = where;
+	named = 0;
+	assert_int_equal(local_restore(b->l, "demo", "demo", id, read_only, LONG_NS, &info, &e), wanted);
+	failing = FAIL_NONE;
+}
+
+/*
+ * A restore that fails says whether the workspace is still the one of before: up to its name that is so, behind it
+ * never, however often it fails then, whatever becomes of the snapshot, and whoever dies meanwhile.
+ */
+static void each_write_fails(struct box *b)
+{
+	struct id id = fresh_id();
+	struct err e = {0};
+
+	ask(b, "demo", "echo one > f");
+	take(b, "demo", &id);
+	for (int where = FAIL_INTENT; where <= FAIL_NOTE; where++) {
+		ask(b, "demo", "echo two > f");
+		stop(b, "demo");
+		fails(b, &id, false, where, where == FAIL_NOTE ? ERR_CANCELLED : ERR_SNAPSHOT);
+		if (where == FAIL_NOTE) /* the next try is not told that nothing was changed, either */
+			fails(b, &id, false, FAIL_INTENT, ERR_CANCELLED);
+		else
+			assert_string_equal(ask(b, "demo", "cat f"), "two\n");
+		if (where != FAIL_NOTE)
+			stop(b, "demo");
+		restore(b, "demo", "demo", &id, false);
+		assert_string_equal(ask(b, "demo", "cat f; echo x > g && echo writes"), "one\nwrites\n");
+	}
+	/* To be read only, and cut short ahead of its name: the old one can be written to; behind it, the new cannot.
+	 */
+	stop(b, "demo");
+	fails(b, &id, true, FAIL_NAME, ERR_SNAPSHOT);
+	assert_string_equal(ask(b, "demo", "echo y > g && echo writes"), "writes\n");
+	stop(b, "demo");
+	fails(b, &id, true, FAIL_NOTE, ERR_CANCELLED);
+	assert_int_equal(local_snapshot_drop(b->l, "demo", &id, &e), 0);
+	local_destroy(b->l); /* and a monitor that starts then */
+	b->l = box_local(b, true);
+	restore(b, "demo", "demo", &id, true);
+	assert_string_equal(ask(b, "demo", "cat f; (echo y > f) 2>/dev/null || echo read-only"), "one\nread-only\n");
+	stop(b, "demo");
+	fails(b, &id, false, FAIL_NONE, ERR_NOT_FOUND); /* it is not that snapshot's any more, and that is gone */
+}
+
+static void test_each_write_fails(void **state)
+{
+	struct box b;
+
+	(void)state;
+	box_open(&b, "fails");
+	each_write_fails(&b);
+	box_wipe(&b);
+	box_open(&b, "fails-plain");
+	make_plain(&b, "demo");
+	each_write_fails(&b);
+	box_wipe(&b);
+	assert_nothing_left();
+}
+
 static void test_idempotent(void **state)
 {
 	struct sandbox_snapshot first, second, *list;
@@ -505,6 +603,7 @@ int main(int argc, char **argv)
 	    cmocka_unit_test_teardown(test_under_writes, box_leftover),
 	    cmocka_unit_test_teardown(test_fork, box_leftover),
 	    cmocka_unit_test_teardown(test_read_only, box_leftover),
+	    cmocka_unit_test_teardown(test_each_write_fails, box_leftover),
 	    cmocka_unit_test_teardown(test_idempotent, box_leftover),
 	    cmocka_unit_test_teardown(test_refused, box_leftover),
 	    cmocka_unit_test_teardown(test_disk_full, box_leftover),

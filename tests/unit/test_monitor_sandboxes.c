@@ -141,23 +141,43 @@ static void on_counted(void *arg, const struct sandboxes_answer *a)
 	++*(int *)arg;
 }
 
-/* A full queue refuses, but not what the daemon's own start and end wait for. */
+/* A caller that asks much about one agent, or about many, keeps nobody else's sandbox from its start or its end. */
 static void test_full(void **state)
 {
 	static const enum sandbox_job own[] = {JOB_LIST, JOB_DESTROY_ALL, JOB_NOTHING};
-	struct sandbox_question stat = {.job = JOB_STAT, .agent = "demo"};
+	struct sandbox_question stat = {.job = JOB_STAT, .agent = "demo"}, run = {.job = JOB_DESTROY, .run = true};
+	const int most = SANDBOX_JOBS_OF_ONE - SANDBOX_KEPT_OF_ONE, all = SANDBOX_JOBS_MAX - SANDBOX_JOBS_KEPT;
 	struct sandboxes *s;
+	char name[24];
 	uv_loop_t loop;
-	int answered = 0;
+	int answered = 0, asked = 0;
 
 	(void)state;
 	assert_int_equal(uv_loop_init(&loop), 0);
 	assert_int_equal(sandboxes_create(&loop, NULL, &s), 0);
-	for (int i = 0; i < SANDBOX_JOBS_MAX; i++) /* nothing is answered before the loop runs */
+	/* Nothing is answered before the loop runs; the first ones are with the workers. */
+	while (sandboxes_ask(s, &stat, on_counted, &answered) == 0)
+		asked++;
+	assert_int_equal(asked, most + SANDBOX_WORKERS);
+	run.agent = "demo";
+	for (int i = 0; i < SANDBOX_KEPT_OF_ONE; i++, asked++)
+		assert_int_equal(sandboxes_ask(s, &run, on_counted, &answered), 0);
+	assert_int_equal(sandboxes_ask(s, &run, on_counted, &answered), ERR_AGAIN);
+
+	stat.agent = run.agent = name;
+	for (; asked < all; asked++) {
+		snprintf(name, sizeof(name), "agent-%d", asked);
 		assert_int_equal(sandboxes_ask(s, &stat, on_counted, &answered), 0);
-	assert_int_equal(sandboxes_ask(s, &stat, on_counted, &answered), ERR_LIMIT);
+	}
+	snprintf(name, sizeof(name), "another");
+	assert_int_equal(sandboxes_ask(s, &stat, on_counted, &answered), ERR_AGAIN);
 	assert_int_equal(sandboxes_ask(s, &(struct sandbox_question){.job = JOB_LIST}, on_counted, &answered),
-			 ERR_LIMIT); /* net's */
+			 ERR_AGAIN); /* net's */
+	for (; asked < SANDBOX_JOBS_MAX; asked++) {
+		snprintf(name, sizeof(name), "run-%d", asked);
+		assert_int_equal(sandboxes_ask(s, &run, on_counted, &answered), 0);
+	}
+	assert_int_equal(sandboxes_ask(s, &run, on_counted, &answered), ERR_AGAIN);
 	for (int i = 0; i < 3; i++) {
 		struct sandbox_question q = {.job = own[i], .urgent = true};
 
@@ -170,12 +190,52 @@ static void test_full(void **state)
 	assert_int_equal(uv_loop_close(&loop), 0);
 }
 
+/*
+ * Behind a restore and a start of its own agent waits what lifecycle's run looks at, which goes by it; not what
+ * anybody else asks.
+ */
+static void test_questions_do_not_wait(void **state)
+{
+	enum { STEPS = 5 };
+	static const enum sandbox_job jobs[STEPS] = {JOB_ENSURE, JOB_SNAPSHOT, JOB_DESTROY, JOB_RESTORE, JOB_DESTROY};
+	struct sandbox_question q = {.agent = "demo", .from = "demo", .timeout_ns = 60 * NS_PER_SEC, .run = true};
+	struct step steps[STEPS], looked, seen_by_all, log;
+	struct seen seen = {0};
+	struct box b;
+	uv_loop_t loop;
+
+	(void)state;
+	box_open(&b, "look");
+	assert_int_equal(uv_loop_init(&loop), 0);
+	assert_int_equal(sandboxes_create(&loop, b.l, &seen.s), 0);
+	assert_int_equal(id_new(&q.snapshot), 0);
+	for (int i = 0; i < STEPS; i++) {
+		q.job = jobs[i];
+		put(&steps[i], &seen, q, 0);
+	}
+	q.job = JOB_STAT;
+	put(&looked, &seen, q, 0);
+	put(&seen_by_all, &seen, (struct sandbox_question){.job = JOB_STAT, .agent = "demo"}, 0);
+	put(&log, &seen, (struct sandbox_question){.job = JOB_LOG, .agent = "demo", .max = 1000}, ERR_NOT_FOUND);
+	assert_int_equal(uv_run(&loop, UV_RUN_DEFAULT), 0);
+	assert_false(seen.failed);
+	assert_true(seen_by_all.place < steps[1].place);
+	assert_true(log.place < steps[1].place);
+	assert_int_equal(looked.place, STEPS + 2);
+	assert_int_equal(looked.state, SANDBOX_STOPPED);
+	box_local_again(&b, seen.s);
+	assert_int_equal(uv_loop_close(&loop), 0);
+	box_wipe(&b);
+	assert_nothing_left();
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_full),
 	    cmocka_unit_test_teardown(test_order, box_leftover),
 	    cmocka_unit_test_teardown(test_copies_leave_room, box_leftover),
+	    cmocka_unit_test_teardown(test_questions_do_not_wait, box_leftover),
 	};
 	int rc;
 
