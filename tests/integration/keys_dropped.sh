@@ -8,7 +8,6 @@ trap 'ssh_master exit; kill "${stream:-}" 2>/dev/null; stop_daemon; tidy' EXIT
 chmod 0711 "$tmp"
 start_daemon "$tmp/state" || fail "no daemon"
 agent=keys
-master() { SSH_OPTS="-o ControlPath=$tmp/master $*" sshc "${token:-none}" $agent true; }
 ssh_master() { ssh -F none -O "$1" -o ControlPath="$tmp/master" 127.0.0.1 2>"$tmp/err"; }
 code() { jq -r '.error.code // .state'; }
 begin() { api "$1" POST /v1/agents/$agent/rounds '{"argv":["sleep","600"],"wait_ms":0}' | jq -r .round_id; }
@@ -22,7 +21,7 @@ curl -sSN --cacert "$MUXD_STATE/keys/tls.crt" -H "Authorization: Bearer $token" 
 stream=$!
 muxctl key rotate >/dev/null || fail "no rotation"
 equal "a token of the key before still counts" running "$(api "$token" GET "/v1/rounds/$round" | code)"
-master </dev/null && ok "and what it let in goes on" || fail "cut by a rotation alone"
+SSH_OPTS="-o ControlPath=$tmp/master" sshc "$token" $agent true </dev/null && ok "and what it let in goes on" || fail "cut by a rotation alone"
 later=$(new_token $agent staff terminal,rounds)
 other=$(begin "$later")
 net=$(ready pids.net)
