@@ -428,7 +428,7 @@ async function givenUp(proxy) {
   const { snapshotId } = await s.createSnapshot();
   await proxy.cut("answer", "POST", `/v1/agents/${s.sandboxId}/fork`, 1);
   await raises("the answer to fork() was lost", ConnectionLost, () => s.fork({ snapshotId }), { maybeDone: true });
-  const forks = async () => (await Sandbox.list({ ...any, prefix: `${s.sandboxId}-fork-` })).map((i) => i.state).filter((state) => state !== "absent");
+  const forks = async () => (await Sandbox.list({ ...any, prefix: `${s.sandboxId}-copy-` })).map((i) => i.state).filter((state) => state !== "absent");
   let left = await forks(); // in a cluster its pod and its claim take their time
   for (const end = Date.now() + 60_000; left.length && Date.now() < end; left = await forks()) await sleep(100);
   equal("the fork is gone", [], left);

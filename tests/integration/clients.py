@@ -432,7 +432,7 @@ async def given_up(proxy):
         proxy.cut("answer", "POST", f"/v1/agents/{s.sandbox_id}/fork", 1)
         await raises("the answer to fork() was lost", ConnectionLost, lambda: s.fork(snapshot_id=snapshot.snapshot_id), maybe_done=True)
         end = time.monotonic() + 60  # in a cluster its pod and its claim take their time
-        while left := [i.state for i in await AsyncSandbox.list(prefix=f"{s.sandbox_id}-fork-", **gone) if i.state != "absent"]:
+        while left := [i.state for i in await AsyncSandbox.list(prefix=f"{s.sandbox_id}-copy-", **gone) if i.state != "absent"]:
             if time.monotonic() > end:
                 break
             await sleep(0.1)

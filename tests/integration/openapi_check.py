@@ -855,7 +855,7 @@ def grants(api, service):
     made = made or {"id": "01900000-0000-7000-8000-000000000000"}
     api.refused("POST", path, 403, "grant_not_narrower", body={"scopes": "files", "reason": "x"}, token=service)
     api.refused("POST", path, 400, "reason_required", body={}, token=service)
-    api.refused("POST", path, 400, "invalid_request", body={"reason": "x", "uses": 1}, token=service)
+    api.refused("POST", path, 400, "invalid_request", body={"reason": "x", "used": 1}, token=service)
     api.refused("POST", path, 403, "forbidden", body={"reason": "x"})
     _, seen = api.call("GET", path, {200}, query="?limit=1", token=service)
     if seen and [g["id"] for g in seen["grants"]] != [made["id"]]:

@@ -194,7 +194,7 @@ export class BaseSandbox extends Code {
   /** A new sandbox whose workspace is a copy; without snapshotId of the current snapshot. */
   async fork(options: { agent?: string; snapshotId?: string; writable?: boolean; reason?: string; timeoutMs?: number } = {}): Promise<this> {
     const anybodys = options.agent === undefined && (await grantedAgent(this.#client)) === undefined;
-    const madeUp = anybodys ? `${this.sandboxId.slice(0, 45)}-fork-${letters(this.#client, 12)}` : undefined; // else muxd makes one up, as the grant covers none but this agent's
+    const madeUp = anybodys ? `${this.sandboxId.slice(0, 45)}-copy-${letters(this.#client, 12)}` : undefined; // else muxd makes one up, as the grant covers none but this agent's
     let raw: Agent;
     try {
       raw = await this.#do<Agent>("forkAgent", false, options.timeoutMs, {

@@ -178,7 +178,7 @@ class AsyncSandbox(AsyncCode):
     async def fork(self: S, agent: Optional[str] = None, *, snapshot_id: Optional[str] = None, writable: bool = True,
                    reason: str = "forked by its client", timeout: Optional[float] = None) -> S:
         """A new sandbox whose workspace is a copy; without `snapshot_id` of the current snapshot."""
-        made_up = f"{self.sandbox_id[:45]}-fork-{uuid.uuid4().hex[:12]}" if agent is None and await _granted(self._client) is None else ""
+        made_up = f"{self.sandbox_id[:45]}-copy-{uuid.uuid4().hex[:12]}" if agent is None and await _granted(self._client) is None else ""
         name = made_up or agent  # None: muxd makes one up, as the grant covers none but this agent's
         try:
             raw = await self._do("forkAgent", False, timeout, snapshot_id=snapshot_id, writable=writable, reason=reason,
