@@ -309,12 +309,14 @@ static void judge_pods(struct hub_rig *r)
 	    "- name: short\n  match: {agent: w/pod}\n  allow: [round.start, file.*]\n"
 	    "- name: app\n  match: {agent: w/pod/app}\n  allow:\n  - round.start\n  - file.read\n"
 	    "  - file.write: {paths: ['src/**']}\n  limits: {round_time: 10s}\n";
+	json_t *by = json_object();
 	struct policy *p = NULL;
 	struct err e = {0};
 
 	if (policy_parse(text, sizeof(text) - 1, "p", &p, &e))
 		fail_msg("%s", e.message);
-	hub_set_policy(r->hub, p, json_object());
+	hub_set_policy(r->hub, p, by);
+	json_decref(by);
 }
 
 /* A profile is of a container: what is narrowed for that is narrowed whichever name the call has. */
