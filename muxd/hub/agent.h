@@ -51,6 +51,7 @@ struct agent {
 	uint64_t silent_since; /* boot ns: its incarnation was given a stream, and no link came of that yet; 0 */
 	char unable[160];      /* why its muxlet cannot serve; "": it does, or nobody knows yet */
 	struct kill_tally oom; /* of its incarnation */
+	uint64_t oom_heard_ns; /* boot; when its sandbox last said how many kills there were, 0: never */
 	bool stopping;         /* life ends it: what is to begin in it waits for that, or for its being taken back */
 	bool pulling;          /* its files are pulled: nothing begins in it before that */
 	struct filespace *filespace;  /* filespace.c; NULL: nobody asked yet */

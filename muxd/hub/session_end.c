@@ -498,6 +498,8 @@ void session_on_consumed(struct session *s, uint64_t offset)
 
 /* ---- whether memory ran out */
 
+#define OOM_FRESH_NS NS_PER_SEC
+
 struct oom_question {
 	struct id session;
 	struct hub *hub;
@@ -516,8 +518,10 @@ static struct session *oom_session(struct oom_question *q, const struct sandbox_
 	struct session *s = r->rc == ERR_CANCELLED ? NULL : hub_session_find(q->hub, &q->session);
 
 	free(q);
-	if (s && r->rc == 0 && r->info)
+	if (s && r->rc == 0 && r->info) {
 		kill_tally_heard(&s->agent->oom, r->info->oom_kills);
+		s->agent->oom_heard_ns = clock_boot_ns();
+	}
 	return s;
 }
 
@@ -530,13 +534,17 @@ static void oom_on_begin(void *arg, const struct sandbox_answer *r)
 		s->oom_base = s->agent->oom.count;
 }
 
+/* The count of a moment ago will do: a question takes the monitor and net as long as a third of a round. */
 void session_oom_begin(struct session *s)
 {
-	const struct sandbox_info *i = &s->agent->info;
+	const struct agent *a = s->agent;
 	struct oom_question *q;
 
-	s->oom_base = s->agent->oom.count;
-	if (i->backend == SANDBOX_LOCAL && i->memory_enforced && (q = malloc(sizeof(*q))) != NULL)
+	s->oom_base = a->oom.count;
+	if (a->info.backend != SANDBOX_LOCAL || !a->info.memory_enforced ||
+	    (a->oom_heard_ns && clock_boot_ns() - a->oom_heard_ns < OOM_FRESH_NS))
+		return;
+	if ((q = malloc(sizeof(*q))) != NULL)
 		oom_ask(s, oom_on_begin, q);
 }
 

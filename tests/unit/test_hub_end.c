@@ -170,13 +170,18 @@ static void a_kill_for_want_of_memory_counts_once_and_for_who_ran_then(void **st
 	static const char command[] = "read x; kill -9 $$";
 	FRESH(r);
 	struct hub_client before, other, c;
+	unsigned stats;
 
 	(void)state;
 	r->info.memory_enforced = true;
 	hub_open(r, &before, SESSION_TERMINAL, command);
 	hub_open(r, &other, SESSION_TERMINAL, command);
-	r->info.oom_kills = 1; /* a child's, whose parent goes on: nobody's end accounts for it */
+	r->info.oom_kills = 1;             /* a child's, whose parent goes on: nobody's end accounts for it */
+	before.s->agent->oom_heard_ns = 1; /* as if that was some seconds ago */
+	stats = r->stats;
 	hub_open(r, &c, SESSION_TERMINAL, command);
+	assert_true(hub_until(r, before.s->agent->oom.count == 1));
+	assert_int_equal(r->stats, stats + 1);
 	ends_by_kill(r, &c, 1, EXIT_EXITED);
 	hub_open(r, &c, SESSION_TERMINAL, command);
 	ends_by_kill(r, &c, 2, EXIT_OOM);
