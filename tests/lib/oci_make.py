@@ -100,19 +100,25 @@ LINK = tarfile.SYMTYPE
 HARD = tarfile.LNKTYPE
 
 
+def libraries(program):
+    """What the linker finds for it; of a static program, as muxlet is but for a sanitizer, nothing."""
+    said = subprocess.run(["ldd", program], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False, text=True).stdout
+    paths = (line.split("=>")[-1].split("(")[0].strip() for line in said.splitlines())
+    return [path for path in paths if path.startswith("/")]
+
+
 def programs():
-    """A shell and cat with the libraries that they need, as members."""
+    """A shell and cat with the libraries that they and muxlet need, as members."""
+    muxlet = os.path.join(os.environ.get("BUILD", "build"), "muxlet")
     seen = {}
     for program in ("/bin/sh", "/bin/cat", "/bin/ls", "/usr/bin/touch", "/usr/bin/env", "/bin/sleep", "/usr/bin/stat",
                     "/usr/bin/id"):
         real = os.path.realpath(program)
         with open(real, "rb") as f:
             seen["bin/" + os.path.basename(program)] = f.read()
-        for line in subprocess.run(["ldd", real], stdout=subprocess.PIPE, check=True, text=True).stdout.splitlines():
-            path = line.split("=>")[-1].split("(")[0].strip()
-            if path.startswith("/"):
-                with open(os.path.realpath(path), "rb") as f:
-                    seen[path.lstrip("/")] = f.read()
+        for path in [*libraries(real), *libraries(muxlet)]:
+            with open(os.path.realpath(path), "rb") as f:
+                seen[path.lstrip("/")] = f.read()
     made, out = set(), []
     for path in sorted(seen):
         parts = path.split("/")
