@@ -25,7 +25,7 @@ struct world_agent {
 	bool running, ending, disk, read_only;
 	int content;
 	struct id sandbox;
-	char image[32]; /* that the one that runs was made with */
+	char image[32];               /* that the one that runs was made with */
 	char to_be[64], template[64]; /* its own pod template: of the next one that is made, of the one that runs */
 };
 struct world_snap {

@@ -182,24 +182,25 @@ static RIG_UNUSED const char *warm_pool, *ephemeral_image;
 
 static RIG_UNUSED void begin_with(enum kube_workspace workspace, enum kube_pin pin, uint64_t timeout_ns, bool plain)
 {
-	struct kube_provider_params p = {.spec = {.ns = "agents",
-						  .image = "busybox",
-						  .ephemeral_image = ephemeral_image,
-						  .limit_memory = "1Gi",
-						  .workspace = workspace,
-						  .workspace_size = 1 << 30,
-						  .hold = hold,
-						  .sandbox_api = sandbox_api,
-						  .warm_pool = warm_pool,
-						  .pod_template = pod_template,
-						  .images = (const struct kube_label[]){{"py", "registry.example/py:3"}},
-						  .nimages = 1},
-					 .muxlet_fd = open(BUILD_DIR "/muxlet", O_RDONLY | O_CLOEXEC),
-					 .master = {42},
-					 .pin = pin,
-					 .create_timeout_ns = timeout_ns,
-					 .plain = plain ? fake_plain : NULL,
-					 .plain_arg = &c};
+	struct kube_provider_params p = {
+	    .spec = {.ns = "agents",
+		     .image = "busybox",
+		     .ephemeral_image = ephemeral_image,
+		     .limit_memory = "1Gi",
+		     .workspace = workspace,
+		     .workspace_size = 1 << 30,
+		     .hold = hold,
+		     .sandbox_api = sandbox_api,
+		     .warm_pool = warm_pool,
+		     .pod_template = pod_template,
+		     .images = (const struct kube_label[]){{"py", "registry.example/py:3"}},
+		     .nimages = 1},
+	    .muxlet_fd = open(BUILD_DIR "/muxlet", O_RDONLY | O_CLOEXEC),
+	    .master = {42},
+	    .pin = pin,
+	    .create_timeout_ns = timeout_ns,
+	    .plain = plain ? fake_plain : NULL,
+	    .plain_arg = &c};
 	struct err e = {0};
 
 	memset(&c, 0, sizeof(c));
