@@ -3,12 +3,12 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "base/text.h"
-#include "base/utf8.h"
+#include "base/visible.h"
 
 #include <string.h>
 
-#define PREFIX    "sha256:"
-#define SHOWN_MAX 60 /* of a stranger's word, in a message */
+#define PREFIX     "sha256:"
+#define NOTE_WORDS 40 /* of a stranger's word, in what is noted */
 
 bool oci_digest(const char *text, char out[OCI_HEX])
 {
@@ -47,22 +47,10 @@ static const char *word(const json_t *o, const char *key)
 	return s ? s : "";
 }
 
-/* A stranger's word in a message: printable ASCII, and no more than is of use. */
-static void show(const char *s, char out[SHOWN_MAX + 1])
-{
-	size_t n = 0;
-
-	for (; *s && n < SHOWN_MAX; s++)
-		out[n++] = *s >= ' ' && *s < 0x7f ? *s : '?';
-	out[n] = '\0';
-}
-
+/* err_set() shows a stranger's word as text, and cuts it between characters. */
 static int bad(struct err *e, const char *what, const char *of)
 {
-	char shown[SHOWN_MAX + 1];
-
-	show(of, shown);
-	return err_set(e, ERR_IMAGE, "%s%s%s", what, *shown ? ": " : "", shown);
+	return err_set(e, ERR_IMAGE, "%s%s%.60s", what, *of ? ": " : "", of);
 }
 
 static int parse(const char *what, const char *text, size_t len, json_t **out, struct err *e)
@@ -156,14 +144,12 @@ static const json_t *pick(const json_t *list)
 static int index_read(const json_t *list, struct oci_manifest *out, struct err *e)
 {
 	const json_t *entry = pick(list), *first = json_array_get(list, 0);
-	char shown[SHOWN_MAX + 1];
 
 	if (!json_is_array(list) || json_array_size(list) == 0)
 		return err_set(e, ERR_IMAGE, "the index names no image");
-	show(word(json_object_get(first, "platform"), "architecture"), shown);
 	if (!entry)
-		return err_set(e, ERR_IMAGE, "the index has no image for linux/%s; its first one is for \"%s\"",
-			       oci_architecture(), shown);
+		return err_set(e, ERR_IMAGE, "the index has no image for linux/%s; its first one is for \"%.60s\"",
+			       oci_architecture(), word(json_object_get(first, "platform"), "architecture"));
 	out->index = true;
 	return blob_read(entry, &out->config, e);
 }
@@ -242,12 +228,12 @@ static int env_add(struct oci_config *c, const json_t *v, struct err *e)
 
 static void note(struct oci_config *c, const char *what, const char *value)
 {
-	char shown[SHOWN_MAX + 1];
+	char shown[NOTE_WORDS + 1];
 	size_t n = strlen(c->notes);
 
-	show(value, shown);
+	visible_put(shown, sizeof(shown), value, strlen(value), 0);
 	if (*shown)
-		text_format(c->notes + n, sizeof(c->notes) - n, "%s%s %.40s", n ? ", " : "", what, shown);
+		text_format(c->notes + n, sizeof(c->notes) - n, "%s%s %s", n ? ", " : "", what, shown);
 }
 
 static int diffs_read(const json_t *o, struct oci_config *c, struct err *e)

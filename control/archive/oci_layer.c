@@ -82,9 +82,19 @@ static la_ssize_t layer_on_blob(struct archive *a, void *arg, const void **out)
 	ssize_t n = source_read(l->from, l->in, sizeof(l->in), &l->why);
 
 	if (n < 0)
-		archive_set_error(a, EIO, "%.100s", l->why.message);
+		archive_set_error(a, EIO, "%s", l->why.message);
 	*out = l->in;
 	return n < 0 ? -1 : n;
+}
+
+/* The words of a reader that libarchive called say more than libarchive's. */
+static int unpacking_bad(const struct layer *l, const char *otherwise, struct err *e)
+{
+	const char *why = archive_error_string(l->unpacked);
+
+	if (l->why.code)
+		return err_set(e, l->why.code, "%s", l->why.message);
+	return err_set(e, ERR_IMAGE, "the layer cannot be unpacked: %.150s", why ? why : otherwise);
 }
 
 static ssize_t unpacked_read(struct layer *l, struct err *e)
@@ -92,10 +102,8 @@ static ssize_t unpacked_read(struct layer *l, struct err *e)
 	struct oci_budget *b = &l->store->budget;
 	la_ssize_t n = archive_read_data(l->unpacked, l->out, sizeof(l->out));
 
-	if (n < 0 && l->why.code)
-		return err_set(e, l->why.code, "%s", l->why.message);
 	if (n < 0)
-		return err_set(e, ERR_IMAGE, "the layer cannot be unpacked: %.150s", archive_error_string(l->unpacked));
+		return unpacking_bad(l, "it is damaged", e);
 	if ((uint64_t)n > b->stream)
 		return over_budget(b, e);
 	b->stream -= (uint64_t)n;
@@ -111,7 +119,7 @@ static la_ssize_t layer_on_unpacked(struct archive *a, void *arg, const void **o
 	ssize_t n = unpacked_read(l, &l->why);
 
 	if (n < 0)
-		archive_set_error(a, EIO, "%.100s", l->why.message);
+		archive_set_error(a, EIO, "%s", l->why.message);
 	*out = l->out;
 	return n < 0 ? -1 : n;
 }
@@ -144,13 +152,8 @@ static int readers_open(struct layer *l, enum oci_packing packing, struct err *e
 	if (add_packing(l->unpacked, packing) != ARCHIVE_OK ||
 	    archive_read_support_format_raw(l->unpacked) != ARCHIVE_OK ||
 	    archive_read_open(l->unpacked, l, NULL, layer_on_blob, NULL) != ARCHIVE_OK ||
-	    archive_read_next_header(l->unpacked, &whole) != ARCHIVE_OK) {
-		const char *why = archive_error_string(l->unpacked);
-
-		if (l->why.code)
-			return err_set(e, l->why.code, "%s", l->why.message);
-		return err_set(e, ERR_IMAGE, "the layer cannot be unpacked: %.150s", why ? why : "it is empty");
-	}
+	    archive_read_next_header(l->unpacked, &whole) != ARCHIVE_OK)
+		return unpacking_bad(l, "it is empty", e);
 	if (archive_read_support_format_tar(l->tar) != ARCHIVE_OK ||
 	    archive_read_open(l->tar, l, NULL, layer_on_unpacked, NULL) != ARCHIVE_OK)
 		return tar_bad(l, e);

@@ -247,18 +247,23 @@ int local_images_sweep(struct local *l, const struct conf *c, struct err *e)
 
 	if (rc)
 		return rc;
-	for (size_t i = 0; rc == 0 && i < n; i++) {
+	for (size_t i = 0; i < n; i++) {
+		struct err why = {0};
 		int dir;
 
 		if (strlen(names[i]) != HEX_LEN || dir_open_locked(l->images, names[i], false, &dir, NULL) != 0)
 			continue;
 		(void)dir_remove(dir, NEW, NULL);
 		if (!is_named(c, names[i]) && !is_had(l, names[i])) {
-			rc = dir_remove(l->images, names[i], e);
-			log_info(NULL, "the image %.12s... is named by nobody: its root is removed", names[i]);
+			if (dir_remove(l->images, names[i],
+				       &why)) /* it takes room, and keeps no daemon from starting */
+				log_warn(NULL, "the image %.12s... is named by nobody, and stays: %s", names[i],
+					 why.message);
+			else
+				log_info(NULL, "the image %.12s... is named by nobody: its root is removed", names[i]);
 		}
 		dir_close(dir);
 	}
 	dir_names_free(names);
-	return rc;
+	return 0;
 }

@@ -106,7 +106,7 @@ struct work_host {
 	void (*prepare)(void *ctx, const char *sandbox, work_host_done *done, void *arg);
 	/* The sandbox ends, its workspace too, and every fork of it; gone already is fine. */
 	void (*discard)(void *ctx, const char *sandbox, const char *why, work_host_done *done, void *arg);
-	/* What there is of sandboxes of the pool and of forks of them, running or not, whoever made them. */
+	/* Sandboxes of the pool that there are, and forks of them, running or not, whoever made them. */
 	void (*list)(void *ctx, work_list_done *done, void *arg);
 	/* The last WORK_LOG_MAX bytes of what the sandbox's own process wrote. */
 	void (*log)(void *ctx, const char *sandbox, work_log_done *done, void *arg);

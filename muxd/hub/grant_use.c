@@ -2,6 +2,7 @@
 #include "muxd/hub/grant_use.h"
 
 #include "base/err.h"
+#include "muxd/hub/agent.h"
 #include "muxd/hub/hub_state.h"
 
 #include <openssl/evp.h>
@@ -22,13 +23,17 @@ static void grant_use_on_answer(void *arg, int rc, const struct err *e, json_t *
 	j.go(j.arg, rc, e);
 }
 
-/* Of the texts with their ends: no two starts have the same. */
-static int key_of(const struct request *rq, const char *agent, const char *exec_id, struct id *out)
+/*
+ * Of the texts with their ends: no two starts have the same. An exec_id counts in one life of its agent (exec_ids.h):
+ * whoever wipes the agent and starts the same again starts something else.
+ */
+static int key_of(struct hub *h, const struct request *rq, const char *agent, const char *exec_id, struct id *out)
 {
 	const char *texts[] = {agent, rq->grant.principal, exec_id};
+	int64_t life = agent_life(h, agent);
 	EVP_MD_CTX *c = EVP_MD_CTX_new();
 	uint8_t sum[EVP_MAX_MD_SIZE];
-	int ok = c && EVP_DigestInit_ex(c, EVP_sha256(), NULL);
+	int ok = c && EVP_DigestInit_ex(c, EVP_sha256(), NULL) && EVP_DigestUpdate(c, &life, sizeof(life));
 
 	for (size_t i = 0; ok && i < sizeof(texts) / sizeof(texts[0]); i++)
 		ok = EVP_DigestUpdate(c, texts[i], strlen(texts[i]) + 1);
@@ -39,7 +44,7 @@ static int key_of(const struct request *rq, const char *agent, const char *exec_
 	return ok ? 0 : ERR_NOMEM;
 }
 
-static json_t *question_of(const struct hub *h, const struct request *rq, const char *agent, const char *exec_id)
+static json_t *question_of(struct hub *h, const struct request *rq, const char *agent, const char *exec_id)
 {
 	json_t *o = json_pack("{s:s,s:s}", "op", "grant.use", "token", hub_grant_token(h, rq));
 	char text[ID_STR_LEN];
@@ -47,7 +52,7 @@ static json_t *question_of(const struct hub *h, const struct request *rq, const 
 
 	if (!o || !exec_id)
 		return o;
-	if (key_of(rq, agent, exec_id, &key) == 0) {
+	if (key_of(h, rq, agent, exec_id, &key) == 0) {
 		id_format(&key, text);
 		if (json_object_set_new(o, "key", json_string(text)) == 0)
 			return o;

@@ -46,6 +46,13 @@ for n in $(seq 5); do api "$SAME" POST /v1/agents/box/rounds '{"argv":["true"],"
 wait "${all[@]}"
 equal "five times the same start are one" "5 finished 1" "$(cat "$tmp"/same.* | jq -r '.error.code // .state' | sort | uniq -c | xargs) $(cat "$tmp"/same.* | jq -r .round_id | sort -u | wc -l)"
 
+# --- the same exec_id in another life of its agent is another start
+begin() { api "$1" POST /v1/agents/again/rounds '{"argv":["true"],"exec_id":"same","wait_ms":20000}' | jq -r '.error.code // .state'; }
+AGAIN=$(muxctl grant create --agent again --principal ci --kind agent --task t --reason story --scopes rounds,lifecycle --uses 1 -o json | jq -r .token)
+equal "one use, however often it is asked for" "finished finished" "$(begin "$AGAIN") $(begin "$AGAIN")"
+muxctl sandbox terminate again --how wipe --reason "story: another life" >/dev/null || fail "not wiped"
+equal "in a sandbox made anew it would be a second one" token_used "$(begin "$AGAIN")"
+
 # --- other doors and kinds
 mint SHELL1 --kind staff --scopes terminal,rounds --uses 2
 equal "a program over SSH" in "$(sshc "$SHELL1" box echo in </dev/null)"

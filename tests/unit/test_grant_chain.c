@@ -127,7 +127,7 @@ static bool model_has(const struct history *h, int i, uint32_t n)
 	return !first->g.bounds.uses || first->spent + n <= first->g.bounds.uses;
 }
 
-/* It and all above it. */
+/* A grant and all above it. */
 static bool model_may_spend(const struct history *h, int i, uint32_t n)
 {
 	for (; i >= 0; i = h->node[first_of(h, i)].parent)
