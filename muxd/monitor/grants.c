@@ -35,6 +35,13 @@ struct entry {
 	bool pending; /* a renewal that is not journaled yet: in force for nobody, and after a restart never */
 };
 
+/* One that was made from another or renews one. Apart, and small: a revocation looks at each of them, not at each
+ * grant. */
+struct came {
+	struct id id;
+	struct grant_kin kin;
+};
+
 /* Sorted by id, which is by creation. */
 struct grants {
 	char path[PATH_MAX];
@@ -44,6 +51,8 @@ struct grants {
 	bool nameless; /* the log was written anew, and its name may not be on the disk yet */
 	struct entry *list;
 	size_t n, cap;
+	struct came *came; /* of the list, in no order */
+	size_t ncame, came_cap;
 	struct tally tally;
 	size_t dead; /* lines of the log that no entry needs any more */
 };
@@ -146,33 +155,57 @@ static struct entry *grants_find(const struct grants *g, const struct id *id)
 	return at < g->n && id_equal(&g->list[at].grant.id, id) ? &g->list[at] : NULL;
 }
 
-/* One that is over already stands in the line of what renews it. */
+static bool renews(const struct came *c, const struct id *first)
+{
+	return id_equal(&c->kin.first, first);
+}
+
+/* Does it stand below that one, or renew it? */
+static bool came_from(const struct came *c, const struct id *of)
+{
+	for (unsigned i = 0; i < c->kin.depth; i++)
+		if (id_equal(&c->kin.above[i], of))
+			return true;
+	return renews(c, of);
+}
+
+/* One that is over already stands in the line of what renews it: of its first renewal that is there. */
 static struct entry *grants_find_line(const struct grants *g, const struct id *id)
 {
+	const struct came *found = NULL;
 	struct entry *en = grants_find(g, id);
 
-	for (size_t i = lower_bound(g, id); !en && i < g->n; i++) {
-		struct grant_line l = grant_line(&g->list[i].grant);
+	for (size_t i = 0; !en && i < g->ncame; i++)
+		if (renews(&g->came[i], id) && (!found || memcmp(g->came[i].id.b, found->id.b, sizeof id->b) < 0))
+			found = &g->came[i];
+	return found ? grants_find(g, &found->id) : en;
+}
 
-		if (id_equal(grant_line_first(&l), id))
-			en = &g->list[i];
-	}
-	return en;
+static int reserve(void **list, size_t n, size_t *cap, size_t size)
+{
+	size_t more = *cap ? *cap * 2 : 64;
+	void *p;
+
+	if (n < *cap)
+		return 0;
+	p = reallocarray(*list, more, size);
+	if (!p)
+		return ERR_NOMEM;
+	*list = p;
+	*cap = more;
+	return 0;
 }
 
 static int reserve_one(struct grants *g)
 {
-	size_t cap = g->cap ? g->cap * 2 : 64;
-	struct entry *list;
+	int rc = reserve((void **)&g->list, g->n, &g->cap, sizeof *g->list);
 
-	if (g->n < g->cap)
-		return 0;
-	list = reallocarray(g->list, cap, sizeof *list);
-	if (!list)
-		return ERR_NOMEM;
-	g->list = list;
-	g->cap = cap;
-	return 0;
+	return rc ? rc : reserve((void **)&g->came, g->ncame, &g->came_cap, sizeof *g->came);
+}
+
+static bool has_kin(const struct grant *g)
+{
+	return g->kin.depth || !id_is_nil(&g->kin.first);
 }
 
 /* Room was reserved. */
@@ -183,6 +216,8 @@ static void insert(struct grants *g, const struct entry *en)
 	memmove(g->list + at + 1, g->list + at, (g->n - at) * sizeof *g->list);
 	g->list[at] = *en;
 	g->n++;
+	if (has_kin(&en->grant))
+		g->came[g->ncame++] = (struct came){en->grant.id, en->grant.kin};
 }
 
 static int copy_str(const json_t *o, const char *key, char *out, size_t size, struct err *e)
@@ -225,6 +260,16 @@ static int read_create(const json_t *o, struct entry *out, struct err *e)
 	return grant_check(g, e);
 }
 
+static void reach_one(struct entry *en, bool again, struct grants_revoked *out)
+{
+	if (!en)
+		return;
+	en->revoked |= !again;
+	en->alone &= again;
+	if (en->grant.expires_ns > out->until_ns)
+		out->until_ns = en->grant.expires_ns;
+}
+
 /* Marks all that a revocation reaches. */
 static void mark_revoked(struct grants *g, struct entry *en, enum grants_reach reach, struct grants_revoked *out)
 {
@@ -234,16 +279,12 @@ static void mark_revoked(struct grants *g, struct entry *en, enum grants_reach r
 	en->alone = reach == GRANTS_ALONE && !again;
 	en->revoked = true;
 	*out = (struct grants_revoked){en->grant, reach == GRANTS_ALONE ? l.id : *grant_line_first(&l), l.expires_ns};
-	for (size_t i = 0; reach == GRANTS_WITH_ALL && i < g->n; i++) {
-		struct grant_line other = grant_line(&g->list[i].grant);
-
-		if (!grant_line_has(&other, &out->id))
-			continue;
-		g->list[i].revoked |= !again;
-		g->list[i].alone &= again;
-		if (other.expires_ns > out->until_ns)
-			out->until_ns = other.expires_ns;
-	}
+	if (reach == GRANTS_ALONE)
+		return;
+	reach_one(grants_find(g, &out->id), again, out);
+	for (size_t i = 0; i < g->ncame; i++)
+		if (came_from(&g->came[i], &out->id))
+			reach_one(grants_find(g, &g->came[i].id), again, out);
 }
 
 static int apply_revoke(struct grants *g, const json_t *o, struct err *e)
@@ -390,7 +431,7 @@ static void keep_counts(struct grants *g)
 
 static size_t drop_expired(struct grants *g, int64_t now_ns)
 {
-	size_t kept = 0, dropped;
+	size_t kept = 0, came = 0, dropped;
 
 	for (size_t i = 0; i < g->n; i++) {
 		if (g->list[i].grant.expires_ns > now_ns)
@@ -400,6 +441,10 @@ static size_t drop_expired(struct grants *g, int64_t now_ns)
 	}
 	dropped = g->n - kept;
 	g->n = kept;
+	for (size_t i = 0; dropped && i < g->ncame; i++)
+		if (grants_find(g, &g->came[i].id))
+			g->came[came++] = g->came[i];
+	g->ncame = dropped ? came : g->ncame;
 	g->dead += tally_expire(&g->tally, now_ns);
 	return dropped;
 }
@@ -525,6 +570,7 @@ void grants_close(struct grants *g)
 	if (g->fd >= 0)
 		close(g->fd);
 	free(g->list);
+	free(g->came);
 	tally_finish(&g->tally);
 	free(g);
 }
@@ -561,14 +607,39 @@ static size_t came_of(const struct grants *g, const struct grant *grant)
 {
 	struct grant_line l = grant_line(grant);
 	const struct id *top = l.kin.depth ? &l.kin.above[l.kin.depth - 1] : grant_line_first(&l);
+	size_t n = grants_find(g, top) != NULL;
+
+	for (size_t i = 0; i < g->ncame; i++)
+		n += came_from(&g->came[i], top);
+	return n;
+}
+
+/* Those that one issuer let in, or a key or a token of the cluster one person. */
+static size_t of_source(const struct grants *g, const struct grant *grant, const char *via, const char *by)
+{
+	bool issuer = strcmp(via, "issuer") == 0;
 	size_t n = 0;
 
-	for (size_t i = 0; i < g->n; i++) {
-		struct grant_line other = grant_line(&g->list[i].grant);
-
-		n += grant_line_has(&other, top);
-	}
+	for (size_t i = 0; i < g->n; i++)
+		n += strcmp(g->list[i].via, via) == 0 &&
+		     (issuer ? strcmp(g->list[i].by, by) == 0
+			     : strcmp(g->list[i].grant.principal, grant->principal) == 0);
 	return n;
+}
+
+/* Whoever is let in by what others gave out, or by a grant, leaves room for the others, and for an administrator. */
+static int check_room(const struct grants *g, const struct grant *grant, const char *via, const char *by, struct err *e)
+{
+	bool came = has_kin(grant), admin = !came && strcmp(via, "admin") == 0;
+
+	if (g->n >= GRANTS_MAX || (!admin && g->n >= GRANTS_MAX - GRANTS_OF_ADMIN))
+		return err_set(e, ERR_LIMIT, "%zu grants are alive already", g->n);
+	if (came && came_of(g, grant) >= GRANTS_OF_ONE)
+		return err_set(e, ERR_LIMIT, "%d grants that are not over yet came of one", GRANTS_OF_ONE);
+	if (!came && !admin && of_source(g, grant, via, by) >= GRANTS_OF_SOURCE)
+		return err_set(e, ERR_LIMIT, "%d grants of %.100s are not over yet", GRANTS_OF_SOURCE,
+			       strcmp(via, "issuer") == 0 ? by : grant->principal);
+	return 0;
 }
 
 /* The leases of one edge that are not over: its state has to hold them all. */
@@ -587,10 +658,8 @@ int grants_create(struct grants *g, const struct grant *grant, const char *via, 
 	int rc;
 
 	en.pending = !id_is_nil(&grant->kin.first);
-	if (g->n >= GRANTS_MAX)
-		return err_set(e, ERR_LIMIT, "%d grants are alive already", GRANTS_MAX);
-	if (strcmp(via, "grant") == 0 && came_of(g, grant) >= GRANTS_OF_ONE)
-		return err_set(e, ERR_LIMIT, "%d grants that are not over yet came of one", GRANTS_OF_ONE);
+	if ((rc = check_room(g, grant, via, by, e)))
+		return rc;
 	if (grant->edge[0] && of_edge(g, grant->edge) >= EDGE_LEASES_MAX)
 		return err_set(e, ERR_LIMIT, "%d leases of this edge are not over yet", EDGE_LEASES_MAX);
 	if (grants_find(g, &grant->id))
@@ -783,14 +852,13 @@ int grants_get(const struct grants *g, const struct id *id, struct grant *out, c
 
 int64_t grants_ends(const struct grants *g, const struct id *first)
 {
-	int64_t ends = 0;
+	const struct entry *en = grants_find(g, first);
+	int64_t ends = en && !en->revoked && id_is_nil(&en->grant.kin.first) ? en->grant.expires_ns : 0;
 
-	for (size_t i = lower_bound(g, first); i < g->n; i++) {
-		struct grant_line l = grant_line(&g->list[i].grant);
-
-		if (!g->list[i].revoked && !g->list[i].pending && id_equal(grant_line_first(&l), first) &&
-		    l.expires_ns > ends)
-			ends = l.expires_ns;
+	for (size_t i = 0; i < g->ncame; i++) {
+		en = renews(&g->came[i], first) ? grants_find(g, &g->came[i].id) : NULL;
+		if (en && !en->revoked && !en->pending && en->grant.expires_ns > ends)
+			ends = en->grant.expires_ns;
 	}
 	return ends;
 }

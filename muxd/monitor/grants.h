@@ -15,8 +15,10 @@
 struct grants;
 struct err;
 
-#define GRANTS_MAX    50000 /* alive at once */
-#define GRANTS_OF_ONE 1000  /* of them, that came of one grant: made from it, or its renewals */
+#define GRANTS_MAX       50000 /* alive at once */
+#define GRANTS_OF_ADMIN  1000  /* of them, which an administrator alone may take */
+#define GRANTS_OF_SOURCE 10000 /* that one issuer let in; by a public key or the cluster, one person */
+#define GRANTS_OF_ONE    1000  /* that came of one grant: made from it, or its renewals */
 
 struct grants_load {
 	size_t alive, expired, torn_bytes;

@@ -238,8 +238,56 @@ static void one_grant_does_not_fill_the_store(void **state)
 	child = lasting(800);
 	child.kin.above[child.kin.depth++] = a.id;
 	assert_int_equal(grants_create(g, &child, "grant", "grant a", NULL), ERR_LIMIT);
+	/* A renewal has the way of what it renews: it is one more of the same all the same. */
+	child = lasting(850);
+	child.kin.first = a.id;
+	assert_int_equal(grants_create(g, &child, "admin", "uid 0", NULL), ERR_LIMIT);
 	child = lasting(800);
 	assert_int_equal(grants_create(g, &child, "admin", "uid 0", NULL), 0);
+	grants_close(g);
+}
+
+/* A log of n grants, as it would be after so many calls, without the wait for each. */
+static void write_grants(const char *path, const char *via, const char *by, size_t n)
+{
+	FILE *f = fopen(path, "a");
+	char id[ID_STR_LEN];
+
+	assert_non_null(f);
+	for (size_t i = 0; i < n; i++) {
+		struct grant g = lasting(900);
+
+		id_format(&g.id, id);
+		fprintf(
+		    f,
+		    "{\"op\":\"create\",\"id\":\"%s\",\"principal\":\"org/a\",\"kind\":\"agent\",\"agent\":\"demo\","
+		    "\"scopes\":\"rounds\",\"task\":\"\",\"reason\":\"r\",\"issuer\":\"%s\",\"issued_ns\":%lld,"
+		    "\"not_before_ns\":%lld,\"expires_ns\":%lld,\"via\":\"%s\",\"by\":\"%s\"}\n",
+		    id, g.issuer, (long long)g.issued_ns, (long long)g.not_before_ns, (long long)g.expires_ns, via, by);
+	}
+	fclose(f);
+}
+
+/* Whoever has tokens of one issuer takes nobody else's room, and all of them together not the administrator's. */
+static void an_issuer_leaves_room_for_others(void **state)
+{
+	struct fixture *f = *state;
+	struct grants_load load;
+	struct grant one = lasting(900);
+	struct err e = {0};
+	struct grants *g;
+
+	write_grants(f->path, "issuer", "issuer a", GRANTS_OF_SOURCE);
+	g = open_at(f->path, NOW, &load);
+	assert_int_equal(grants_create(g, &one, "issuer", "issuer a", &e), ERR_LIMIT);
+	assert_non_null(strstr(e.message, "issuer a"));
+	assert_int_equal(grants_create(g, &one, "issuer", "issuer b", NULL), 0);
+	grants_close(g);
+	write_grants(f->path, "cluster", "net", GRANTS_MAX - GRANTS_OF_ADMIN - GRANTS_OF_SOURCE - 1);
+	g = open_at(f->path, NOW, &load);
+	one = lasting(900);
+	assert_int_equal(grants_create(g, &one, "ssh-key", "net", NULL), ERR_LIMIT);
+	assert_int_equal(grants_create(g, &one, "admin", "uid 0", NULL), 0);
 	grants_close(g);
 }
 
@@ -657,6 +705,7 @@ int main(void)
 	    TEST(a_revocation_is_of_all_that_came_of_the_grant),
 	    TEST(a_renewal_that_was_not_journaled_is_none_after_a_restart),
 	    TEST(one_grant_does_not_fill_the_store),
+	    TEST(an_issuer_leaves_room_for_others),
 	    TEST(revoking_again_is_no_error_and_no_second_line),
 	    TEST(expired_ones_are_dropped_at_the_start),
 	    TEST(a_running_store_rewrites_its_log_once_most_of_it_is_dead),
