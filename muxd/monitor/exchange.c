@@ -287,6 +287,16 @@ void exchange_ended(struct monitor *m)
 
 /* ---- issuers, and staff, that are named no more */
 
+#define SHUT_OUT_AT_ONCE 100
+#define SHUT_OUT_MS      20
+#define SHUT_OUT_WAITS   250 /* for the record */
+#define SHUT_OUT_MORE    1
+
+struct shut_out {
+	struct monitor *m;
+	unsigned left; /* of this turn */
+};
+
 static void exchange_on_shut_out(void *arg, int rc, const struct err *e, const struct grant *g)
 {
 	struct monitor *m = arg;
@@ -314,17 +324,49 @@ static bool named_no_more(const struct conf *c, const struct grant *g, const cha
 /* The first refusal ends it: a log that does not take one line takes none. */
 static int shut_out_one(void *arg, const struct grant *g, const char *via, const char *by)
 {
-	struct monitor *m = arg;
+	struct shut_out *s = arg;
 
-	if (named_no_more(m->conf, g, via, by))
-		issue_revoke(m, &g->id, "the configuration", exchange_on_shut_out, m);
-	return m->shut_out_owed;
+	if (!named_no_more(s->m->conf, g, via, by))
+		return 0;
+	if (!s->left)
+		return SHUT_OUT_MORE;
+	s->left--;
+	issue_revoke(s->m, &g->id, "the configuration", exchange_on_shut_out, s->m);
+	return s->m->shut_out_owed;
+}
+
+static void exchange_on_turn(uv_timer_t *t);
+
+/*
+ * Very many take their time, since each has a line on the disk: the loop goes on between, and the record keeps up. One
+ * that takes nothing is waited for a while, and not for ever: revoked they are all the same.
+ */
+static void shut_out_some(struct monitor *m)
+{
+	struct shut_out s = {m, SHUT_OUT_AT_ONCE};
+	bool keeps_up = audit_waiting(m->audit) + SHUT_OUT_AT_ONCE <= AUDIT_MAX;
+
+	m->shut_out_owed = false;
+	if (keeps_up) {
+		m->shut_out_waits = 0;
+	} else if (m->shut_out_waits < SHUT_OUT_WAITS) {
+		m->shut_out_waits++;
+		uv_timer_start(&m->shut_out, exchange_on_turn, SHUT_OUT_MS, 0);
+		return;
+	}
+	if (grants_each_alive(m->grants, shut_out_one, &s) == SHUT_OUT_MORE)
+		uv_timer_start(&m->shut_out, exchange_on_turn, SHUT_OUT_MS, 0);
+}
+
+static void exchange_on_turn(uv_timer_t *t)
+{
+	shut_out_some(t->data);
 }
 
 void exchange_shut_out(struct monitor *m)
 {
-	m->shut_out_owed = false;
-	(void)grants_each_alive(m->grants, shut_out_one, m);
+	m->shut_out_waits = 0;
+	shut_out_some(m);
 }
 
 void exchange_tick(struct monitor *m)

@@ -19,7 +19,10 @@ int exchange_begin(struct monitor *m, const json_t *msg, issue_done *done, void 
 void exchange_answer(struct monitor *m, const json_t *msg); /* the checker's, of a tag */
 void exchange_heard(struct monitor *m);                     /* the checker, whatever it said: it answers */
 void exchange_ended(struct monitor *m);                     /* the checker has ended: nobody answers any more */
-/* Grants of issuers and of staff that the configuration does not name any more are revoked, with all made from them. */
+/*
+ * Grants of issuers and of staff that the configuration does not name any more are revoked, with all made from them: a
+ * hundred at once, and what is left in turns of the loop (monitor.h, shut_out).
+ */
 void exchange_shut_out(struct monitor *m);
 void exchange_tick(struct monitor *m); /* each minute: those that could not be revoked are tried again */
 

@@ -42,6 +42,7 @@ static void close_handles(struct monitor *m)
 	uv_close((uv_handle_t *)&m->sigchld, NULL);
 	uv_close((uv_handle_t *)&m->minute, NULL);
 	uv_close((uv_handle_t *)&m->beat, NULL);
+	uv_close((uv_handle_t *)&m->shut_out, NULL);
 }
 
 /* Records in the ring alone are lost with the machine's next restart: an end that leaves some is no good one. */
@@ -184,6 +185,7 @@ void monitor_child_ended(struct monitor *m, struct proc *p, bool was_ready, cons
 		proc_stop(&m->recorder, RECORDER_GRACE_MS);
 	} else if (m->state == MONITOR_STOPPING_RECORDER && p == &m->recorder) {
 		uv_timer_stop(&m->minute); /* nothing more to look after each minute */
+		uv_timer_stop(&m->shut_out);
 		stop_sandboxes(&m->minute);
 	} else if (m->state == MONITOR_STARTING) {
 		fprintf(stderr, "muxd: %s before it was ready\n", how->message);

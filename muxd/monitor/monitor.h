@@ -91,9 +91,11 @@ struct monitor {
 	uv_timer_t beat; /* of an edge: its floor of time is saved more often, since leases are short */
 	unsigned minutes;
 	bool end_sandboxes, sandboxes_ended;
-	bool shut_out_owed; /* grants that could not be revoked; tried again each minute (exchange.h) */
-	bool ready_owed;    /* ready.json could not be written; tried again each minute */
-	int exit_rc;        /* ERR_* of what ended it, 0 = as wanted */
+	uv_timer_t shut_out;     /* the next turn of those that are to be revoked (exchange.h) */
+	unsigned shut_out_waits; /* turns in a row that waited for the record */
+	bool shut_out_owed;      /* grants that could not be revoked; tried again each minute (exchange.h) */
+	bool ready_owed;         /* ready.json could not be written; tried again each minute */
+	int exit_rc;             /* ERR_* of what ended it, 0 = as wanted */
 };
 
 /* monitor.c */

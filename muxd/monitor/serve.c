@@ -148,6 +148,8 @@ static int start_loop(struct monitor *m, struct local *local, struct err *e)
 	uv_timer_init(&m->loop, &m->minute);
 	m->minute.data = m;
 	uv_timer_start(&m->minute, serve_on_minute, MINUTE_MS, MINUTE_MS);
+	uv_timer_init(&m->loop, &m->shut_out);
+	m->shut_out.data = m;
 	uv_timer_init(&m->loop, &m->beat);
 	m->beat.data = m;
 	if (m->edge.on)

@@ -89,6 +89,8 @@ static int setup(void **state)
 	assert_int_equal(grant_key_create(m->keys.seed, m->keys.set.keys), 0);
 	memcpy(m->keys.kid, m->keys.set.keys[0].kid, sizeof m->keys.kid);
 	assert_int_equal(uv_loop_init(&m->loop), 0);
+	uv_timer_init(&m->loop, &m->shut_out);
+	m->shut_out.data = m;
 	f->net = connect_proc(f, &m->net);
 	f->checker = connect_proc(f, &m->checker);
 	assert_int_equal(proc_init(&m->recorder, &m->loop, &ops, f), 0);
@@ -104,6 +106,7 @@ static int teardown(void **state)
 	char command[128];
 
 	exchange_ended(&f->m);
+	uv_close((uv_handle_t *)&f->m.shut_out, NULL);
 	audit_destroy(f->m.audit);
 	grants_close(f->m.grants);
 	proc_finish(&f->m.net);
@@ -418,6 +421,42 @@ static void an_issuer_that_is_named_no_more_has_no_grants(void **state)
 	issue_net_ended(&f->m);
 }
 
+static int count_gone(void *arg, const struct grant *g)
+{
+	(void)g;
+	(*(size_t *)arg)++;
+	return 0;
+}
+
+/* Of an issuer that let very many in: the daemon serves others meanwhile, and the log has each of them. */
+static void very_many_are_shut_out_in_turns(void **state)
+{
+	struct fixture *f = *state;
+	struct grant g;
+	size_t gone = 0, audited;
+
+	assert_int_equal(exchange(f, "{\"reason\":\"r\"}", GOOD("1")), 0);
+	g = f->grant;
+	for (int i = 0; i < 249; i++) {
+		assert_int_equal(id_new(&g.id), 0);
+		assert_int_equal(grants_create(f->m.grants, &g, "issuer", "issuer gitlab", NULL), 0);
+	}
+	conf_destroy(f->m.conf);
+	assert_int_equal(conf_parse(none_text, strlen(none_text), "test", &f->m.conf, NULL), 0);
+	audited = audit_waiting(f->m.audit);
+	exchange_shut_out(&f->m);
+	(void)grants_each_gone(f->m.grants, count_gone, &gone);
+	assert_int_equal(gone, 100);
+	while (uv_is_active((uv_handle_t *)&f->m.shut_out))
+		uv_run(&f->m.loop, UV_RUN_ONCE);
+	gone = 0;
+	(void)grants_each_gone(f->m.grants, count_gone, &gone);
+	assert_int_equal(gone, 250);
+	assert_int_equal(audit_waiting(f->m.audit) - audited, 250);
+	assert_false(f->m.shut_out_owed);
+	issue_net_ended(&f->m);
+}
+
 /* The grants' disk is full at the reload: the next minute that it is not, they end. */
 static void a_revocation_that_could_not_be_written_is_tried_again(void **state)
 {
@@ -457,6 +496,7 @@ int main(void)
 	    cmocka_unit_test_setup_teardown(a_slow_issuer_holds_up_its_own_alone, setup, teardown),
 	    cmocka_unit_test_setup_teardown(a_checker_that_answers_nobody_is_ended, setup, teardown),
 	    cmocka_unit_test_setup_teardown(an_issuer_that_is_named_no_more_has_no_grants, setup, teardown),
+	    cmocka_unit_test_setup_teardown(very_many_are_shut_out_in_turns, setup, teardown),
 	    cmocka_unit_test_setup_teardown(a_revocation_that_could_not_be_written_is_tried_again, setup, teardown),
 	};
 
