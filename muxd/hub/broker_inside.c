@@ -294,12 +294,36 @@ static void server_approve(struct servers_call *j)
 
 /* ---- the calls about them */
 
+static void servers_on_used(void *arg, int rc, const struct err *e)
+{
+	struct servers_call *j = arg;
+	struct err here = {0};
+
+	if (!rc && (rc = broker_in_force(j->hub, &j->rq, j->op->event, &here)))
+		e = &here;
+	if (rc == ERR_CANCELLED)
+		servers_answer(j, rc, e, NULL);
+	else if (rc)
+		servers_refuse(j, rc, e);
+	else
+		j->op->run(j);
+}
+
+/* To read a server's tools anew its program is begun, where it does not run, and asked. */
 static void servers_on_writable(void *arg, int rc, const struct err *e)
 {
 	struct servers_call *j = arg;
+	struct err here = {0};
 
-	if (rc)
+	if (rc) {
 		servers_answer(j, rc, e, NULL);
+		return;
+	}
+	rc = j->op->run == server_refresh ? grant_use(j->hub, &j->rq, j->agent, NULL, servers_on_used, j, &here) : 0;
+	if (rc == GATE_WAITS)
+		return;
+	if (rc)
+		servers_refuse(j, rc, &here);
 	else
 		j->op->run(j);
 }
@@ -600,7 +624,9 @@ static int ask_server(struct inside_job *j, struct inside *x, struct err *e)
 	return rc;
 }
 
-/* Its server as it is configured now. From the catalogue where that answers, and there is one. */
+static void inside_job_on_used(void *arg, int rc, const struct err *e);
+
+/* Its server as it is configured now. From the catalogue where that answers, and there is one. GATE_WAITS. */
 static int inside_job_go(struct inside_job *j, enum answered_by by, json_t **out_stored, struct err *e)
 {
 	struct agent *a = agent_get(j->hub, j->agent);
@@ -617,7 +643,9 @@ static int inside_job_go(struct inside_job *j, enum answered_by by, json_t **out
 			json_decref(list);
 			return rc;
 		}
-		rc = look_at(j->hub, &j->rq, a, j->task, &d, inside_job_on_seen, j, e);
+		rc = j->used ? 0 : grant_use(j->hub, &j->rq, j->agent, j->exec_id, inside_job_on_used, j, e);
+		if (!rc)
+			rc = look_at(j->hub, &j->rq, a, j->task, &d, inside_job_on_seen, j, e);
 	} else if (!rc) {
 		x = inside_get(j->hub, a, &d);
 		rc = x ? ask_server(j, x, e) : err_set(e, ERR_NOMEM, "no memory");
@@ -638,7 +666,7 @@ static void inside_job_on_used(void *arg, int rc, const struct err *e)
 	inside_job_on_writable(j, rc, e);
 }
 
-/* An answer of its catalogue opens nothing. */
+/* An answer of its catalogue opens nothing; where there is none yet, inside_job_go() counts. */
 static int count_use(struct inside_job *j, enum answered_by by, struct err *e)
 {
 	if (j->used || by == BY_CATALOGUE)
@@ -678,6 +706,8 @@ static void inside_job_on_writable(void *arg, int rc, const struct err *e)
 		return;
 	if (!rc)
 		rc = inside_job_go(j, by, &stored, &here);
+	if (rc == GATE_WAITS)
+		return;
 	if (rc)
 		inside_job_refuse(j, rc, &here);
 	else if (stored)

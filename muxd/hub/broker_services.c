@@ -11,6 +11,7 @@
 #include "muxd/hub/broker_check.h"
 #include "muxd/hub/broker_policy.h"
 #include "muxd/hub/gate.h"
+#include "muxd/hub/grant_use.h"
 #include "muxd/hub/hub_state.h"
 #include "muxd/hub/services.h"
 
@@ -190,12 +191,41 @@ static void service_begin_anew(struct services_call *j)
 
 /* ---- the calls */
 
+static void services_on_used(void *arg, int rc, const struct err *e)
+{
+	struct services_call *j = arg;
+	struct err here = {0};
+
+	if (!rc && (rc = broker_in_force(j->hub, &j->rq, j->op->event, &here)))
+		e = &here;
+	if (rc == ERR_CANCELLED)
+		services_answer(j, rc, e, NULL);
+	else if (rc)
+		services_refuse(j, rc, e);
+	else
+		j->op->run(j);
+}
+
+/* A list without a service begins nothing, and neither does a look. */
+static bool begins_something(const struct services_call *j)
+{
+	return j->op->op == POLICY_SERVICE_RESTART || json_array_size(j->list) > 0;
+}
+
 static void services_on_writable(void *arg, int rc, const struct err *e)
 {
 	struct services_call *j = arg;
+	struct err here = {0};
 
-	if (rc)
+	if (rc) {
 		services_answer(j, rc, e, NULL);
+		return;
+	}
+	rc = begins_something(j) ? grant_use(j->hub, &j->rq, j->agent, NULL, services_on_used, j, &here) : 0;
+	if (rc == GATE_WAITS)
+		return;
+	if (rc)
+		services_refuse(j, rc, &here);
 	else
 		j->op->run(j);
 }

@@ -2,8 +2,9 @@
  * grant_use.h - a use of a grant that has a number of them, before something is opened under it.
  *
  * What is one: all that broker_open() begins for a caller (a terminal, an exec, a round, a run in a context, a transfer
- * or an operation on files, a connection to a port), and a request to an MCP server inside. The monitor counts, behind
- * all that net checks and before anything is journaled; so what then fails has been a use all the same, and a start
+ * or an operation on files, a connection to a port), a request to an MCP server inside, a look at its tools that has to
+ * be made there, and what begins services. The monitor counts, behind all that net checks and before anything is
+ * journaled; so what then fails has been a use all the same, and a start
  * with the same exec_id is no further one.
  */
 #ifndef MUXD_HUB_GRANT_USE_H

@@ -63,6 +63,21 @@ mint ENDS --scopes rounds --uses 1
 equal "a shell" finished "$(round "$ENDS" '{"command":"X=1","shell":"s","wait_ms":20000}')"
 equal "is ended without a use" ok "$(api "$ENDS" DELETE /v1/agents/box/shells/s | code)"
 
+# --- what has programs begun, though no session is the caller's own
+mint BEGINS --scopes rounds,lifecycle --uses 1
+services() { api "$BEGINS" PUT /v1/agents/box/services "{\"services\":[$1]}" | code; }
+sleeps='{"name":"s","argv":["sleep","300"]}'
+equal "a list of services is a use, its end is none, a second list is another" "ok ok token_used 1/1" \
+	"$(services "$sleeps") $(services '') $(services "$sleeps") $(used BEGINS)"
+all=$(new_token box agent rounds,lifecycle)
+api "$all" PUT /v1/agents/box/services "{\"services\":[$sleeps]}" >/dev/null
+equal "nor is one begun anew" token_used "$(api "$BEGINS" POST /v1/agents/box/services/s/restart '{"reason":"r"}' | code)"
+api "$all" PUT /v1/agents/box/services '{"services":[]}' >/dev/null
+api "$all" PUT /v1/agents/box/mcp/servers '{"servers":[{"name":"m","command":["sh","-c","echo x >>/workspace/begun; exec sleep 300"]}]}' >/dev/null
+equal "nor a server, for its tools" "token_used token_used" "$(api "$BEGINS" POST /v1/agents/box/mcp/servers/m/refresh '{}' | code) $(
+	api "$BEGINS" POST /v1/agents/box/mcp/request '{"server":"m","method":"tools/list"}' | code)"
+equal "which has not run" file_not_found "$(api "$(new_token box agent files)" POST /v1/agents/box/fs/read '{"path":"begun"}' | code)"
+
 # --- children, and a renewal
 mint PARENT --kind service --scopes rounds,grant --uses 5 --ttl 2m
 child() { api "$PARENT" POST /v1/grants "$1" | tee "$tmp/child"; }
