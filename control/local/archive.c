@@ -99,7 +99,8 @@ static int archive_run(const struct archive_params *p, const char *verb, int in,
 	ADD(&a, PROGRAM, verb, p->tree ? AT : NULL);
 	if (p->digest)
 		ADD(&a, p->digest, max, p->layout ? LAYOUT : NULL);
-	rc = tool_run_io(a.v, &(struct tool_io){.in = in, .out = out}, p->timeout_ns, &code, said, sizeof(said), e);
+	rc = tool_run_io(a.v, &(struct tool_io){.in = in, .out = out, .given_up = p->given_up}, p->timeout_ns, &code,
+			 said, sizeof(said), e);
 	return rc ? rc : answer_read(what, code, said, sum, e);
 }
 

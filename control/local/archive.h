@@ -11,6 +11,7 @@
 #ifndef CONTROL_LOCAL_ARCHIVE_H
 #define CONTROL_LOCAL_ARCHIVE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -30,6 +31,7 @@ struct archive_params {
 	/* Of an image: what the configuration gives (hex), a directory in place of the file (NULL), bytes at most. */
 	const char *digest, *layout;
 	uint64_t max;
+	const atomic_bool *given_up; /* of an image: tool.h; NULL */
 };
 
 /* The sum of an archive: its members, the sizes of its files, and a digest of all of it (control/archive/sum.h). */

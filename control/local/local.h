@@ -37,9 +37,10 @@ struct local_params {
 /* The image of a sandbox, as the configuration says it (conf_image). */
 struct local_image {
 	const char *name;
-	const char *archive, *dir; /* one of them, the other NULL */
-	const char *digest;        /* "sha256:" and 64 hexadecimal digits */
-	uint64_t max;              /* bytes that it may unpack to */
+	const char *archive, *dir;   /* one of them, the other NULL */
+	const char *digest;          /* "sha256:" and 64 hexadecimal digits */
+	uint64_t max;                /* bytes that it may unpack to */
+	const atomic_bool *given_up; /* its unpacking ends soon after this is true (ERR_CANCELLED); NULL: never */
 };
 
 /* Reads what is there; ERR_MISSING when bwrap is not installed or user namespaces are switched off (says which). */
@@ -49,6 +50,8 @@ void local_destroy(struct local *l); /* forgets; ends nothing */
  * the host's programs). ERR_IMAGE. */
 int local_ensure_image(struct local *l, const char *agent, const struct local_image *image, struct sandbox_info *out,
 		       int *out_fd, struct err *e);
+/* Would a start with it have to unpack it first? As far as can be seen without a lock. */
+bool local_image_missing(const struct local *l, const struct local_image *image);
 /* Roots of images that neither the configuration nor a sandbox names go. */
 int local_images_sweep(struct local *l, const struct conf *c, struct err *e);
 /* Make or find; out_fd: a fresh connected stream to muxlet; out->epoch grows with each. */

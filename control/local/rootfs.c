@@ -98,7 +98,8 @@ static int unpack(struct local *l, int dir, const struct local_image *image, con
 				   .timeout_ns = UNPACK_NS,
 				   .digest = hex,
 				   .layout = image->dir,
-				   .max = image->max};
+				   .max = image->max,
+				   .given_up = image->given_up};
 	struct archive_sum sum = {0};
 	uint64_t began = clock_boot_ns();
 	int rc;
@@ -108,7 +109,8 @@ static int unpack(struct local *l, int dir, const struct local_image *image, con
 	rc = image_open(image, &p.file, e);
 	if (rc)
 		return rc;
-	rc = new_make(l, dir, e);
+	rc = dir_remove(dir, TREE, e); /* what a daemon from before left of one that it was removing */
+	rc = rc ? rc : new_make(l, dir, e);
 	rc = rc ? rc : archive_image(&p, &sum, e);
 	rc = rc ? rc : new_name(dir, e);
 	if (p.file >= 0)
@@ -153,9 +155,17 @@ static int tree_open(const struct local *l, int dir, const char *hex, struct roo
 	rc = rc ? rc : beside(tree, "notes", r->notes, sizeof(r->notes), &n, e);
 	r->fd = rc ? -1 : openat(tree, "root", TREE_FLAGS);
 	if (rc == 0 && r->fd < 0)
-		rc = err_sys(e, errno, "cannot open the root of an image");
+		rc = errno == ENOENT ? ERR_NOT_FOUND : err_sys(e, errno, "cannot open the root of an image");
 	close(tree);
 	return rc;
+}
+
+bool local_image_missing(const struct local *l, const struct local_image *image)
+{
+	char path[HEX_LEN + sizeof("/" TREE)];
+
+	snprintf(path, sizeof(path), "%.64s/" TREE, image->digest + PREFIX_LEN);
+	return faccessat(l->images, path, F_OK, AT_SYMLINK_NOFOLLOW) != 0;
 }
 
 int rootfs_get(struct local *l, const struct local_image *image, struct rootfs **out, struct err *e)
@@ -206,7 +216,7 @@ bool rootfs_runs(const struct rootfs *r, const char *path)
 
 /* ---- which of them stay */
 
-/* Of a sandbox that has it, running or not. */
+/* Of a sandbox that has it, running or not. One whose state cannot be read may run in it. */
 static bool is_had(const struct local *l, const char *hex)
 {
 	char **names;
@@ -217,11 +227,13 @@ static bool is_had(const struct local *l, const char *hex)
 		return true;
 	for (size_t i = 0; i < n && !had; i++) {
 		struct state s;
-		int dir;
+		int dir, rc;
 
 		if (dir_open(l->base, names[i], &dir, NULL) != 0)
 			continue;
-		if (state_load(dir, &s, NULL) == 0) {
+		rc = state_load(dir, &s, NULL);
+		had = rc && rc != ERR_NOT_FOUND;
+		if (rc == 0) {
 			had = strlen(s.image_digest) > PREFIX_LEN && strcmp(s.image_digest + PREFIX_LEN, hex) == 0;
 			state_finish(&s);
 		}
@@ -237,6 +249,17 @@ static bool is_named(const struct conf *c, const char *hex)
 		if (c->images[i].digest && strcmp(c->images[i].digest + PREFIX_LEN, hex) == 0)
 			return true;
 	return false;
+}
+
+/* Its name goes first: a root that has one is whole, whenever the daemon dies. */
+static int root_remove(int images, int dir, const char *hex, struct err *e)
+{
+	int rc = 0;
+
+	if (renameat(dir, TREE, dir, NEW) != 0 && errno != ENOENT)
+		rc = err_sys(e, errno, "cannot take the name of a root away");
+	rc = rc ? rc : dir_remove(dir, NEW, e);
+	return rc ? rc : dir_remove(images, hex, e);
 }
 
 int local_images_sweep(struct local *l, const struct conf *c, struct err *e)
@@ -255,8 +278,8 @@ int local_images_sweep(struct local *l, const struct conf *c, struct err *e)
 			continue;
 		(void)dir_remove(dir, NEW, NULL);
 		if (!is_named(c, names[i]) && !is_had(l, names[i])) {
-			if (dir_remove(l->images, names[i],
-				       &why)) /* it takes room, and keeps no daemon from starting */
+			/* It takes room, and keeps no daemon from starting. */
+			if (root_remove(l->images, dir, names[i], &why))
 				log_warn(NULL, "the image %.12s... is named by nobody, and stays: %s", names[i],
 					 why.message);
 			else

@@ -14,6 +14,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#define LOOK_MS 200 /* whether it is given up */
+
 int tool_find(const char *name, char *out, size_t size, struct err *e)
 {
 	static const char *const dirs[] = {"/usr/bin", "/usr/sbin",      "/bin",
@@ -78,18 +80,34 @@ static int tool_spawn(int dir, const char *const *argv, int in_fd, int out_fd, i
 	return rc;
 }
 
+static int tool_wait(int fd, uint64_t deadline, const atomic_bool *given_up)
+{
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+	int ms;
+
+	do {
+		if (given_up && atomic_load(given_up))
+			return ERR_CANCELLED;
+		ms = deadline_ms(deadline);
+		if (poll(&p, 1, given_up && ms > LOOK_MS ? LOOK_MS : ms) != 0)
+			return 0;
+	} while (given_up && deadline_ms(deadline) > 0);
+	return ERR_TIMEOUT;
+}
+
 /* Reads to the end; what does not fit is read and dropped, so that the tool never waits for us. */
-static int tool_read(int fd, uint64_t deadline, char *out, size_t size)
+static int tool_read(int fd, uint64_t deadline, const atomic_bool *given_up, char *out, size_t size)
 {
 	size_t len = 0;
+	int rc;
 
 	for (;;) {
-		struct pollfd p = {.fd = fd, .events = POLLIN};
 		char chunk[1024];
 		ssize_t n;
 
-		if (poll(&p, 1, deadline_ms(deadline)) == 0)
-			return ERR_TIMEOUT;
+		rc = tool_wait(fd, deadline, given_up);
+		if (rc)
+			return rc;
 		n = read(fd, chunk, sizeof(chunk));
 		if (n < 0 && (errno == EINTR || errno == EAGAIN))
 			continue;
@@ -130,12 +148,14 @@ static int tool_do(int dir, const char *const *argv, const struct tool_io *io, u
 		close(pipes[0]);
 		return err_sys(e, rc, "cannot start %s", argv[0]);
 	}
-	rc = tool_read(pipes[0], clock_boot_ns() + timeout_ns, out, size);
+	rc = tool_read(pipes[0], clock_boot_ns() + timeout_ns, io->given_up, out, size);
 	close(pipes[0]);
 	if (rc)
 		kill(pid, SIGKILL);
 	if (tool_reap(pid, &code) != 0)
 		return err_sys(e, errno, "cannot wait for %s", argv[0]);
+	if (rc == ERR_CANCELLED)
+		return err_set(e, rc, "the daemon is ending");
 	if (rc)
 		return err_set(e, rc, "%s did not end in time", argv[0]);
 	tool_text_clean(out);

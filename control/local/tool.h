@@ -6,6 +6,7 @@
 #ifndef CONTROL_LOCAL_TOOL_H
 #define CONTROL_LOCAL_TOOL_H
 
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -26,8 +27,9 @@ int tool_run_held(int dir, const char *const *argv, int held, uint64_t timeout_n
 /* What a tool reads and writes beside its words; -1: nothing, and its output is among its words. */
 struct tool_io {
 	int in, out;
+	const atomic_bool *given_up; /* it is killed soon after this is true; NULL: never */
 };
-/* The same with an input and an output, where we are. */
+/* The same with an input and an output, where we are. ERR_CANCELLED: it was given up. */
 int tool_run_io(const char *const *argv, const struct tool_io *io, uint64_t timeout_ns, int *out_code, char *out,
 		size_t size, struct err *e);
 /* Makes one clean line of foreign text: control characters become single blanks, what is not ASCII a question mark. */

@@ -29,6 +29,7 @@ struct job {
 	struct sandboxes *owner;
 	struct sandbox_question q;
 	struct own_image *image;
+	bool unpacks; /* as it began: the image first */
 	char agent[AGENT_NAME_MAX + 1], from[AGENT_NAME_MAX + 1], after[PLACE_MAX];
 	sandbox_answered *done;
 	void *arg;
@@ -41,8 +42,9 @@ struct sandboxes {
 	struct local *local; /* any thread may call it */
 	struct jobs waiting, running;
 	size_t n, nrunning, ncopying;
+	bool unpacking;      /* an image */
 	struct job *hashing; /* in the background */
-	atomic_bool ending;  /* nothing is hashed any more */
+	atomic_bool ending;  /* nothing is hashed or unpacked any more */
 };
 
 static void sandboxes_job_free(struct job *j)
@@ -136,10 +138,11 @@ static void sandboxes_on_work(uv_work_t *w)
 	j->answer.rc = j->owner->local ? sandboxes_run(j->owner->local, j) : run_without(j);
 }
 
-/* Takes as long as a workspace is large. */
+/* Takes as long as a workspace is large, or an image. */
 static bool copies(const struct job *j)
 {
-	return j->q.job == JOB_SNAPSHOT || j->q.job == JOB_RESTORE || (j->q.job == JOB_SNAPSHOT_HASH && !j->q.idle);
+	return j->unpacks || j->q.job == JOB_SNAPSHOT || j->q.job == JOB_RESTORE ||
+	       (j->q.job == JOB_SNAPSHOT_HASH && !j->q.idle);
 }
 
 static bool hashes_idly(const struct job *j)
@@ -179,10 +182,14 @@ static bool holds_back(const struct job *j, const struct job *later)
 					    what != JOB_LOG && what != JOB_SNAPSHOTS);
 }
 
-static bool may_run(const struct sandboxes *s, const struct job *j)
+/* One at a time: who waits for the same image would hold a worker for as long. */
+static bool may_run(const struct sandboxes *s, struct job *j)
 {
 	const struct job *before;
 
+	j->unpacks = j->image && s->local && local_image_missing(s->local, &j->image->it);
+	if (j->unpacks && s->unpacking)
+		return false;
 	if (copies(j) && s->ncopying == SANDBOX_COPIERS)
 		return false;
 	if (hashes_idly(j) ? s->hashing != NULL : s->nrunning >= SANDBOX_WORKERS)
@@ -224,8 +231,8 @@ static bool hash_begin(struct sandboxes *s, struct job *j)
 	return true;
 }
 
-/* The end waits for the piece that is being read, and no longer. */
-static void hash_cut_short(struct sandboxes *s)
+/* The end waits for the piece that is being read or unpacked, and no longer. */
+static void cut_short(struct sandboxes *s)
 {
 	atomic_store(&s->ending, true);
 }
@@ -247,6 +254,7 @@ static void next(struct sandboxes *s)
 			continue;
 		s->nrunning++;
 		s->ncopying += copies(j);
+		s->unpacking |= j->unpacks;
 		uv_queue_work(s->loop, &j->work, sandboxes_on_work, sandboxes_on_done);
 	}
 }
@@ -261,6 +269,7 @@ static void sandboxes_on_done(uv_work_t *w, int status)
 	TAILQ_REMOVE(&s->running, j, entry);
 	s->nrunning--;
 	s->ncopying -= copies(j);
+	s->unpacking &= !j->unpacks;
 	s->n--;
 	next(s); /* before the callback, which may take its time */
 	j->done(j->arg, &j->answer);
@@ -309,7 +318,7 @@ void sandboxes_destroy(struct sandboxes *s)
 	free(s);
 }
 
-static struct own_image *image_copy(const struct conf_image *x, uint64_t max)
+static struct own_image *image_copy(const struct conf_image *x, uint64_t max, const atomic_bool *given_up)
 {
 	struct own_image *o = calloc(1, sizeof *o);
 
@@ -322,7 +331,8 @@ static struct own_image *image_copy(const struct conf_image *x, uint64_t max)
 				     .archive = x->archive ? o->path : NULL,
 				     .dir = x->archive ? NULL : o->path,
 				     .digest = o->digest,
-				     .max = max};
+				     .max = max,
+				     .given_up = given_up};
 	return o;
 }
 
@@ -365,7 +375,7 @@ int sandboxes_ask(struct sandboxes *s, const struct sandbox_question *q, sandbox
 	if (!has_place(s, q))
 		return ERR_AGAIN;
 	j = calloc(1, sizeof *j);
-	if (!j || (q->image && !(j->image = image_copy(q->image, q->image_size)))) {
+	if (!j || (q->image && !(j->image = image_copy(q->image, q->image_size, &s->ending)))) {
 		free(j);
 		return ERR_NOMEM;
 	}
@@ -382,7 +392,7 @@ int sandboxes_ask(struct sandboxes *s, const struct sandbox_question *q, sandbox
 	text_put(j->after, sizeof j->after, q->after ? q->after : "");
 	queue(s, j);
 	if (alone(j))
-		hash_cut_short(s);
+		cut_short(s);
 	next(s);
 	return 0;
 }

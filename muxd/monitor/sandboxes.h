@@ -5,11 +5,12 @@
  * the loop. Jobs about one agent run one after the other, in the order in which they were asked; a question about one
  * that runs does not wait behind a snapshot of it. A question that takes no lock (stat, connect, log) waits for nothing
  * of its agent, and holds nothing back, unless a run of lifecycle asks it. Of several agents' jobs SANDBOX_WORKERS run
- * at once, and no more than SANDBOX_COPIERS of those that copy, so that a start always finds a worker.
+ * at once, and no more than SANDBOX_COPIERS of those that copy (one of them an image that a start needs unpacked), so
+ * that a start always finds a worker.
  *
  * At most SANDBOX_JOBS_MAX wait, SANDBOX_JOBS_OF_ONE of them about one agent, and what is urgent besides. Of either
  * some places are for what lifecycle's runs ask, which goes ahead of the rest: whoever asks much keeps no sandbox from
- * its start or its end. The end (destroy_all, nothing) cuts short what is being hashed: ERR_CANCELLED.
+ * its start or its end. The end (destroy_all, nothing) cuts short what is being hashed or unpacked: ERR_CANCELLED.
  */
 #ifndef MUXD_MONITOR_SANDBOXES_H
 #define MUXD_MONITOR_SANDBOXES_H

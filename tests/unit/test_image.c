@@ -233,12 +233,28 @@ static void test_half_made(void **state)
 	dir_close(dir);
 }
 
+/* A tool that nobody waits for any more ends, long before its time. */
+static void test_given_up(void **state)
+{
+	const char *const slow[] = {"/bin/sleep", "600", NULL};
+	const atomic_bool given_up = true;
+	struct err e = {0};
+	char said[100];
+	int code;
+
+	(void)state;
+	assert_int_equal(tool_run_io(slow, &(struct tool_io){.in = -1, .out = -1, .given_up = &given_up},
+				     600 * NS_PER_SEC, &code, said, sizeof(said), &e),
+			 ERR_CANCELLED);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_make),          cmocka_unit_test(test_attach_mount_vanish),
-	    cmocka_unit_test(test_repair),        cmocka_unit_test(test_repair_outlives_its_daemon),
-	    cmocka_unit_test(test_beyond_repair), cmocka_unit_test(test_half_made),
+	    cmocka_unit_test(test_make),      cmocka_unit_test(test_attach_mount_vanish),
+	    cmocka_unit_test(test_repair),    cmocka_unit_test(test_repair_outlives_its_daemon),
+	    cmocka_unit_test(test_given_up),  cmocka_unit_test(test_beyond_repair),
+	    cmocka_unit_test(test_half_made),
 	};
 	struct err e = {0};
 	char command[128];

@@ -4,6 +4,9 @@
 
 #include "muxd/monitor/sandboxes.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
+
 #define AGENTS 6
 
 struct seen {
@@ -135,6 +138,62 @@ static void test_copies_leave_room(void **state)
 	assert_nothing_left();
 }
 
+struct held {
+	struct step step;
+	int fd; /* of the image's directory, whose lock an unpacking has for as long as it takes */
+};
+
+static void on_started(void *arg, const struct sandboxes_answer *a)
+{
+	struct held *h = arg;
+
+	on_step(&h->step, a);
+	assert_int_equal(flock(h->fd, LOCK_UN), 0);
+}
+
+/* However many starts wait for one image to be unpacked, one that needs none does not. */
+static void test_unpackings_leave_room(void **state)
+{
+	enum { STARTS = SANDBOX_WORKERS + 2 };
+	static const char hex[] = "1111111111111111111111111111111111111111111111111111111111111111";
+	char name_of[] = "slow", archive[] = "/nowhere.tar", digest[80], path[300];
+	struct conf_image image = {.name = name_of, .archive = archive, .digest = digest};
+	struct sandbox_question q = {.job = JOB_ENSURE, .image = &image, .image_size = 1 << 20};
+	struct step starts[STARTS];
+	struct seen seen = {0};
+	struct held other;
+	struct box b;
+	uv_loop_t loop;
+
+	(void)state;
+	box_open(&b, "unpack");
+	snprintf(digest, sizeof(digest), "sha256:%s", hex);
+	snprintf(path, sizeof(path), "%s/images/%s", b.dir, hex);
+	assert_int_equal(mkdir(path, 0700), 0);
+	other = (struct held){{.seen = &seen, .job = JOB_ENSURE, .place = -1}, open(path, O_RDONLY | O_CLOEXEC)};
+	assert_int_equal(flock(other.fd, LOCK_EX), 0);
+	assert_int_equal(uv_loop_init(&loop), 0);
+	assert_int_equal(sandboxes_create(&loop, b.l, &seen.s), 0);
+	for (int i = 0; i < STARTS; i++) {
+		char name[24];
+
+		snprintf(name, sizeof(name), "agent-%d", i);
+		q.agent = name;
+		put(&starts[i], &seen, q, ERR_IMAGE);
+	}
+	assert_int_equal(
+	    sandboxes_ask(seen.s, &(struct sandbox_question){.job = JOB_ENSURE, .agent = "other"}, on_started, &other),
+	    0);
+	assert_int_equal(uv_run(&loop, UV_RUN_DEFAULT), 0);
+	assert_false(seen.failed);
+	assert_int_equal(other.step.place, 0);
+	close(other.fd);
+	box_local_again(&b, seen.s);
+	assert_int_equal(uv_loop_close(&loop), 0);
+	box_wipe(&b);
+	assert_nothing_left();
+}
+
 static void on_counted(void *arg, const struct sandboxes_answer *a)
 {
 	(void)a;
@@ -235,6 +294,7 @@ int main(int argc, char **argv)
 	    cmocka_unit_test(test_full),
 	    cmocka_unit_test_teardown(test_order, box_leftover),
 	    cmocka_unit_test_teardown(test_copies_leave_room, box_leftover),
+	    cmocka_unit_test_teardown(test_unpackings_leave_room, box_leftover),
 	    cmocka_unit_test_teardown(test_questions_do_not_wait, box_leftover),
 	};
 	int rc;
