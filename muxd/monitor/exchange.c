@@ -338,12 +338,13 @@ static int shut_out_one(void *arg, const struct grant *g, const char *via, const
 static void exchange_on_turn(uv_timer_t *t);
 
 /*
- * Very many take their time, since each has a line on the disk: the loop goes on between, and the record keeps up. One
+ * Very many take their time: the loop goes on between, and the record keeps up. One
  * that takes nothing is waited for a while, and not for ever: revoked they are all the same.
  */
 static void shut_out_some(struct monitor *m)
 {
 	struct shut_out s = {m, SHUT_OUT_AT_ONCE};
+	struct err e = {0};
 	bool keeps_up = audit_waiting(m->audit) + SHUT_OUT_AT_ONCE <= AUDIT_MAX;
 
 	m->shut_out_owed = false;
@@ -354,8 +355,11 @@ static void shut_out_some(struct monitor *m)
 		uv_timer_start(&m->shut_out, exchange_on_turn, SHUT_OUT_MS, 0);
 		return;
 	}
+	grants_together_begin(m->grants);
 	if (grants_each_alive(m->grants, shut_out_one, &s) == SHUT_OUT_MORE)
 		uv_timer_start(&m->shut_out, exchange_on_turn, SHUT_OUT_MS, 0);
+	if (grants_together_end(m->grants, &e))
+		log_error(NULL, "revocations are in force, and may not be on the disk: %s", e.message);
 }
 
 static void exchange_on_turn(uv_timer_t *t)

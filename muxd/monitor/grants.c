@@ -47,6 +47,7 @@ struct grants {
 	char path[PATH_MAX];
 	int fd;
 	off_t size;    /* of the good part */
+	bool together; /* lines wait for grants_together_end() to be synced */
 	bool broken;   /* a failed append could not be taken back: nothing more may be written behind it */
 	bool nameless; /* the log was written anew, and its name may not be on the disk yet */
 	struct entry *list;
@@ -592,7 +593,7 @@ static int append_line(struct grants *g, json_t *o, struct err *e)
 	else if (g->nameless)
 		rc = file_sync_dir(g->path, e);
 	g->nameless = g->nameless && rc;
-	if (rc == 0 && (spill_fd(g->fd, text, len) < 0 || fdatasync(g->fd) < 0))
+	if (rc == 0 && (spill_fd(g->fd, text, len) < 0 || (!g->together && fdatasync(g->fd) < 0)))
 		rc = err_sys(e, errno, "write %s", g->path);
 	if (rc && !g->broken && !g->nameless)
 		g->broken = ftruncate(g->fd, g->size) < 0 || fdatasync(g->fd) < 0;
@@ -600,6 +601,21 @@ static int append_line(struct grants *g, json_t *o, struct err *e)
 		g->size += (off_t)len;
 	free(text);
 	return rc;
+}
+
+void grants_together_begin(struct grants *g)
+{
+	g->together = true;
+}
+
+/* What is in force already cannot be taken back: nothing is written behind lines that may not be there. */
+int grants_together_end(struct grants *g, struct err *e)
+{
+	g->together = false;
+	if (g->broken || fdatasync(g->fd) == 0)
+		return 0;
+	g->broken = true;
+	return err_sys(e, errno, "write %s", g->path);
 }
 
 /* How many stand below the same topmost grant, with its renewals. */

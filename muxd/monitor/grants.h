@@ -45,6 +45,12 @@ struct grants_revoked {
 int grants_revoke(struct grants *g, const struct id *id, enum grants_reach reach, int64_t now_ns, const char *by,
 		  struct grants_revoked *out, struct err *e);
 /*
+ * Revocations between these two are synced by the second, all at once: for those that would be made again after a
+ * restart, as the configuration has them. ERR_SYS.
+ */
+void grants_together_begin(struct grants *g);
+int grants_together_end(struct grants *g, struct err *e);
+/*
  * A grant that is alive and was not revoked; of one that is over, a renewal. out_via: how it was asked for, borrowed
  * until the next change; may be NULL. ERR_NOT_FOUND, ERR_TOKEN_REVOKED.
  */
