@@ -502,6 +502,15 @@ static void service_not_begun(struct service *x, int rc, const char *message)
 	}
 }
 
+/* It was told to end while it began, and by now perhaps to be killed, when there was nobody yet. */
+static void service_end_begun(struct service *x)
+{
+	x->killed = false;
+	x->until_ns = clock_boot_ns() + (uint64_t)x->def.stop_timeout_ms * NS_PER_MS;
+	service_end(x, x->leave, x->why);
+	services_turn(x->hub);
+}
+
 static void service_on_begun(void *arg, int rc, const struct err *e, struct session *s, struct attachment *a,
 			     const struct id *seen)
 {
@@ -520,7 +529,7 @@ static void service_on_begun(void *arg, int rc, const struct err *e, struct sess
 	text_format(line, sizeof(line), "begun: round %s", s->id_text);
 	note(x, line);
 	if (x->state == SERVICE_ENDING)
-		service_end(x, x->leave, x->why);
+		service_end_begun(x);
 	else
 		service_runs_now(x);
 	hub_flush(x->hub);

@@ -187,10 +187,43 @@ static void starts_that_are_refused_become_seldom(void **state)
 	end(rig, &client);
 }
 
+/* Told to end while it began, for longer than it has for its end: its time counts from then on, and it is not kept. */
+static void one_that_begins_while_it_is_to_end_has_its_time(void **state)
+{
+	struct hub_rig *rig = hub_rig_create(NULL);
+	struct hub_client client;
+	struct agent *a = begin(rig, &client);
+	struct hub *h = rig->hub;
+	json_t *list = json_pack("{s:i,s:s,s:s,s:[{s:s,s:[s,s]}]}", "version", 2, "set_by", "p", "set_at", "now",
+				 "services", "name", "a", "argv", "sleep", "1000");
+	json_t *none = json_pack("{s:i,s:s,s:s,s:[]}", "version", 3, "set_by", "p", "set_at", "then", "services");
+	struct service *x;
+
+	(void)state;
+	services_configured(h, a->name, list);
+	x = named(h, "a");
+	assert_non_null(x);
+	services_tick(h);
+	assert_true(x->opening);
+	services_configured(h, a->name, none);
+	assert_int_equal(x->state, SERVICE_ENDING);
+	come_due(h);
+	assert_true(x->killed && x->opening); /* and there was nobody to kill */
+	assert_true(hub_until(rig, !x->opening));
+	assert_int_equal(x->state, SERVICE_ENDING);
+	assert_false(x->killed);
+	assert_true(x->until_ns > clock_boot_ns());
+	assert_true(hub_until(rig, !named(h, "a")));
+	json_decref(list);
+	json_decref(none);
+	end(rig, &client);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(a_look_under_way_is_forgotten),
 					   cmocka_unit_test(an_exit_for_nobody_is_forgotten),
+					   cmocka_unit_test(one_that_begins_while_it_is_to_end_has_its_time),
 					   cmocka_unit_test(the_end_is_told_while_services_are_there),
 					   cmocka_unit_test(starts_that_are_refused_become_seldom)};
 
