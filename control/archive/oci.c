@@ -221,8 +221,11 @@ static int env_add(struct oci_config *c, const json_t *v, struct err *e)
 		return 0;
 	if (n > OCI_ENV_MAX - c->env_len)
 		return err_set(e, ERR_IMAGE, "the image's variables have more than %d bytes", OCI_ENV_MAX);
+	if (c->nenv == OCI_ENV_VARS)
+		return err_set(e, ERR_IMAGE, "the image has more than %d variables", OCI_ENV_VARS);
 	memcpy(c->env + c->env_len, s, n);
 	c->env_len += n;
+	c->nenv++;
 	return 0;
 }
 

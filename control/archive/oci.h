@@ -17,6 +17,7 @@ struct err;
 #define OCI_JSON_MAX   (1 << 20)
 #define OCI_LAYERS_MAX 128
 #define OCI_ENV_MAX    (32 * 1024) /* bytes of all variables, each with its end */
+#define OCI_ENV_VARS   500         /* of them: bwrap takes 9000 words, three for each (cmdline_image.c) */
 #define OCI_NOTES_MAX  200
 
 enum oci_packing { OCI_PLAIN, OCI_GZIP, OCI_ZSTD };
@@ -40,7 +41,7 @@ struct oci_config {
 	char layers[OCI_LAYERS_MAX][OCI_HEX]; /* SHA-256 of each layer, unpacked */
 	size_t nlayers;
 	char env[OCI_ENV_MAX]; /* NAME=VALUE, each with its NUL; names that the sandbox sets itself are left out */
-	size_t env_len;
+	size_t env_len, nenv;
 	char notes[OCI_NOTES_MAX]; /* what it says and nobody heeds, for people; "" */
 };
 

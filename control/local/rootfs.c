@@ -164,7 +164,7 @@ bool local_image_missing(const struct local *l, const struct local_image *image)
 {
 	char path[HEX_LEN + sizeof("/" TREE)];
 
-	snprintf(path, sizeof(path), "%.64s/" TREE, image->digest + PREFIX_LEN);
+	text_format(path, sizeof(path), "%s/" TREE, image->digest + PREFIX_LEN);
 	return faccessat(l->images, path, F_OK, AT_SYMLINK_NOFOLLOW) != 0;
 }
 
@@ -251,7 +251,7 @@ static bool is_named(const struct conf *c, const char *hex)
 	return false;
 }
 
-/* Its name goes first: a root that has one is whole, whenever the daemon dies. */
+/* The name goes first: a root that has one is whole, whenever the daemon dies. */
 static int root_remove(int images, int dir, const char *hex, struct err *e)
 {
 	int rc = 0;
@@ -278,7 +278,7 @@ int local_images_sweep(struct local *l, const struct conf *c, struct err *e)
 			continue;
 		(void)dir_remove(dir, NEW, NULL);
 		if (!is_named(c, names[i]) && !is_had(l, names[i])) {
-			/* It takes room, and keeps no daemon from starting. */
+			/* A root that stays takes room, and keeps no daemon from starting. */
 			if (root_remove(l->images, dir, names[i], &why))
 				log_warn(NULL, "the image %.12s... is named by nobody, and stays: %s", names[i],
 					 why.message);

@@ -502,7 +502,7 @@ static void service_not_begun(struct service *x, int rc, const char *message)
 	}
 }
 
-/* It was told to end while it began, and by now perhaps to be killed, when there was nobody yet. */
+/* A service that was told to end while it began, and by now perhaps killed, when there was nobody yet. */
 static void service_end_begun(struct service *x)
 {
 	x->killed = false;

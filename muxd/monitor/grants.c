@@ -608,7 +608,7 @@ void grants_together_begin(struct grants *g)
 	g->together = true;
 }
 
-/* What is in force already cannot be taken back: nothing is written behind lines that may not be there. */
+/* Revocations that are in force cannot be taken back: nothing is written behind lines that may not be there. */
 int grants_together_end(struct grants *g, struct err *e)
 {
 	g->together = false;
@@ -630,7 +630,7 @@ static size_t came_of(const struct grants *g, const struct grant *grant)
 	return n;
 }
 
-/* Those that one issuer let in, or a key or a token of the cluster one person. */
+/* The grants that one issuer let in, or a key or a token of the cluster one person. */
 static size_t of_source(const struct grants *g, const struct grant *grant, const char *via, const char *by)
 {
 	bool issuer = strcmp(via, "issuer") == 0;
@@ -643,7 +643,7 @@ static size_t of_source(const struct grants *g, const struct grant *grant, const
 	return n;
 }
 
-/* Whoever is let in by what others gave out, or by a grant, leaves room for the others, and for an administrator. */
+/* One source of grants leaves room for the others, and all of them together for an administrator. */
 static int check_room(const struct grants *g, const struct grant *grant, const char *via, const char *by, struct err *e)
 {
 	bool came = has_kin(grant), admin = !came && strcmp(via, "admin") == 0;

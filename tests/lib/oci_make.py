@@ -237,6 +237,7 @@ def hostile():
     one("var-link", "no directory", ("var", b"", LINK, 0o777, "/var"))
     add("sparse-bomb", Image([sparse_bomb()], "plain"), "sandbox.image_size")
     add("gzip-bomb", Image([layer(("zeros", bytes(420 << 20)))]), "sandbox.image_size")
+    add("many-variables", Image([layer(*sh)], config={"Env": [f"V{i}=" for i in range(501)]}), "500 variables")
     add("other-arch", Image([layer(*sh)], arch="pdp11"), "another system")
     add("wrong-diff", Image([layer(*sh)], diffs=["sha256:" + "0" * 64]), "unpacked, and not")
     add("spoiled", spoiled(Image([layer(*sh)])), "")
