@@ -290,7 +290,8 @@ void exchange_ended(struct monitor *m)
 #define SHUT_OUT_AT_ONCE 100
 #define SHUT_OUT_MS      20
 #define SHUT_OUT_WAITS   250 /* for the record */
-#define SHUT_OUT_MORE    1
+
+enum { SHUT_OUT_FAILED = 1, SHUT_OUT_MORE };
 
 struct shut_out {
 	struct monitor *m;
@@ -332,14 +333,14 @@ static int shut_out_one(void *arg, const struct grant *g, const char *via, const
 		return SHUT_OUT_MORE;
 	s->left--;
 	issue_revoke(s->m, &g->id, "the configuration", exchange_on_shut_out, s->m);
-	return s->m->shut_out_owed;
+	return s->m->shut_out_owed ? SHUT_OUT_FAILED : 0;
 }
 
 static void exchange_on_turn(uv_timer_t *t);
 
 /*
- * Very many take their time: the loop goes on between, and the record keeps up. One
- * that takes nothing is waited for a while, and not for ever: revoked they are all the same.
+ * Very many take their time: the loop goes on between, and the record keeps up. A record that takes nothing is waited
+ * for a while, and not for ever: the grants are revoked all the same.
  */
 static void shut_out_some(struct monitor *m)
 {

@@ -476,6 +476,7 @@ static void a_revocation_that_could_not_be_written_is_tried_again(void **state)
 	exchange_shut_out(&f->m);
 	exchange_tick(&f->m);
 	assert_true(f->m.shut_out_owed);
+	assert_false(uv_is_active((uv_handle_t *)&f->m.shut_out)); /* not before */
 	assert_int_equal(grants_get(f->m.grants, &first.id, &g, NULL, NULL), 0);
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
 	exchange_tick(&f->m);
