@@ -347,7 +347,7 @@ static int fork_row(struct life *l, const struct life_fork *f, struct life_row *
 		rc = err_set(e, ERR_UNSUPPORTED, "this backend has no snapshots");
 	if (!rc)
 		rc = fork_name(f, s.agent, r->agent, e);
-	if (!rc && (!f->options.pod_template || !f->options.sets_image))
+	if (!rc && (!f->options.pod_template || !f->options.sets_image || !f->options.sets_resources))
 		rc = read_source(l, s.agent, &source, e);
 	if (rc)
 		return rc;
@@ -362,6 +362,7 @@ static int fork_row(struct life *l, const struct life_fork *f, struct life_row *
 	else
 		memcpy(r->pod_template, source.pod_template, sizeof(r->pod_template));
 	memcpy(r->image, f->options.sets_image ? f->options.image : source.image, sizeof(r->image));
+	r->resources = f->options.sets_resources ? f->options.resources : source.resources;
 	r->idle_ttl_ns = f->options.idle_ttl_ns == UINT64_MAX ? LIFE_TTL_CONF : (int64_t)f->options.idle_ttl_ns;
 	life_wish(&l->policy, r->agent, r->idle_ttl_ns, &wish);
 	if (f->options.ttl_ns != UINT64_MAX)

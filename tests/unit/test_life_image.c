@@ -1,5 +1,6 @@
 // tier: check
-/* The image of an agent: kept, told ahead of each start, changed for the next one, taken over by forks. */
+/* The image of an agent, and how much it asks for: kept, told ahead of each start, changed for the next one, taken over
+ * by forks. */
 #include "tests/lib/life_rig.h"
 
 static struct life_options with(const char *image)
@@ -7,6 +8,9 @@ static struct life_options with(const char *image)
 	struct life_options o = {.idle_ttl_ns = UINT64_MAX, .ttl_ns = UINT64_MAX, .sets_image = image != NULL};
 
 	snprintf(o.image, sizeof(o.image), "%s", image ? image : "");
+	o.sets_resources = o.sets_image; /* another size for each name, and none for none */
+	o.resources.pids = (uint32_t)strlen(o.image) + (unsigned char)o.image[0];
+	o.resources.memory = (uint64_t)o.resources.pids << 20;
 	return o;
 }
 
@@ -29,15 +33,21 @@ static void stop(struct rig *r, const char *agent)
 
 static void assert_made_with(struct rig *r, const char *agent, const char *image)
 {
+	const struct life_options o = with(image);
+
 	assert_string_equal(world_agent(&r->world, agent)->image, image);
+	assert_true(resources_equal(&world_agent(&r->world, agent)->resources, &o.resources));
 }
 
 static void assert_shown(struct rig *r, const char *agent, const char *image)
 {
-	json_t *o = NULL;
+	const struct life_options asked = with(image);
+	json_t *o = NULL, *resources = resources_json(&asked.resources);
 
 	assert_int_equal(life_show(r->life, agent, &o, NULL), 0);
 	assert_string_equal(json_get_text(o, "image"), image);
+	assert_true(json_equal(json_object_get(o, "resources"), resources));
+	json_decref(resources);
 	json_decref(o);
 }
 
