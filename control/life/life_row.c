@@ -442,6 +442,29 @@ static int life_row_on_count(void *arg, sqlite3_stmt *st)
 	return 0;
 }
 
+static int life_row_on_fork(void *arg, sqlite3_stmt *st)
+{
+	int64_t *n = arg;
+
+	*n += agent_making(store_text(st, 0)) == AGENT_FORK;
+	return 0;
+}
+
+int rows_forks(sqlite3 *db, const char *of, int64_t *out, struct err *e)
+{
+	char from[AGENT_NAME_MAX + 8], to[AGENT_NAME_MAX + 8];
+	int64_t n = 0;
+	int rc;
+
+	text_format(from, sizeof(from), "%s-fork-", of);
+	text_format(to, sizeof(to), "%s-fork.", of); /* a point is the next one behind a dash */
+	rc = store_each(db, NULL, life_row_on_fork, &n, e, "SELECT agent FROM agents WHERE agent > ? AND agent < ?",
+			"tt", from, to);
+	if (!rc)
+		*out = n;
+	return rc;
+}
+
 int rows_count(sqlite3 *db, int64_t out[7], struct err *e)
 {
 	memset(out, 0, 7 * sizeof(*out));

@@ -106,6 +106,8 @@ int row_set_passing(struct sqlite3 *db, const char *agent, struct err *e);
 int rows_passing(struct sqlite3 *db, row_each *each, void *arg, struct err *e);
 int rows_untold(struct sqlite3 *db, row_each *each, void *arg, struct err *e);
 int rows_list(struct sqlite3 *db, const struct life_filter *f, row_each *each, void *arg, struct err *e);
+/* Copies of that agent whose names muxd made (agent_make_name()). */
+int rows_forks(struct sqlite3 *db, const char *of, int64_t *out, struct err *e);
 int rows_count(struct sqlite3 *db, int64_t out[7], struct err *e);                              /* by state */
 int snaps_of(struct sqlite3 *db, const char *agent, snap_each *each, void *arg, struct err *e); /* newest first */
 int snaps_open(struct sqlite3 *db, snap_each *each, void *arg, struct err *e); /* TAKING, DROPPING; of all */

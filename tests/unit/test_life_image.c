@@ -3,6 +3,8 @@
  * by forks. */
 #include "tests/lib/life_rig.h"
 
+#include "base/text.h"
+
 static struct life_options with(const char *image)
 {
 	struct life_options o = {.idle_ttl_ns = UINT64_MAX, .ttl_ns = UINT64_MAX, .sets_image = image != NULL};
@@ -147,6 +149,39 @@ static void forks_have_it_too(void **state)
 	assert_made_with(r, "dan", "");
 }
 
+/* Of copies that muxd names there are so many of one agent; a wipe of one makes room, and a name needs none. */
+static void copies_without_a_name_are_bounded(void **state)
+{
+	struct rig *r = *state;
+	struct life_fork f = {.agent = "ann", .options = with(NULL)};
+	char first[AGENT_NAME_MAX + 1] = "";
+
+	r->conf->life_forks_max = 3;
+	life_set_conf(r->life, r->conf);
+	resume_with(r, "ann", "one");
+	stop(r, "ann");
+	f.snapshot = rig_row(r, "ann").snapshot;
+	for (int i = 0; i < 4; i++) {
+		life_fork(r->life, &f, 0, rig_answer, r);
+		rig_settle(r);
+		assert_int_equal(r->rc, i < 3 ? 0 : ERR_LIMIT);
+		if (i == 0)
+			text_put(first, sizeof(first), json_get_text(r->result, "agent"));
+	}
+	assert_non_null(strstr(r->message, "lifecycle.forks_max"));
+	f.as = "ann-fork-of-mine";
+	life_fork(r->life, &f, 0, rig_answer, r);
+	rig_settle(r);
+	assert_int_equal(r->rc, 0);
+	life_terminate(r->life, first, "no more", LIFE_END_WIPE, 0, rig_answer, r);
+	rig_settle(r);
+	assert_int_equal(r->rc, 0);
+	f.as = NULL;
+	life_fork(r->life, &f, 0, rig_answer, r);
+	rig_settle(r);
+	assert_int_equal(r->rc, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -154,6 +189,7 @@ int main(void)
 	    cmocka_unit_test_setup_teardown(a_change_counts_from_the_next_start_on, rig_setup, rig_teardown),
 	    cmocka_unit_test_setup_teardown(a_start_that_is_gone_on_with_has_it, rig_setup, rig_teardown),
 	    cmocka_unit_test_setup_teardown(forks_have_it_too, rig_setup, rig_teardown),
+	    cmocka_unit_test_setup_teardown(copies_without_a_name_are_bounded, rig_setup, rig_teardown),
 	};
 
 	return cmocka_run_group_tests_name("life_image", tests, NULL, NULL);
