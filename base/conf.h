@@ -264,7 +264,7 @@ struct conf {
 	char *life_at_rest;    /* drop, keep: the workspace of a stopped sandbox once its snapshot is ready */
 	char *life_terminate;  /* keep, snapshot: of an end whose reason says nothing else */
 	char *life_snapshot_reasons, *life_keep_reasons; /* "a,b": first words of reasons */
-	uint32_t life_keep_snapshots;
+	uint32_t life_keep_snapshots, life_forks_max;
 	uint64_t life_keep_age_ns; /* 0: for ever */
 	uint64_t life_start_timeout_ns, life_snapshot_timeout_ns;
 	uint32_t life_speed;

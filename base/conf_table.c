@@ -508,6 +508,8 @@ static const struct conf_key keys[] = {
      "The same, for which none is taken."},
     {"lifecycle.keep_snapshots", CONF_NUMBER, AT(life_keep_snapshots), "10", 1, 100000, NULL, NULL,
      "Snapshots of an agent that are kept; the oldest go first, the current one never."},
+    {"lifecycle.forks_max", CONF_NUMBER, AT(life_forks_max), "64", 1, 100000, NULL, NULL,
+     "Forks without a name of their own that an agent has at a time, asleep or not."},
     {"lifecycle.keep_age", CONF_DURATION, AT(life_keep_age_ns), "30d", 0, 3650 * DAY, NULL, NULL,
      "Age at which a snapshot that is not the current one goes; 0: never."},
     {"lifecycle.start_timeout", CONF_DURATION, AT(life_start_timeout_ns), "120s", NS_PER_SEC, DAY, NULL, NULL,

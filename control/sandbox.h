@@ -11,6 +11,7 @@
 #define CONTROL_SANDBOX_H
 
 #include "base/ids.h"
+#include "base/resources.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -41,6 +42,8 @@ struct sandbox_info {
 	uint8_t secret[SANDBOX_SECRET_LEN];
 	uint32_t oom_kills; /* counted by the cgroup since the sandbox began */
 	bool cap_enforced, memory_enforced, pids_enforced, cpu_enforced;
+	/* What was asked for when it was made, and what it was made with, enforced or not; zeros: not known. */
+	struct resources asked, limits;
 	char snapshot_id[ID_STR_LEN]; /* the snapshot that was current when it was asked; "": none */
 	bool has_workspace;           /* there is a disk that outlives the programs, running or not */
 	enum sandbox_backend backend;
@@ -145,7 +148,8 @@ struct sandbox_ask {
 	const char *reason;
 	const char *from;
 	const struct id *snapshot;
-	const char *image; /* ENSURE, RESTORE: of sandbox.images; NULL or "": none */
+	const char *image;          /* ENSURE, RESTORE: of sandbox.images; NULL or "": none */
+	struct resources resources; /* the same: as asked, the backend clips them by its configuration */
 	uint64_t timeout_ns;
 	size_t max;
 	bool idle, read_only;

@@ -44,7 +44,7 @@ enum policy_option {
 	X(SANDBOX_WAKE, "sandbox.wake", 0, "A sandbox made or woken by a call for that.")                              \
 	X(SANDBOX_STOP, "sandbox.stop", 0, "A sandbox stopped, or all in it killed.")                                  \
 	X(SANDBOX_DESTROY, "sandbox.destroy", 0, "A sandbox ended for good.")                                          \
-	X(SANDBOX_SHAPE, "sandbox.shape", 0, "An image chosen, or a pod template of the caller's own.")                \
+	X(SANDBOX_SHAPE, "sandbox.shape", 0, "An image or resources chosen, or a pod template of the caller's own.")   \
 	X(SNAPSHOT_TAKE, "snapshot.take", 0, "A snapshot of a workspace taken.")                                       \
 	X(SNAPSHOT_RESTORE, "snapshot.restore", 0, "A workspace put back to a snapshot.")                              \
 	X(SNAPSHOT_DROP, "snapshot.drop", 0, "A snapshot deleted.")                                                    \

@@ -628,7 +628,7 @@ static const struct later profile_later[] = {
     {"deny", "is not needed: what allow does not name is denied"},
     {"image", "is not supported yet: sandbox.shape under allow says who may choose one of sandbox.images"},
     {"resources",
-     "is not supported yet: the sections sandbox and kubernetes of the configuration are of every sandbox"},
+     "is not supported yet: sandbox.shape under allow says who may ask for less than every sandbox has"},
     {"record", "is not supported yet: record.rules in the configuration says what is kept"},
     {"watch", "is written session.watch under allow, with principals"},
     {"drive", "is written session.drive under allow, with principals"},

@@ -25,6 +25,7 @@
 #define CONTROL_LIFE_LIFE_H
 
 #include "base/json.h"
+#include "base/resources.h"
 #include "control/sandbox.h"
 
 struct conf;
@@ -149,6 +150,9 @@ struct life_options {         /* of an agent's sandbox; a field that is UINT64_M
 	/* Of a start or a fork: its image from its next start on, of sandbox.images; "": none any more. */
 	bool sets_image;
 	char image[SANDBOX_IMAGE_MAX + 1];
+	/* The same: what its next start asks for, instead of what it asked for so far. */
+	bool sets_resources;
+	struct resources resources;
 };
 /* A template as the backend sees it, before anything is changed: ERR_INVAL with the pointer of what may not be,
  * ERR_UNSUPPORTED, ERR_TOO_LARGE. */

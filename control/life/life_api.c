@@ -215,6 +215,7 @@ struct fork_job {
 	struct life_row row;
 	char *own_template; /* NULL: that of whom it is made from */
 	bool passing;
+	uint32_t forks_max;
 	uint64_t deadline;
 	life_done *done;
 	void *arg;
@@ -241,6 +242,30 @@ static int fork_template(struct sqlite3 *db, const struct fork_job *j, struct er
 	return rc;
 }
 
+/*
+ * Who makes a copy of an agent names it, and so has to be let in under that name; the copies that muxd names are for
+ * everybody who is let in to the agent, so these are bounded.
+ */
+static int fork_room(struct sqlite3 *db, const struct fork_job *j, struct err *e)
+{
+	char of[AGENT_NAME_MAX + 1];
+	int64_t n = 0;
+	int rc = 0;
+
+	if (agent_making(j->row.agent) == AGENT_FORK)
+		rc = rows_forks(db, target_origin(j->row.agent, of), &n, e);
+	if (rc || n < j->forks_max)
+		return rc;
+	rc =
+	    err_set(e, ERR_LIMIT,
+		    "%s has %lld forks without a name of their own: lifecycle.forks_max is reached. Terminate one with "
+		    "how: wipe, or give this one a name",
+		    of, (long long)n);
+	e->share = (struct err_share){
+	    .limit = "lifecycle.forks_max", .of = "agent", .value = j->forks_max, .in_use = (uint64_t)n};
+	return rc;
+}
+
 static int fork_put(struct sqlite3 *db, void *job, struct err *e)
 {
 	struct fork_job *j = job;
@@ -249,6 +274,8 @@ static int fork_put(struct sqlite3 *db, void *job, struct err *e)
 
 	if (!rc && (s.status != SNAP_READY || s.orphan))
 		rc = err_set(e, ERR_NOT_FOUND, "the snapshot was dropped meanwhile");
+	if (!rc)
+		rc = fork_room(db, j, e);
 	if (!rc)
 		rc = fork_template(db, j, e);
 	if (!rc)
@@ -347,7 +374,7 @@ static int fork_row(struct life *l, const struct life_fork *f, struct life_row *
 		rc = err_set(e, ERR_UNSUPPORTED, "this backend has no snapshots");
 	if (!rc)
 		rc = fork_name(f, s.agent, r->agent, e);
-	if (!rc && (!f->options.pod_template || !f->options.sets_image))
+	if (!rc && (!f->options.pod_template || !f->options.sets_image || !f->options.sets_resources))
 		rc = read_source(l, s.agent, &source, e);
 	if (rc)
 		return rc;
@@ -362,6 +389,7 @@ static int fork_row(struct life *l, const struct life_fork *f, struct life_row *
 	else
 		memcpy(r->pod_template, source.pod_template, sizeof(r->pod_template));
 	memcpy(r->image, f->options.sets_image ? f->options.image : source.image, sizeof(r->image));
+	r->resources = f->options.sets_resources ? f->options.resources : source.resources;
 	r->idle_ttl_ns = f->options.idle_ttl_ns == UINT64_MAX ? LIFE_TTL_CONF : (int64_t)f->options.idle_ttl_ns;
 	life_wish(&l->policy, r->agent, r->idle_ttl_ns, &wish);
 	if (f->options.ttl_ns != UINT64_MAX)
@@ -391,6 +419,7 @@ void life_fork(struct life *l, const struct life_fork *f, uint64_t timeout_ns, l
 	}
 	j->life = l;
 	j->passing = f->passing;
+	j->forks_max = l->policy.forks_max;
 	j->deadline = deadline(l, timeout_ns, true);
 	j->done = done;
 	j->arg = arg;

@@ -27,8 +27,10 @@ static int becomes(struct life_agent *a, enum life_state state, const char *caus
 	next->workspace = workspace;
 	text_format(next->cause, sizeof(next->cause), "%.190s", cause);
 	text_format(next->detail, sizeof(next->detail), "%.250s", detail);
-	if (!a->row.generation) /* the row is lost, and what it was made with is not */
+	if (!a->row.generation) { /* the row is lost, and what it was made with is not */
 		text_put(next->image, sizeof(next->image), i->image);
+		next->resources = i->asked;
+	}
 	if (state == LIFE_RUNNING)
 		next->active_ns = life_now(a->life);
 	return CHECK_BECOME;

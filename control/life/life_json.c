@@ -82,6 +82,7 @@ json_t *life_describe(struct life *l, const struct life_row *r)
 		json_object_set_new(o, "forked_from", f);
 	}
 	life_json_set_text(o, "image", r->image);
+	json_object_set_new(o, "resources", resources_json(&r->resources));
 	set_timer(l, r, o);
 	life_json_set_time(o, "state_since", r->since_wall_ns);
 	life_json_set_time(o, "created_at", r->created_wall_ns);

@@ -31,6 +31,7 @@ int life_policy_init(struct life_policy *p, const struct conf *c)
 				  .at_rest_drop = strcmp(c->life_at_rest, "drop") == 0,
 				  .end_snapshot = strcmp(c->life_terminate, "snapshot") == 0,
 				  .keep_snapshots = c->life_keep_snapshots,
+				  .forks_max = c->life_forks_max,
 				  .speed = c->life_speed ? c->life_speed : 1,
 				  .start_timeout_ns = c->life_start_timeout_ns,
 				  .snapshot_timeout_ns = c->life_snapshot_timeout_ns,

@@ -18,7 +18,7 @@ struct life_policy {
 	uint64_t idle_ttl_ns, idle_warning_ns, ttl_ns, keep_age_ns; /* as written: life_scaled() before use */
 	bool hold_attached, ttl_delete, at_rest_drop, end_snapshot;
 	char *snapshot_reasons, *keep_reasons;
-	uint32_t keep_snapshots, speed;
+	uint32_t keep_snapshots, forks_max, speed;
 	uint64_t start_timeout_ns, snapshot_timeout_ns; /* real time */
 	uint64_t restore_timeout_ns; /* longer: whatever was written and proven in time is to come back */
 	struct conf_life_agent *agents;

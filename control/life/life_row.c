@@ -11,7 +11,7 @@
 #define COLUMNS                                                                                                        \
 	"agent, state, generation, step, cause, detail, sandbox_id, workspace, snapshot_id, next_snapshot_id,"         \
 	" read_only, fork_agent, fork_snapshot_id, idle_ttl_ns, expires_ns, active_ns, due_ns, since_wall_ns,"         \
-	" created_wall_ns, updated_wall_ns, pod_template, image"
+	" created_wall_ns, updated_wall_ns, pod_template, image, memory, cpu_milli, pids"
 #define SNAP_COLUMNS                                                                                                   \
 	"id, agent, name, how, size, status, detail, previous_id, cause, quiesced, created_wall_ns, ended_wall_ns, "   \
 	"digest, orphan"
@@ -74,6 +74,9 @@ static int life_row_on_row(void *arg, sqlite3_stmt *st)
 	r->updated_wall_ns = sqlite3_column_int64(st, 19);
 	life_row_copy(r->pod_template, sizeof(r->pod_template), st, 20);
 	life_row_copy(r->image, sizeof(r->image), st, 21);
+	r->resources =
+	    (struct resources){(uint64_t)sqlite3_column_int64(st, 22), (uint32_t)sqlite3_column_int64(st, 23),
+			       (uint32_t)sqlite3_column_int64(st, 24)};
 	return 0;
 }
 
@@ -136,16 +139,17 @@ static int row_write(sqlite3 *db, int64_t was, const struct life_row *r, int *ou
 		  " workspace = ?8, snapshot_id = ?9, next_snapshot_id = ?10, read_only = ?11, fork_agent = ?13,"
 		  " fork_snapshot_id = ?12, idle_ttl_ns = ?14, expires_ns = ?15, due_ns = ?16, active_ns = ?17,"
 		  " since_wall_ns = ?18, created_wall_ns = ?19, updated_wall_ns = ?20, pod_template = ?21,"
-		  " image = ?22 WHERE agent = ?1 AND generation = ?23"
+		  " image = ?22, memory = ?23, cpu_milli = ?24, pids = ?25 WHERE agent = ?1 AND generation = ?26"
 		: "INSERT INTO agents(agent, state, generation, step, cause, detail, sandbox_id, workspace, "
 		  "snapshot_id,"
 		  " next_snapshot_id, read_only, fork_snapshot_id, fork_agent, idle_ttl_ns, expires_ns, due_ns, "
 		  "active_ns,"
-		  " since_wall_ns, created_wall_ns, updated_wall_ns, pod_template, image) VALUES(?1, ?2, ?3, ?4, ?5, "
+		  " since_wall_ns, created_wall_ns, updated_wall_ns, pod_template, image, memory, cpu_milli, pids) "
+		  "VALUES(?1, ?2, ?3, ?4, ?5, "
 		  "?6, ?7, "
 		  "?8, ?9, ?10, "
 		  "?11,"
-		  " ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22)"
+		  " ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25)"
 		  " ON CONFLICT(agent) DO NOTHING";
 	sqlite3_stmt *st = NULL;
 	int rc;
@@ -167,8 +171,11 @@ static int row_write(sqlite3 *db, int64_t was, const struct life_row *r, int *ou
 	sqlite3_bind_int64(st, 20, r->updated_wall_ns);
 	sqlite3_bind_text(st, 21, r->pod_template, -1, SQLITE_STATIC);
 	sqlite3_bind_text(st, 22, r->image, -1, SQLITE_STATIC);
+	sqlite3_bind_int64(st, 23, (int64_t)r->resources.memory);
+	sqlite3_bind_int64(st, 24, r->resources.cpu_milli);
+	sqlite3_bind_int64(st, 25, r->resources.pids);
 	if (was)
-		sqlite3_bind_int64(st, 23, was);
+		sqlite3_bind_int64(st, 26, was);
 	rc = store_step(db, st, e);
 	sqlite3_finalize(st);
 	*out_changed = sqlite3_changes(db);
@@ -433,6 +440,29 @@ static int life_row_on_count(void *arg, sqlite3_stmt *st)
 	if (state >= 0 && state < 7)
 		out[state] = sqlite3_column_int64(st, 1);
 	return 0;
+}
+
+static int life_row_on_fork(void *arg, sqlite3_stmt *st)
+{
+	int64_t *n = arg;
+
+	*n += agent_making(store_text(st, 0)) == AGENT_FORK;
+	return 0;
+}
+
+int rows_forks(sqlite3 *db, const char *of, int64_t *out, struct err *e)
+{
+	char from[AGENT_NAME_MAX + 8], to[AGENT_NAME_MAX + 8];
+	int64_t n = 0;
+	int rc;
+
+	text_format(from, sizeof(from), "%s-fork-", of);
+	text_format(to, sizeof(to), "%s-fork.", of); /* a point is the next one behind a dash */
+	rc = store_each(db, NULL, life_row_on_fork, &n, e, "SELECT agent FROM agents WHERE agent > ? AND agent < ?",
+			"tt", from, to);
+	if (!rc)
+		*out = n;
+	return rc;
 }
 
 int rows_count(sqlite3 *db, int64_t out[7], struct err *e)

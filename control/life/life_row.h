@@ -7,6 +7,7 @@
 #define CONTROL_LIFE_LIFE_ROW_H
 
 #include "base/ids.h"
+#include "base/resources.h"
 #include "control/life/life.h"
 #include "control/life/life_clock.h"
 
@@ -34,6 +35,7 @@ struct life_row {
 	struct id fork_snapshot;
 	char pod_template[SANDBOX_DIGEST_LEN]; /* SHA-256 of its own, whose text is kept by that; "": none */
 	char image[SANDBOX_IMAGE_MAX + 1];     /* of its next start; "": none */
+	struct resources resources;            /* the same, as they were asked for */
 	int64_t idle_ttl_ns;
 	int64_t expires_ns;        /* lifecycle's clock, as the next two; 0: none yet, its next start may set one */
 	int64_t active_ns, due_ns; /* 0: none */
@@ -104,6 +106,8 @@ int row_set_passing(struct sqlite3 *db, const char *agent, struct err *e);
 int rows_passing(struct sqlite3 *db, row_each *each, void *arg, struct err *e);
 int rows_untold(struct sqlite3 *db, row_each *each, void *arg, struct err *e);
 int rows_list(struct sqlite3 *db, const struct life_filter *f, row_each *each, void *arg, struct err *e);
+/* Copies of that agent whose names muxd made (agent_make_name()). */
+int rows_forks(struct sqlite3 *db, const char *of, int64_t *out, struct err *e);
 int rows_count(struct sqlite3 *db, int64_t out[7], struct err *e);                              /* by state */
 int snaps_of(struct sqlite3 *db, const char *agent, snap_each *each, void *arg, struct err *e); /* newest first */
 int snaps_open(struct sqlite3 *db, snap_each *each, void *arg, struct err *e); /* TAKING, DROPPING; of all */

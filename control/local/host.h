@@ -87,7 +87,7 @@ void local_clean(struct local *l, int dir, const char *agent, const struct state
 
 /* start.c: dir is locked, s its loaded state. */
 /* Starts one that does not run, with nothing left of an earlier one; s is saved, *out_fd a first stream to it. */
-int start_sandbox(struct local *l, int dir, const char *agent, struct state *s, const struct local_image *image,
+int start_sandbox(struct local *l, int dir, const char *agent, struct state *s, const struct local_shape *shape,
 		  int *out_fd, struct err *e);
 /* Another stream. ERR_NOT_FOUND: nobody listens; ERR_UNAVAILABLE: muxlet does not take streams. */
 int start_connect(int dir, const char *agent, int *out_fd, struct err *e);

@@ -206,7 +206,7 @@ int local_state_get(struct local *l, int dir, const char *agent, struct state *s
 	return rc ? err_set(e, rc, "sandbox %s: %.300s", agent, why.message) : 0;
 }
 
-static int ensure_locked(struct local *l, int dir, const char *agent, const struct local_image *image,
+static int ensure_locked(struct local *l, int dir, const char *agent, const struct local_shape *shape,
 			 struct sandbox_info *out, int *out_fd, struct err *e)
 {
 	struct state s;
@@ -217,7 +217,7 @@ static int ensure_locked(struct local *l, int dir, const char *agent, const stru
 	rc = state_alive(&s) ? start_connect(dir, agent, out_fd, e) : ERR_NOT_FOUND;
 	if (rc == ERR_NOT_FOUND) {
 		rc = end_sandbox(l, dir, agent, &s, e);
-		rc = rc ? rc : start_sandbox(l, dir, agent, &s, image, out_fd, e);
+		rc = rc ? rc : start_sandbox(l, dir, agent, &s, shape, out_fd, e);
 	}
 	if (rc == 0)
 		hand_out(l, dir, agent, &s, out);
@@ -227,10 +227,10 @@ static int ensure_locked(struct local *l, int dir, const char *agent, const stru
 
 int local_ensure(struct local *l, const char *agent, struct sandbox_info *out, int *out_fd, struct err *e)
 {
-	return local_ensure_image(l, agent, NULL, out, out_fd, e);
+	return local_ensure_shape(l, agent, &(struct local_shape){0}, out, out_fd, e);
 }
 
-int local_ensure_image(struct local *l, const char *agent, const struct local_image *image, struct sandbox_info *out,
+int local_ensure_shape(struct local *l, const char *agent, const struct local_shape *shape, struct sandbox_info *out,
 		       int *out_fd, struct err *e)
 {
 	int dir, rc = local_check_agent(agent, e);
@@ -243,7 +243,7 @@ int local_ensure_image(struct local *l, const char *agent, const struct local_im
 	rc = rc ? rc : dir_open_locked(l->base, agent, true, &dir, e);
 	if (rc)
 		return rc;
-	rc = ensure_locked(l, dir, agent, image, out, out_fd, e);
+	rc = ensure_locked(l, dir, agent, shape, out, out_fd, e);
 	dir_close(dir);
 	return rc;
 }

@@ -46,15 +46,20 @@ struct local_image {
 /* Reads what is there; ERR_MISSING when bwrap is not installed or user namespaces are switched off (says which). */
 int local_create(const struct local_params *p, const struct conf *c, struct local **out, struct err *e);
 void local_destroy(struct local *l); /* forgets; ends nothing */
-/* The same with an image of its own from its next start on, unpacked where it is not yet: that takes its time (NULL:
- * the host's programs). ERR_IMAGE. */
-int local_ensure_image(struct local *l, const char *agent, const struct local_image *image, struct sandbox_info *out,
+/* What a sandbox that has to be started is made as. */
+struct local_shape {
+	const struct local_image
+	    *image;                 /* unpacked where it is not yet, which takes its time; NULL: the host's programs */
+	struct resources resources; /* as asked: clipped by the configuration */
+};
+/* Make or find; out_fd: a fresh connected stream to muxlet; out->epoch grows with each. ERR_IMAGE. */
+int local_ensure_shape(struct local *l, const char *agent, const struct local_shape *shape, struct sandbox_info *out,
 		       int *out_fd, struct err *e);
 /* Would a start with it have to unpack it first? As far as can be seen without a lock. */
 bool local_image_missing(const struct local *l, const struct local_image *image);
 /* Roots of images that neither the configuration nor a sandbox names go. */
 int local_images_sweep(struct local *l, const struct conf *c, struct err *e);
-/* Make or find; out_fd: a fresh connected stream to muxlet; out->epoch grows with each. */
+/* The same of no shape of its own. */
 int local_ensure(struct local *l, const char *agent, struct sandbox_info *out, int *out_fd, struct err *e);
 int local_connect(struct local *l, const char *agent, struct sandbox_info *out, int *out_fd, struct err *e);
 int local_stat(struct local *l, const char *agent, struct sandbox_info *out, struct err *e);

@@ -38,6 +38,7 @@ struct start {
 	const char *agent;
 	struct state *s;
 	const struct local_image *wanted; /* its root; NULL: the host's */
+	struct cgroup_limits limits;      /* the configured ones, or what was asked for where that is less */
 	struct rootfs *rootfs;
 	uint64_t deadline;
 	bool image, fresh; /* of the workspace */
@@ -116,7 +117,7 @@ static int start_cgroups(struct start *t, struct err *e)
 {
 	static const char *const promises[CGROUP_KINDS] = {"memory", "process", "CPU"};
 	struct cgroup *g = &t->s->cgroup;
-	struct cgroup_limits limits = t->l->limits;
+	struct cgroup_limits limits = t->limits;
 	char missing[64] = "";
 	int n;
 
@@ -237,8 +238,8 @@ static int start_cmdline(struct start *t, struct err *e)
 				   .persist = t->l->persist,
 				   .read_only = t->s->read_only,
 				   .programs = t->programs_fd >= 0,
-				   .pids = t->l->counts_by_sandbox ? t->l->limits.pids_max : 0,
-				   .memory_max = t->l->limits.memory_max};
+				   .pids = t->l->counts_by_sandbox ? t->limits.pids_max : 0,
+				   .memory_max = t->limits.memory_max};
 	struct err why = {0};
 	int n, m, rc = start_shell(t, &p.shell, e);
 
@@ -297,7 +298,7 @@ static int start_identity(struct start *t, struct err *e)
 static int start_processes(struct start *t, struct err *e)
 {
 	bool grouped = t->s->cgroup.path[CGROUP_PIDS][0];
-	uint32_t pids = t->l->limits.pids_max ? t->l->limits.pids_max + PIDS_KEPT : 0;
+	uint32_t pids = t->limits.pids_max ? t->limits.pids_max + PIDS_KEPT : 0;
 	struct spawn_params p = {.agent = t->agent,
 				 .cmdline = &t->cmdline,
 				 .listen_fd = t->listen_fd,
@@ -387,7 +388,18 @@ static int start_failed(struct local *l, int dir, const char *agent, struct stat
 	return err_set(e, why->code, "sandbox %s: %.330s", agent, why->message);
 }
 
-int start_sandbox(struct local *l, int dir, const char *agent, struct state *s, const struct local_image *image,
+static void start_limits(struct start *t, const struct resources *asked)
+{
+	const struct cgroup_limits *l = &t->l->limits;
+	const struct resources most = {l->memory_max, l->cpu_milli, l->pids_max};
+	struct resources r = resources_clip(asked, &most);
+
+	t->s->asked = *asked;
+	t->s->limits = r;
+	t->limits = (struct cgroup_limits){.memory_max = r.memory, .cpu_milli = r.cpu_milli, .pids_max = r.pids};
+}
+
+int start_sandbox(struct local *l, int dir, const char *agent, struct state *s, const struct local_shape *shape,
 		  int *out_fd, struct err *e)
 {
 	struct start t = {
@@ -395,7 +407,7 @@ int start_sandbox(struct local *l, int dir, const char *agent, struct state *s, 
 	    .dir = dir,
 	    .agent = agent,
 	    .s = s,
-	    .wanted = image,
+	    .wanted = shape->image,
 	    .deadline = clock_boot_ns() + l->create_timeout_ns,
 	    .loop_fd = -1,
 	    .workspace_fd = -1,
@@ -404,7 +416,10 @@ int start_sandbox(struct local *l, int dir, const char *agent, struct state *s, 
 	    .programs_fd = -1,
 	    .spawn = {.outer_fd = -1, .init_fd = -1, .secret_fd = -1, .secret_read_fd = -1, .stderr_fd = -1}};
 	struct err why = {0};
-	int rc = start_run(&t, &why);
+	int rc;
+
+	start_limits(&t, &shape->resources);
+	rc = start_run(&t, &why);
 
 	if (rc == 0 && start_connect(dir, agent, out_fd, &why) != 0)
 		rc = err_set(&why, ERR_SANDBOX_CREATE, "muxlet ended right after its start");

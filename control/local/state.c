@@ -64,6 +64,8 @@ void state_info(const struct state *s, const char *agent, struct sandbox_info *o
 	memcpy(out->secret, s->secret, sizeof(out->secret));
 	out->oom_kills = cgroup_oom_kills(&s->cgroup);
 	out->cap_enforced = s->cap_enforced;
+	out->asked = s->asked;
+	out->limits = s->limits;
 	out->memory_enforced = s->memory_enforced;
 	out->pids_enforced = s->pids_enforced;
 	out->cpu_enforced = s->cpu_enforced;
@@ -116,6 +118,11 @@ static json_t *state_json(const struct state *s)
 	if (secret)
 		OPENSSL_cleanse(secret, strlen(secret));
 	free(secret);
+	if (o && (json_object_set_new(o, "asked", resources_json(&s->asked)) ||
+		  json_object_set_new(o, "limits", resources_json(&s->limits)))) {
+		json_decref(o);
+		o = NULL;
+	}
 	if (o && !id_is_nil(&s->restoring.id) && json_object_set_new(o, "restoring", restoring_json(&s->restoring))) {
 		json_decref(o);
 		o = NULL;
@@ -243,6 +250,13 @@ static int parse_image(const json_t *o, struct state *s, struct err *e)
 	return rc;
 }
 
+static int parse_resources(const json_t *o, struct state *s, struct err *e)
+{
+	int rc = resources_read(json_object_get(o, "asked"), &s->asked, e);
+
+	return rc ? rc : resources_read(json_object_get(o, "limits"), &s->limits, e);
+}
+
 static int parse_restoring(const json_t *o, struct state_restoring *out, struct err *e)
 {
 	struct state_restoring r = {0};
@@ -287,6 +301,7 @@ static int state_parse(const json_t *o, struct state *s, struct err *e)
 	rc = rc ? rc : parse_flags(o, s, e);
 	rc = rc ? rc : parse_workspace(o, s, e);
 	rc = rc ? rc : parse_image(o, s, e);
+	rc = rc ? rc : parse_resources(o, s, e);
 	rc = rc ? rc : parse_restoring(json_object_get(o, "restoring"), &s->restoring, e);
 	if (rc)
 		return rc;

@@ -42,6 +42,7 @@ struct state {
 	bool read_only;     /* programs inside may not write to the workspace */
 	struct id restored; /* the snapshot that the workspace is, until the sandbox that was started on it ends; nil */
 	char image[SANDBOX_IMAGE_MAX + 1], image_digest[SANDBOX_IMAGE_DIGEST_LEN]; /* of its last start; "": none */
+	struct resources asked, limits; /* of its last start; zeros in files of before */
 	struct state_restoring restoring;
 	char detail[256]; /* what this mode does not promise */
 	char error[256];  /* why state is ERROR */

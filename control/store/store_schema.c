@@ -27,6 +27,7 @@ static const char *const steps[] = {
     store_schema_artifacts_2, /* artifacts by agent and by principal */
     store_schema_life_7,      /* images of agents */
     store_schema_life_8,      /* snapshots that outlived their agents */
+    store_schema_life_9,      /* memory, cpu_milli and pids of agents */
 };
 #define VERSION ((int)(sizeof(steps) / sizeof(steps[0])))
 

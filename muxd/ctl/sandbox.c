@@ -4,6 +4,7 @@
  */
 #include "base/clock.h"
 #include "base/ids.h"
+#include "base/resources.h"
 #include "base/slurp.h"
 #include "base/visible.h"
 #include "base/yamldoc.h"
@@ -26,6 +27,10 @@
 #define OWN_TEMPLATE      "pod-template", 0, "FILE", "Pod template of the agent's own from now on, YAML or JSON."
 #define OWN_IMAGE         "image", 0, "NAME", "Image from its next start on, of sandbox.images."
 #define NO_IMAGE          "no-image", 0, NULL, "Take its image away: the configured one, or the host's programs."
+#define CPU               "cpu", 0, "QUANTITY", "Processors that it asks for from its next start on, as 500m or 2."
+#define MEMORY            "memory", 0, "QUANTITY", "Memory that it asks for, as 512Mi; more than is configured is clipped."
+#define PIDS              "pids", 0, "N", "Processes of its programs; what of the three is not given is the configured limit."
+#define NO_RESOURCES      "no-resources", 0, NULL, "Ask for the configured limits again."
 #define NO_TEMPLATE       "no-pod-template", 0, NULL, "Take the agent's own pod template away."
 
 static const struct ctl_option resume_options[] = {
@@ -38,6 +43,10 @@ static const struct ctl_option resume_options[] = {
     {NO_TEMPLATE},
     {OWN_IMAGE},
     {NO_IMAGE},
+    {CPU},
+    {MEMORY},
+    {PIDS},
+    {NO_RESOURCES},
     {REASON_OR_COMMAND},
     {TIMEOUT},
     {NULL, 0, NULL, NULL},
@@ -67,6 +76,10 @@ static const struct ctl_option fork_options[] = {
     {NO_TEMPLATE},
     {OWN_IMAGE},
     {NO_IMAGE},
+    {CPU},
+    {MEMORY},
+    {PIDS},
+    {NO_RESOURCES},
     {REASON_OR_COMMAND},
     {TIMEOUT},
     {NULL, 0, NULL, NULL},
@@ -122,6 +135,9 @@ static const struct ctl_column show_columns[] = {
     {"image", "image"},
     {"image_made_with", "made with"},
     {"image_digest", "digest"},
+    {"resources", "asks for"},
+    {"resources_clipped", "clipped"},
+    {"resources_made_with", "has"},
     {"pod_made_with", "pod made with"},
     {"pod_template", "pod template"},
     {"own_pod_template", "its own"},
@@ -222,10 +238,32 @@ static void enforced_words(json_t *agent)
 	json_object_set_new(agent, "enforced", list);
 }
 
+/* {cpu: "500m", pids: 64} as words. */
+static void resources_words(json_t *agent, const char *name)
+{
+	json_t *value, *list = json_array();
+	const char *key;
+
+	json_object_foreach(json_object_get(agent, name), key, value)
+	{
+		if (json_is_string(value))
+			json_array_append_new(list, json_sprintf("%s %s", key, json_string_value(value)));
+		else
+			json_array_append_new(list, json_sprintf("%s %lld", key, (long long)json_integer_value(value)));
+	}
+	if (json_array_size(list))
+		json_object_set(agent, name, list);
+	json_decref(list);
+}
+
 static int sandbox_print(struct ctl *c, json_t *o)
 {
 	if (!c->json && json_is_object(json_object_get(o, "enforced")))
 		enforced_words(o);
+	if (!c->json) {
+		resources_words(o, "resources");
+		resources_words(o, "resources_made_with");
+	}
 	return c->json ? ctl_print_json(c, o) : ctl_print_object(c, o, show_columns);
 }
 
@@ -412,6 +450,25 @@ static int put_image(json_t *q, const struct ctl_args *a, struct err *e)
 	return 0;
 }
 
+/* All three together, as the API has them. */
+static int put_resources(json_t *q, const struct ctl_args *a, struct err *e)
+{
+	const char *cpu = args_get(a, "cpu"), *memory = args_get(a, "memory");
+	bool none = args_has(a, "no-resources");
+	long long pids = 0;
+	json_t *o;
+	int rc = args_has(a, "pids") ? args_number(a, "pids", RESOURCES_PIDS_MIN, RESOURCES_PIDS_MAX, &pids, e) : 0;
+
+	if (rc || !(none || cpu || memory || pids))
+		return rc;
+	if (none && (cpu || memory || pids))
+		return err_set(e, ERR_INVAL, "--no-resources, or --cpu, --memory and --pids");
+	o = none ? json_null() : json_pack("{s:s*,s:s*}", "cpu", cpu, "memory", memory);
+	if (pids)
+		json_object_set_new(o, "pids", json_integer((json_int_t)pids));
+	return json_object_set_new(q, "resources", o) ? err_set(e, ERR_NOMEM, "no memory for the question") : 0;
+}
+
 static bool makes(const struct ctl_args *a)
 {
 	return is(a, "resume") || is(a, "create");
@@ -446,6 +503,8 @@ static int put_all(json_t *q, const struct ctl_args *a, struct err *e)
 		rc = put_template(q, a, e);
 	if (!rc)
 		rc = put_image(q, a, e);
+	if (!rc)
+		rc = put_resources(q, a, e);
 	if (!rc)
 		rc = put_text(q, a, "workdir", "workdir", e);
 	if (!rc)

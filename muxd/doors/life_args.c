@@ -11,15 +11,15 @@
 #define TTL_MIN    NS_PER_SEC
 #define TTL_MAX    (3650 * 86400 * NS_PER_SEC)
 
-static const char *const verb_keys[VERB_COUNT][13] = {
-    [VERB_RESUME] = {"idle_ttl", "ttl", "pod_template", "timeout_ms", "workdir", "env", "labels", "image"},
+static const char *const verb_keys[VERB_COUNT][14] = {
+    [VERB_RESUME] = {"idle_ttl", "ttl", "pod_template", "timeout_ms", "workdir", "env", "labels", "image", "resources"},
     [VERB_STOP] = {"reason", "timeout_ms"},
     [VERB_KILL] = {"reason", "timeout_ms"},
     [VERB_TERMINATE] = {"reason", "how", "timeout_ms"},
     [VERB_SNAPSHOT] = {"reason", "timeout_ms"},
     [VERB_RESTORE] = {"snapshot_id", "check", "accept_differs", "reason", "timeout_ms"},
     [VERB_FORK] = {"snapshot_id", "as", "writable", "idle_ttl", "ttl", "reason", "timeout_ms", "at", "check",
-		   "accept_differs", "pod_template", "image"},
+		   "accept_differs", "pod_template", "image", "resources"},
     [VERB_DROP] = {"snapshot_id", "reason"},
 };
 
@@ -128,6 +128,15 @@ static int read_image(const json_t *o, struct life_options *out, struct err *e)
 	return 0;
 }
 
+/* And here: null takes away what was asked for before. */
+static int read_resources(const json_t *o, struct life_options *out, struct err *e)
+{
+	const json_t *v = json_object_get(o, "resources");
+
+	out->sets_resources = v != NULL;
+	return resources_read(v, &out->resources, e);
+}
+
 int life_args_read(enum life_verb v, const json_t *o, bool of_session, struct life_call *out, struct err *e)
 {
 	int64_t timeout = 0;
@@ -145,6 +154,7 @@ int life_args_read(enum life_verb v, const json_t *o, bool of_session, struct li
 	    (rc = json_opt_bool(o, "writable", &out->writable, e)) ||
 	    (rc = json_opt_bool(o, "accept_differs", &out->any, e)) || (rc = read_check(v, o, of_session, out, e)) ||
 	    (rc = read_template(o, &out->pod_template, e)) || (rc = read_image(o, &out->options, e)) ||
+	    (rc = read_resources(o, &out->options, e)) ||
 	    (v == VERB_FORK && (rc = read_moment(o, of_session, &out->at_ns, e))))
 		return rc;
 	if (v == VERB_RESUME &&

@@ -56,6 +56,7 @@ static void set_backend(json_t *o, const struct agent *a, const struct sandbox_i
 	agent_json_set_text(o, "pod_made_with", best->pod_template);
 	agent_json_set_text(o, "image_made_with", best->image);
 	agent_json_set_text(o, "image_digest", best->image_digest);
+	json_object_set_new(o, "resources_made_with", resources_json(&best->limits));
 }
 
 /* Directories that outlive a sleep (sandbox.persist is this machine's alone). */

@@ -162,6 +162,8 @@ static json_t *asked_detail(const struct life_job *j)
 	set_template(o, j->pod_template);
 	if (c->options.sets_image)
 		json_object_set_new(o, "image", *c->options.image ? json_string(c->options.image) : json_null());
+	if (c->options.sets_resources)
+		json_object_set_new(o, "resources", resources_json(&c->options.resources));
 	return o;
 }
 
@@ -470,7 +472,7 @@ static void act_kill(struct life *l, struct life_job *j)
 static bool sets_options(const struct life_call *c)
 {
 	return c->options.idle_ttl_ns != UINT64_MAX || c->options.ttl_ns != UINT64_MAX || c->pod_template ||
-	       c->options.pod_template || c->options.sets_image || c->settings;
+	       c->options.pod_template || c->options.sets_image || c->options.sets_resources || c->settings;
 }
 
 /* Where nobody may give a template, a grant with admin may still take one away. */
@@ -499,6 +501,25 @@ static int check_image(struct life_job *j, const char *agent, struct err *e)
 	return rc;
 }
 
+/* More than the configured limits is clipped and said; a limit that the backend does not have is refused. */
+static int check_resources(struct life_job *j, const char *agent, struct err *e)
+{
+	const struct policy_question q = {.op = POLICY_SANDBOX_SHAPE, .agent = agent};
+	const struct conf *c = j->hub->conf;
+	bool pods = strcmp(c->sandbox_backend, "local") != 0;
+	int rc = broker_check_any(j->hub, &j->rq, &q, LIFECYCLE, "resources", NULL, e);
+
+	if (rc || !pods || resources_none(&j->call.options.resources))
+		return rc;
+	if (*c->kubernetes_warm_pool)
+		return err_set(
+		    e, ERR_UNSUPPORTED,
+		    "pods of kubernetes.warm_pool have the resources of their template: resources cannot be asked for");
+	return j->call.options.resources.pids
+		   ? err_set(e, ERR_UNSUPPORTED, "resources.pids: the node's kubelet limits the processes of pods")
+		   : 0;
+}
+
 /* A leased sandbox may be ended by who administers; its content, and how long it lives, are its lease's. */
 static int check_scope(struct life_job *j, const char *agent, struct err *e)
 {
@@ -513,6 +534,8 @@ static int check_scope(struct life_job *j, const char *agent, struct err *e)
 		rc = check_template_scope(j, agent, e);
 	if (!rc && j->call.options.sets_image)
 		rc = check_image(j, agent, e);
+	if (!rc && j->call.options.sets_resources)
+		rc = check_resources(j, agent, e);
 	if (rc || j->verb == VERB_STOP || j->verb == VERB_TERMINATE || j->verb == VERB_KILL)
 		return rc;
 	return broker_check_enter(j->hub, &j->rq, agent, verbs[j->verb].name, e);

@@ -68,6 +68,17 @@ static void show_unable(json_t *o, const struct agent *a)
 	json_object_set_new(o, "detail", json_string(text));
 }
 
+/* What was asked for and is more than the configuration gives: its next start has less. */
+static void show_clipped(const struct hub *h, const json_t *row, json_t *o)
+{
+	struct resources asked, most;
+
+	if (resources_read(json_object_get(row, "resources"), &asked, NULL))
+		return;
+	resources_most(h->conf, &most);
+	json_object_set_new(o, "resources_clipped", resources_clipped(&asked, &most));
+}
+
 json_t *agent_show(struct hub *h, const char *name, const struct sandbox_info *info, const json_t *row)
 {
 	static const char *const links[] = {NULL, "waking", "up", "lost"};
@@ -83,7 +94,7 @@ json_t *agent_show(struct hub *h, const char *name, const struct sandbox_info *i
 	if (row)
 		overlay(o, row);
 	if (row)
-		settings_show(h, name, o);
+		settings_show(h, name, o), show_clipped(h, row, o);
 	if (a && a->unable[0] && a->state != AGENT_COLD)
 		show_unable(o, a);
 	return o;

@@ -308,7 +308,7 @@ static void netipc_on_sandbox_answer(void *arg, const struct sandboxes_answer *a
 }
 
 /* What each question holds beside its verb. */
-enum { WITH_AGENT = 1, MAY_AGENT = 2, WITH_SNAPSHOT = 4, WITH_FROM = 8, WITH_TIME = 16, MAY_IMAGE = 32 };
+enum { WITH_AGENT = 1, MAY_AGENT = 2, WITH_SNAPSHOT = 4, WITH_FROM = 8, WITH_TIME = 16, MAY_SHAPE = 32 };
 
 /* net says a name; the path and the digest are what the configuration here says of it. */
 static int sandbox_image(const struct conf *c, const json_t *msg, struct sandbox_question *q, struct err *e)
@@ -323,6 +323,14 @@ static int sandbox_image(const struct conf *c, const json_t *msg, struct sandbox
 	if (q->image && q->image->digest)
 		return 0;
 	return err_set(e, ERR_IMAGE_DENIED, "sandbox.images has no archive and no directory for %.128s", name);
+}
+
+/* Which image, and how large: the limits are this side's, local_ensure_shape() clips by them. */
+static int sandbox_shape(const struct conf *c, const json_t *msg, struct sandbox_question *q, struct err *e)
+{
+	int rc = sandbox_image(c, msg, q, e);
+
+	return rc ? rc : resources_read(json_object_get(msg, "resources"), &q->resources, e);
 }
 
 static int sandbox_question(const json_t *msg, unsigned with, struct sandbox_question *q, struct err *e)
@@ -360,7 +368,7 @@ static int ask_sandbox(struct net_call *c, const char *verb, const json_t *msg, 
 		const char *verb;
 		enum sandbox_job job;
 		unsigned with;
-	} jobs[] = {{"ensure", JOB_ENSURE, WITH_AGENT | MAY_IMAGE},
+	} jobs[] = {{"ensure", JOB_ENSURE, WITH_AGENT | MAY_SHAPE},
 		    {"connect", JOB_CONNECT, WITH_AGENT},
 		    {"stat", JOB_STAT, WITH_AGENT},
 		    {"destroy", JOB_DESTROY, WITH_AGENT},
@@ -383,8 +391,8 @@ static int ask_sandbox(struct net_call *c, const char *verb, const json_t *msg, 
 		return err_set(e, ERR_UNSUPPORTED, "sandbox.%.20s is not known", verb);
 	c->job = q.job = jobs[i].job;
 	rc = sandbox_question(msg, jobs[i].with, &q, e);
-	if (rc == 0 && jobs[i].with & MAY_IMAGE)
-		rc = sandbox_image(c->m->conf, msg, &q, e);
+	if (rc == 0 && jobs[i].with & MAY_SHAPE)
+		rc = sandbox_shape(c->m->conf, msg, &q, e);
 	if (rc)
 		return rc;
 	rc = sandboxes_ask(c->m->sandboxes, &q, netipc_on_sandbox_answer, c);

@@ -82,7 +82,9 @@ static int sandboxes_run(struct local *l, struct job *j)
 
 	switch (j->q.job) {
 	case JOB_ENSURE:
-		return local_ensure_image(l, j->agent, j->image ? &j->image->it : NULL, &a->info, &a->fd, &a->err);
+		return local_ensure_shape(l, j->agent,
+					  &(struct local_shape){j->image ? &j->image->it : NULL, j->q.resources},
+					  &a->info, &a->fd, &a->err);
 	case JOB_CONNECT:
 		return local_connect(l, j->agent, &a->info, &a->fd, &a->err);
 	case JOB_STAT:
@@ -416,6 +418,11 @@ json_t *sandbox_info_json(const struct sandbox_info *i, bool with_secret)
 		      i->memory_enforced, "pids_enforced", i->pids_enforced, "cpu_enforced", i->cpu_enforced,
 		      "snapshot_id", i->snapshot_id, "has_workspace", i->has_workspace, "image", i->image,
 		      "image_digest", i->image_digest);
+	if (o && (json_object_set_new(o, "asked", resources_json(&i->asked)) ||
+		  json_object_set_new(o, "limits", resources_json(&i->limits)))) {
+		json_decref(o);
+		return NULL;
+	}
 	if (!o || !with_secret)
 		return o;
 	secret = base64_encode(i->secret, sizeof i->secret, true);

@@ -61,6 +61,7 @@ struct sandbox_question {
 	const char *after; /* list, snapshots: the last one of the page before */
 	struct id snapshot;
 	const struct conf_image *image; /* ensure; NULL: the host's programs */
+	struct resources resources;     /* ensure: as asked */
 	uint64_t image_size;            /* that it may unpack to */
 	bool read_only;
 	bool idle;   /* snapshot_hash */

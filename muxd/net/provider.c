@@ -80,6 +80,9 @@ static int parse_info(const json_t *o, struct sandbox_info *out, bool secret)
 	copy_str(o, "detail", i.detail, sizeof(i.detail));
 	copy_str(o, "image", i.image, sizeof(i.image));
 	copy_str(o, "image_digest", i.image_digest, sizeof(i.image_digest));
+	if (resources_read(json_object_get(o, "asked"), &i.asked, NULL) ||
+	    resources_read(json_object_get(o, "limits"), &i.limits, NULL))
+		return ERR_INVAL;
 	copy_str(o, "snapshot_id", i.snapshot_id, sizeof(i.snapshot_id));
 	i.has_workspace = json_is_true(json_object_get(o, "has_workspace"));
 	if (id[0] && id_parse(id, &i.sandbox_id))
@@ -312,7 +315,7 @@ enum field {
 	F_IDLE = 16,
 	F_READ_ONLY = 32,
 	F_MAX = 64,
-	F_IMAGE = 128
+	F_SHAPE = 128
 };
 
 static const struct question {
@@ -322,7 +325,7 @@ static const struct question {
 	const struct kind *list; /* of what the answer is a list */
 	bool pages, fd;
 } questions[SANDBOX_OPS] = {
-    [SANDBOX_ENSURE] = {"sandbox.ensure", F_IMAGE, provider_on_answer, .fd = true},
+    [SANDBOX_ENSURE] = {"sandbox.ensure", F_SHAPE, provider_on_answer, .fd = true},
     [SANDBOX_CONNECT] = {"sandbox.connect", 0, provider_on_answer, .fd = true},
     [SANDBOX_STAT] = {"sandbox.stat", 0, provider_on_answer},
     [SANDBOX_DESTROY] = {"sandbox.destroy", F_REASON, provider_on_answer},
@@ -360,8 +363,10 @@ static json_t *question_json(const struct question *k, const struct sandbox_ask 
 		json_object_set_new(o, "idle", json_boolean(q->idle));
 	if (k->fields & F_READ_ONLY)
 		json_object_set_new(o, "read_only", json_boolean(q->read_only));
-	if (k->fields & F_IMAGE && q->image && *q->image)
+	if (k->fields & F_SHAPE && q->image && *q->image)
 		json_object_set_new(o, "image", json_string(q->image));
+	if (k->fields & F_SHAPE && !resources_none(&q->resources))
+		json_object_set_new(o, "resources", resources_json(&q->resources));
 	if (q->run)
 		json_object_set_new(o, "run", json_true());
 	if (k->fields & F_MAX)

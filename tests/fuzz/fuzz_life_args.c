@@ -35,6 +35,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		if (strnlen(c.options.image, sizeof(c.options.image)) > SANDBOX_IMAGE_MAX ||
 		    (c.options.image[0] && !c.options.sets_image))
 			abort();
+		if ((c.options.resources.memory && (c.options.resources.memory < RESOURCES_MEMORY_MIN ||
+						    c.options.resources.memory > RESOURCES_MEMORY_MAX)) ||
+		    c.options.resources.cpu_milli > RESOURCES_CPU_MAX ||
+		    c.options.resources.pids > RESOURCES_PIDS_MAX ||
+		    (!c.options.sets_resources && !resources_none(&c.options.resources)))
+			abort();
 		if (c.how > LIFE_END_BY_REASON || (c.reason && strlen(c.reason) > size) ||
 		    (c.as && strlen(c.as) > size))
 			abort();

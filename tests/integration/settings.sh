@@ -20,7 +20,7 @@ equal "a secret is refused" secret_refused "$(resume "$manager" '{"env": {"API_T
 equal "a place that is none" invalid_request "$(resume "$manager" '{"workdir": "here"}' | code)"
 equal "a label that is none" invalid_request "$(resume "$manager" '{"labels": {"a b": "x"}}' | code)"
 equal "an image, by its name" "image_not_allowed true" "$(resume "$manager" '{"image": "debian"}' | jq -r '"\(.error.code) \(.error.message | contains("image"))"')"
-equal "resources, too" "invalid_request true" "$(resume "$manager" '{"resources": {}}' | jq -r '"\(.error.code) \(.error.message | contains("resources"))"')"
+equal "resources that are none" "invalid_request true" "$(resume "$manager" '{"resources": {"memory": "8Mi"}}' | jq -r '"\(.error.code) \(.error.message | contains("resources.memory"))"')"
 equal "more than an event of the audit log can name" too_large "$(jq -nc '[range(20) | {key: "V\(.)", value: ("x y " * 1000)}] | {env: from_entries}' >"$tmp/big"; resume "$manager" "@$tmp/big" | code)"
 equal "who may run may not set" forbidden "$(resume "$worker" '{"workdir": "/tmp"}' | code)"
 equal "nothing was made" not_found "$(api "$manager" GET "/v1/agents/$agent" | code)"
@@ -37,4 +37,16 @@ equal "one goes, others stay" "test []" "$(resume "$manager" '{"env": {"TEAM": n
 muxctl sandbox resume "$agent" --workdir /workspace --env MODE=ctl --label app/id=blue --label by=hand >/dev/null || fail "muxctl does not set them"
 equal "muxctl sets them" "/workspace ctl blue hand" "$(round 'echo $PWD $MODE') $(state '.labels | "\(.["app/id"]) \(.by)"')"
 equal "a null takes all of one away" "/workspace null" "$(resume "$manager" '{"workdir": null, "labels": null, "env": null}' >/dev/null; round 'echo $PWD$MODE') $(state .labels)"
+
+# How much it asks for holds from its next start on; more than the configuration gives every sandbox is clipped, and said.
+asks() { jq -r '"\(.resources.memory) \(.resources.pids) \(.resources_clipped)"'; }
+equal "it asks for less, and of processors for too much" "64Mi 90 [\"cpu\"]" "$(resume "$manager" '{"resources": {"cpu": 500, "memory": "64Mi", "pids": 90}}' | asks)"
+equal "what runs is as it was" "null 2Gi" "$(state '"\(.resources_made_with.pids == 90 | if . then 90 else null end) \(.resources_made_with.memory)"')"
+muxctl sandbox stop "$agent" --reason sleep >/dev/null || fail "it does not sleep"
+equal "the next start has it" "64Mi 90 2" "$(resume "$manager" '{}' >/dev/null; state '.resources_made_with | "\(.memory) \(.pids) \(.cpu)"')"
+if [ "$(state .enforced.memory)" = true ]; then
+	equal "more memory than that is not there" "killed" "$(round 'head -c 100M /dev/zero | tail -c 100M >/dev/null || echo killed')"
+fi
+muxctl sandbox resume "$agent" --no-resources >/dev/null || fail "muxctl does not take them away"
+equal "and asks for nothing any more" "null null" "$(state '"\(.resources) \(.resources_clipped)"')"
 wait_for 20 set_told "4 settings.1" && ok "each change is told" || fail "$(muxctl audit --since 0 -n 100 --event agent.settings --agent "$agent" -o json)"

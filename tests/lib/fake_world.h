@@ -26,6 +26,7 @@ struct world_agent {
 	int content;
 	struct id sandbox;
 	char image[32];               /* that the one that runs was made with */
+	struct resources resources;   /* the same */
 	char to_be[64], template[64]; /* its own pod template: of the next one that is made, of the one that runs */
 };
 struct world_snap {
@@ -38,6 +39,7 @@ struct world_call {
 	TAILQ_ENTRY(world_call) entry;
 	enum sandbox_op op;
 	char agent[AGENT_NAME_MAX + 1], from[AGENT_NAME_MAX + 1], image[32];
+	struct resources resources;
 	struct id snapshot;
 	bool read_only, done_already;
 	int rc;
@@ -144,6 +146,7 @@ static inline int world_do(struct world *w, struct world_call *c)
 				a->content = 0;
 			a->running = a->disk = true;
 			memcpy(a->image, c->image, sizeof(a->image));
+			a->resources = c->resources;
 			memcpy(a->template, a->to_be, sizeof(a->template));
 			a->to_be[0] = '\0';
 			(void)id_new(&a->sandbox);
@@ -250,6 +253,7 @@ static inline void world_queue(struct world *w, const struct sandbox_ask *q, san
 	snprintf(c->agent, sizeof(c->agent), "%s", q->agent ? q->agent : "");
 	snprintf(c->from, sizeof(c->from), "%s", q->from ? q->from : "");
 	snprintf(c->image, sizeof(c->image), "%.31s", q->image ? q->image : "");
+	c->resources = q->resources;
 	w->made[c->op]++;
 	if (c->op == SANDBOX_TAKE && w->take_ns > q->timeout_ns)
 		w->fail[SANDBOX_TAKE] = ERR_TIMEOUT;

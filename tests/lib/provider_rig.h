@@ -187,6 +187,7 @@ static RIG_UNUSED void begin_with(enum kube_workspace workspace, enum kube_pin p
 		     .image = "busybox",
 		     .ephemeral_image = ephemeral_image,
 		     .limit_memory = "1Gi",
+		     .request_memory = "256Mi",
 		     .workspace = workspace,
 		     .workspace_size = 1 << 30,
 		     .hold = hold,

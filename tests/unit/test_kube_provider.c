@@ -62,6 +62,32 @@ static void a_pod_has_the_image_that_its_agent_has(void **state)
 	end();
 }
 
+/* Limits as asked, at most the configured ones, and requests within them; the others are the configured ones. */
+static void a_pod_has_the_resources_that_its_agent_asks_for(void **state)
+{
+	struct result r = {0}, more = {0};
+	static const char *const pods[] = {"muxd-coder", "muxd-other"};
+	static const char *const wanted[] = {
+	    "{\"limits\":{\"cpu\":\"50m\",\"memory\":\"64Mi\"},\"requests\":{\"memory\":\"64Mi\"}}",
+	    "{\"limits\":{\"cpu\":\"16\",\"memory\":\"1Gi\"},\"requests\":{\"memory\":\"256Mi\"}}"};
+
+	(void)state;
+	begin();
+	ASK(c.p, on_done, &r, .op = SANDBOX_ENSURE, .agent = "coder", .resources = {64 << 20, 50, 0});
+	ASK(c.p, on_done, &more, .op = SANDBOX_ENSURE, .agent = "other", .resources = {UINT64_C(8) << 30, 16000, 0});
+	settle();
+	for (int i = 0; i < 2; i++) {
+		const json_t *spec = json_object_get(json_object_get(c.pods, pods[i]), "spec");
+		char *text =
+		    json_dumps(json_object_get(json_array_get(json_object_get(spec, "containers"), 0), "resources"),
+			       JSON_COMPACT | JSON_SORT_KEYS);
+
+		assert_string_equal(text, wanted[i]);
+		free(text);
+	}
+	end();
+}
+
 /* Two streams to one container: the same secret, socket and id, a higher epoch, and the place is known. */
 static void a_stream_is_made_again(void **state)
 {
@@ -626,6 +652,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(a_pod_is_made_awaited_and_reached),
 	    cmocka_unit_test(a_pod_has_the_image_that_its_agent_has),
+	    cmocka_unit_test(a_pod_has_the_resources_that_its_agent_asks_for),
 	    cmocka_unit_test(a_stream_is_made_again),
 	    cmocka_unit_test(secrets_come_from_the_master_and_the_ids),
 	    cmocka_unit_test(a_clock_that_is_set_back_does_not_lower_an_epoch),

@@ -1,12 +1,18 @@
 // tier: check
-/* The image of an agent: kept, told ahead of each start, changed for the next one, taken over by forks. */
+/* The image of an agent, and how much it asks for: kept, told ahead of each start, changed for the next one, taken over
+ * by forks. */
 #include "tests/lib/life_rig.h"
+
+#include "base/text.h"
 
 static struct life_options with(const char *image)
 {
 	struct life_options o = {.idle_ttl_ns = UINT64_MAX, .ttl_ns = UINT64_MAX, .sets_image = image != NULL};
 
 	snprintf(o.image, sizeof(o.image), "%s", image ? image : "");
+	o.sets_resources = o.sets_image; /* another size for each name, and none for none */
+	o.resources.pids = (uint32_t)strlen(o.image) + (unsigned char)o.image[0];
+	o.resources.memory = (uint64_t)o.resources.pids << 20;
 	return o;
 }
 
@@ -29,15 +35,21 @@ static void stop(struct rig *r, const char *agent)
 
 static void assert_made_with(struct rig *r, const char *agent, const char *image)
 {
+	const struct life_options o = with(image);
+
 	assert_string_equal(world_agent(&r->world, agent)->image, image);
+	assert_true(resources_equal(&world_agent(&r->world, agent)->resources, &o.resources));
 }
 
 static void assert_shown(struct rig *r, const char *agent, const char *image)
 {
-	json_t *o = NULL;
+	const struct life_options asked = with(image);
+	json_t *o = NULL, *resources = resources_json(&asked.resources);
 
 	assert_int_equal(life_show(r->life, agent, &o, NULL), 0);
 	assert_string_equal(json_get_text(o, "image"), image);
+	assert_true(json_equal(json_object_get(o, "resources"), resources));
+	json_decref(resources);
 	json_decref(o);
 }
 
@@ -137,6 +149,39 @@ static void forks_have_it_too(void **state)
 	assert_made_with(r, "dan", "");
 }
 
+/* Of copies that muxd names there are so many of one agent; a wipe of one makes room, and a name needs none. */
+static void copies_without_a_name_are_bounded(void **state)
+{
+	struct rig *r = *state;
+	struct life_fork f = {.agent = "ann", .options = with(NULL)};
+	char first[AGENT_NAME_MAX + 1] = "";
+
+	r->conf->life_forks_max = 3;
+	life_set_conf(r->life, r->conf);
+	resume_with(r, "ann", "one");
+	stop(r, "ann");
+	f.snapshot = rig_row(r, "ann").snapshot;
+	for (int i = 0; i < 4; i++) {
+		life_fork(r->life, &f, 0, rig_answer, r);
+		rig_settle(r);
+		assert_int_equal(r->rc, i < 3 ? 0 : ERR_LIMIT);
+		if (i == 0)
+			text_put(first, sizeof(first), json_get_text(r->result, "agent"));
+	}
+	assert_non_null(strstr(r->message, "lifecycle.forks_max"));
+	f.as = "ann-fork-of-mine";
+	life_fork(r->life, &f, 0, rig_answer, r);
+	rig_settle(r);
+	assert_int_equal(r->rc, 0);
+	life_terminate(r->life, first, "no more", LIFE_END_WIPE, 0, rig_answer, r);
+	rig_settle(r);
+	assert_int_equal(r->rc, 0);
+	f.as = NULL;
+	life_fork(r->life, &f, 0, rig_answer, r);
+	rig_settle(r);
+	assert_int_equal(r->rc, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -144,6 +189,7 @@ int main(void)
 	    cmocka_unit_test_setup_teardown(a_change_counts_from_the_next_start_on, rig_setup, rig_teardown),
 	    cmocka_unit_test_setup_teardown(a_start_that_is_gone_on_with_has_it, rig_setup, rig_teardown),
 	    cmocka_unit_test_setup_teardown(forks_have_it_too, rig_setup, rig_teardown),
+	    cmocka_unit_test_setup_teardown(copies_without_a_name_are_bounded, rig_setup, rig_teardown),
 	};
 
 	return cmocka_run_group_tests_name("life_image", tests, NULL, NULL);

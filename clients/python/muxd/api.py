@@ -34,7 +34,7 @@ OPERATIONS: Dict[str, Operation] = {
     "listAgents": Operation("GET", "/v1/agents", ("state", "prefix", "after", "limit"), ()),
     "getAgent": Operation("GET", "/v1/agents/{agent}", (), ()),
     "destroyAgent": Operation("DELETE", "/v1/agents/{agent}", ("reason", "wipe"), ()),
-    "resumeAgent": Operation("POST", "/v1/agents/{agent}/resume", (), ("env", "idle_ttl", "image", "labels", "pod_template", "timeout_ms", "ttl", "workdir")),
+    "resumeAgent": Operation("POST", "/v1/agents/{agent}/resume", (), ("env", "idle_ttl", "image", "labels", "pod_template", "resources", "timeout_ms", "ttl", "workdir")),
     "stopAgent": Operation("POST", "/v1/agents/{agent}/stop", (), ("reason", "timeout_ms")),
     "killInside": Operation("POST", "/v1/agents/{agent}/kill", (), ("reason", "timeout_ms")),
     "terminateAgent": Operation("POST", "/v1/agents/{agent}/terminate", (), ("how", "reason", "timeout_ms")),
@@ -42,7 +42,7 @@ OPERATIONS: Dict[str, Operation] = {
     "takeSnapshot": Operation("POST", "/v1/agents/{agent}/snapshots", (), ("reason", "timeout_ms")),
     "dropSnapshot": Operation("DELETE", "/v1/agents/{agent}/snapshots/{id}", ("reason",), ()),
     "restoreAgent": Operation("POST", "/v1/agents/{agent}/restore", (), ("accept_differs", "check", "reason", "snapshot_id", "timeout_ms")),
-    "forkAgent": Operation("POST", "/v1/agents/{agent}/fork", (), ("accept_differs", "as", "at", "check", "idle_ttl", "image", "pod_template", "reason", "snapshot_id", "timeout_ms", "ttl", "writable")),
+    "forkAgent": Operation("POST", "/v1/agents/{agent}/fork", (), ("accept_differs", "as", "at", "check", "idle_ttl", "image", "pod_template", "reason", "resources", "snapshot_id", "timeout_ms", "ttl", "writable")),
     "getLogs": Operation("GET", "/v1/agents/{agent}/logs", ("bytes",), ()),
     "getFile": Operation("GET", "/v1/agents/{agent}/files", ("path", "path_base64", "timeout_ms", "task_id"), ()),
     "putFile": Operation("PUT", "/v1/agents/{agent}/files", ("path", "path_base64", "timeout_ms", "task_id", "mode", "parents"), ()),
@@ -126,7 +126,7 @@ OPERATIONS: Dict[str, Operation] = {
     "listSessions": Operation("GET", "/v1/sessions", ("agent", "state", "kind", "live", "limit"), ()),
     "getSession": Operation("GET", "/v1/sessions/{id}", (), ()),
     "terminateSession": Operation("POST", "/v1/sessions/{id}/terminate", (), ("reason",)),
-    "forkSession": Operation("POST", "/v1/sessions/{id}/fork", (), ("accept_differs", "as", "at_ms", "check", "idle_ttl", "image", "pod_template", "reason", "snapshot_id", "timeout_ms", "ttl", "writable")),
+    "forkSession": Operation("POST", "/v1/sessions/{id}/fork", (), ("accept_differs", "as", "at_ms", "check", "idle_ttl", "image", "pod_template", "reason", "resources", "snapshot_id", "timeout_ms", "ttl", "writable")),
     "attachSession": Operation("GET", "/v1/sessions/{id}/attach", ("role", "offset", "cols", "rows", "screen"), ()),
     "getWebSession": Operation("GET", "/v1/web/session", (), ()),
     "createWebSession": Operation("POST", "/v1/web/session", (), ()),
@@ -177,6 +177,9 @@ class Agent(_Agent, total=False):
     image: Optional[str]
     image_made_with: Optional[str]
     image_digest: Optional[str]
+    resources: Any
+    resources_clipped: Optional[List[Literal["cpu", "memory", "pids"]]]
+    resources_made_with: Any
     pod_made_with: Optional[str]
     pod_template: Optional[str]
     own_pod_template: Optional[str]

@@ -30,7 +30,7 @@ export const OPERATIONS = {
   listAgents: { method: "GET", path: "/v1/agents", query: ["state", "prefix", "after", "limit"], body: [] },
   getAgent: { method: "GET", path: "/v1/agents/{agent}", query: [], body: [] },
   destroyAgent: { method: "DELETE", path: "/v1/agents/{agent}", query: ["reason", "wipe"], body: [] },
-  resumeAgent: { method: "POST", path: "/v1/agents/{agent}/resume", query: [], body: ["env", "idle_ttl", "image", "labels", "pod_template", "timeout_ms", "ttl", "workdir"] },
+  resumeAgent: { method: "POST", path: "/v1/agents/{agent}/resume", query: [], body: ["env", "idle_ttl", "image", "labels", "pod_template", "resources", "timeout_ms", "ttl", "workdir"] },
   stopAgent: { method: "POST", path: "/v1/agents/{agent}/stop", query: [], body: ["reason", "timeout_ms"] },
   killInside: { method: "POST", path: "/v1/agents/{agent}/kill", query: [], body: ["reason", "timeout_ms"] },
   terminateAgent: { method: "POST", path: "/v1/agents/{agent}/terminate", query: [], body: ["how", "reason", "timeout_ms"] },
@@ -38,7 +38,7 @@ export const OPERATIONS = {
   takeSnapshot: { method: "POST", path: "/v1/agents/{agent}/snapshots", query: [], body: ["reason", "timeout_ms"] },
   dropSnapshot: { method: "DELETE", path: "/v1/agents/{agent}/snapshots/{id}", query: ["reason"], body: [] },
   restoreAgent: { method: "POST", path: "/v1/agents/{agent}/restore", query: [], body: ["accept_differs", "check", "reason", "snapshot_id", "timeout_ms"] },
-  forkAgent: { method: "POST", path: "/v1/agents/{agent}/fork", query: [], body: ["accept_differs", "as", "at", "check", "idle_ttl", "image", "pod_template", "reason", "snapshot_id", "timeout_ms", "ttl", "writable"] },
+  forkAgent: { method: "POST", path: "/v1/agents/{agent}/fork", query: [], body: ["accept_differs", "as", "at", "check", "idle_ttl", "image", "pod_template", "reason", "resources", "snapshot_id", "timeout_ms", "ttl", "writable"] },
   getLogs: { method: "GET", path: "/v1/agents/{agent}/logs", query: ["bytes"], body: [] },
   getFile: { method: "GET", path: "/v1/agents/{agent}/files", query: ["path", "path_base64", "timeout_ms", "task_id"], body: [] },
   putFile: { method: "PUT", path: "/v1/agents/{agent}/files", query: ["path", "path_base64", "timeout_ms", "task_id", "mode", "parents"], body: [] },
@@ -122,7 +122,7 @@ export const OPERATIONS = {
   listSessions: { method: "GET", path: "/v1/sessions", query: ["agent", "state", "kind", "live", "limit"], body: [] },
   getSession: { method: "GET", path: "/v1/sessions/{id}", query: [], body: [] },
   terminateSession: { method: "POST", path: "/v1/sessions/{id}/terminate", query: [], body: ["reason"] },
-  forkSession: { method: "POST", path: "/v1/sessions/{id}/fork", query: [], body: ["accept_differs", "as", "at_ms", "check", "idle_ttl", "image", "pod_template", "reason", "snapshot_id", "timeout_ms", "ttl", "writable"] },
+  forkSession: { method: "POST", path: "/v1/sessions/{id}/fork", query: [], body: ["accept_differs", "as", "at_ms", "check", "idle_ttl", "image", "pod_template", "reason", "resources", "snapshot_id", "timeout_ms", "ttl", "writable"] },
   attachSession: { method: "GET", path: "/v1/sessions/{id}/attach", query: ["role", "offset", "cols", "rows", "screen"], body: [] },
   getWebSession: { method: "GET", path: "/v1/web/session", query: [], body: [] },
   createWebSession: { method: "POST", path: "/v1/web/session", query: [], body: [] },
@@ -158,6 +158,9 @@ export interface Agent {
   image?: string | null;
   image_made_with?: string | null;
   image_digest?: string | null;
+  resources?: unknown;
+  resources_clipped?: ("cpu" | "memory" | "pids")[] | null;
+  resources_made_with?: unknown;
   pod_made_with?: string | null;
   pod_template?: string | null;
   own_pod_template?: string | null;

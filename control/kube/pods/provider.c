@@ -136,6 +136,26 @@ static const char *image_of(const struct kp *kp, const char *name)
 	return NULL;
 }
 
+/* Limits as asked, at most those of every pod; a request above its limit would be refused, so it follows. */
+static void take_resources(struct kjob *j, const struct resources *asked)
+{
+	const struct kube_pod_spec *s = &j->kp->p.spec;
+	const struct resources most = resources_quantities(s->limit_cpu, s->limit_memory);
+	const struct resources r = resources_clip(asked, &most);
+	const struct resources request = resources_quantities(s->request_cpu, s->request_memory);
+
+	if (asked->cpu_milli) {
+		resources_cpu_text(r.cpu_milli, j->cpu);
+		if (request.cpu_milli)
+			resources_cpu_text(resources_clip(&request, &r).cpu_milli, j->cpu_asked);
+	}
+	if (asked->memory) {
+		resources_memory_text(r.memory, j->memory);
+		if (request.memory)
+			resources_memory_text(resources_clip(&request, &r).memory, j->memory_asked);
+	}
+}
+
 static void provider_ask(struct sandbox_provider *p, const struct sandbox_ask *q, sandbox_done *done, void *arg)
 {
 	struct kp *kp = (struct kp *)p;
@@ -148,8 +168,12 @@ static void provider_ask(struct sandbox_provider *p, const struct sandbox_ask *q
 	j = kjob_begin(kp, q->op, q->agent ? q->agent : "", limit_of(kp, q), done, arg);
 	if (j && q->image && *q->image && !(j->image = image_of(kp, q->image)))
 		kjob_fail(j, ERR_IMAGE_DENIED, "sandbox.images has no ref for %.128s", q->image);
-	else if (j)
+	else if (j && !resources_none(&q->resources) && kp_pooled(kp))
+		kjob_fail(j, ERR_UNSUPPORTED, "pods of kubernetes.warm_pool have the resources of their template");
+	else if (j) {
+		take_resources(j, &q->resources);
 		calls[q->op].begin(j, q);
+	}
 }
 
 static void set_end(struct sandbox_provider *p, const char *agent, int64_t end_wall_ns, bool runs)

@@ -220,6 +220,10 @@ struct kube_pod_spec kjob_spec(const struct kjob *j)
 		spec.pod_template = j->template;
 	if (j->image)
 		spec.image = j->image;
+	if (*j->cpu)
+		spec.limit_cpu = j->cpu, spec.request_cpu = j->cpu_asked;
+	if (*j->memory)
+		spec.limit_memory = j->memory, spec.request_memory = j->memory_asked;
 	return spec;
 }
 

@@ -146,8 +146,10 @@ struct kjob {
 	void (*served)(struct kjob *j); /* once the version of its Sandbox is known */
 	enum kube_sandbox_api api;      /* which it is */
 	const char *image;              /* of the agent's own, by spec.images; NULL: the configured one */
-	json_t *template;               /* of the agent's own and the configured one; NULL: the configured one alone */
-	void (*tick)(struct kjob *j);   /* when a wait is over, of those that need no pod */
+	char cpu[RESOURCES_TEXT], memory[RESOURCES_TEXT]; /* limits of the agent's own; "": the configured ones */
+	char cpu_asked[RESOURCES_TEXT], memory_asked[RESOURCES_TEXT]; /* requests, which are no more than these */
+	json_t *template;             /* of the agent's own and the configured one; NULL: the configured one alone */
+	void (*tick)(struct kjob *j); /* when a wait is over, of those that need no pod */
 	uv_timer_t *timer;
 	uint64_t deadline_ns, force_ns; /* boot clock */
 	struct pod_view view;           /* as seen last */
