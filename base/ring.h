@@ -102,7 +102,13 @@ void ring_writer_destroy(struct ring_writer *w);
  * ERR_AGAIN when full, ERR_TOO_LARGE over RING_RECORD_MAX. No system call.
  */
 int ring_append(struct ring_writer *w, struct ring_record *rec, const struct iovec *iov, int iovcnt, bool reserve);
-uint64_t ring_head(const struct ring_writer *w);
+/*
+ * The records that are appended from here on are seen, by the reader and by the next writer, all at once or, after a
+ * kill, not at all: by ring_let(). keep false: they were never appended.
+ */
+void ring_hold(struct ring_writer *w);
+void ring_let(struct ring_writer *w, bool keep);
+uint64_t ring_head(const struct ring_writer *w);             /* with what is held */
 size_t ring_room(const struct ring_writer *w, bool reserve); /* bytes free for payload and headers */
 size_t ring_size(const struct ring_writer *w);
 /*

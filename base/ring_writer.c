@@ -30,6 +30,9 @@ struct ring_writer {
 	uint8_t *data;
 	uint64_t size;
 	uint64_t head, next_seq;
+	uint64_t shown, shown_seq; /* the head in the file; behind it lies what is held back */
+	bool holds;
+	unsigned slot;    /* that names the head in the file: the other one is free */
 	uint64_t durable; /* highest valid value seen; space before it is free */
 	uint32_t epoch;
 };
@@ -62,8 +65,9 @@ static int writer_recover(struct ring_writer *w, struct err *e)
 		const uint8_t *slot = w->map + RING_AT_SLOTS + 16 * i;
 		if (get_u64(slot) != head || head % 8)
 			continue;
-		w->head = head;
-		w->next_seq = get_u64(slot + 8);
+		w->head = w->shown = head;
+		w->next_seq = w->shown_seq = get_u64(slot + 8);
+		w->slot = (unsigned)i;
 		uint64_t epoch = get_u64(w->map + RING_AT_EPOCH) + 1;
 		put_u64(w->map + RING_AT_EPOCH, epoch);
 		w->epoch = (uint32_t)epoch;
@@ -132,14 +136,33 @@ static void ring_put(struct ring_writer *w, uint64_t at, const void *p, size_t n
 
 static void ring_publish(struct ring_writer *w, uint64_t head, uint64_t next_seq)
 {
-	uint8_t *slot = w->map + RING_AT_SLOTS + 16 * (next_seq & 1 ? 0 : 1);
+	uint8_t *slot;
+
+	w->slot ^= 1;
+	slot = w->map + RING_AT_SLOTS + 16 * (size_t)w->slot;
 	put_u64(slot, head);
 	put_u64(slot + 8, next_seq);
 	atomic_store_explicit((_Atomic uint64_t *)(void *)(w->map + RING_AT_HEAD), head, memory_order_release);
 	/* The next record's slot must not be written before this head, or a kill between would leave none that fits. */
 	atomic_signal_fence(memory_order_seq_cst);
-	w->head = head;
-	w->next_seq = next_seq;
+	w->shown = head;
+	w->shown_seq = next_seq;
+}
+
+void ring_hold(struct ring_writer *w)
+{
+	w->holds = true;
+}
+
+void ring_let(struct ring_writer *w, bool keep)
+{
+	w->holds = false;
+	if (!keep) {
+		w->head = w->shown;
+		w->next_seq = w->shown_seq;
+	} else if (w->head != w->shown) {
+		ring_publish(w, w->head, w->next_seq);
+	}
 }
 
 int ring_append(struct ring_writer *w, struct ring_record *rec, const struct iovec *iov, int iovcnt, bool reserve)
@@ -170,7 +193,10 @@ int ring_append(struct ring_writer *w, struct ring_record *rec, const struct iov
 		at += iov[i].iov_len;
 	}
 	ring_put(w, at, zeros, (size_t)(w->head + size - at));
-	ring_publish(w, w->head + size, w->next_seq + 1);
+	w->head += size;
+	w->next_seq++;
+	if (!w->holds)
+		ring_publish(w, w->head, w->next_seq);
 	return 0;
 }
 

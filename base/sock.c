@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -229,6 +230,17 @@ int sock_peer_cred(int fd, pid_t *out_pid, uid_t *out_uid, gid_t *out_gid)
 	if (out_gid)
 		*out_gid = c.gid;
 	return 0;
+}
+
+/* A peer that reads nothing answers each probe of its window. */
+uint32_t sock_silent_ms(int fd)
+{
+	struct tcp_info i = {0};
+	socklen_t len = sizeof(i);
+
+	if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &i, &len))
+		return 0;
+	return i.tcpi_unacked > 0 || i.tcpi_probes > 1 ? i.tcpi_last_ack_recv : 0;
 }
 
 int sock_set_nonblock(int fd, int on)

@@ -11,6 +11,7 @@
 #include "base/json.h"
 
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 struct err;
@@ -27,6 +28,9 @@ int sock_listen_tcp(const char *hostport, int *out_fd, struct err *e);
 int sock_name(int fd, int peer, char *out, size_t size);
 int sock_peer_cred(int fd, pid_t *out_pid, uid_t *out_uid, gid_t *out_gid);
 int sock_set_nonblock(int fd, int on);
+/* Of TCP: for so long the peer has not answered what is on its way to it, ms. 0: nothing is, or it is there, though it
+ * may read nothing. */
+uint32_t sock_silent_ms(int fd);
 int sock_pair(int type, int out_fds[2]);
 
 /* One packet: JSON and up to SOCK_FDS_MAX descriptors (not closed here). ERR_AGAIN when it would block. */

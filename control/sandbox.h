@@ -153,6 +153,7 @@ struct sandbox_ask {
 	uint64_t timeout_ns;
 	size_t max;
 	bool idle, read_only;
+	bool again; /* RESTORE: it was asked for by a daemon that died, and what of it was done nobody knows */
 	/*
 	 * A run of lifecycle asks: in the order of its agent's questions, with a place kept for it. Where there is none
 	 * even so, the answer is ERR_AGAIN: nothing was begun.

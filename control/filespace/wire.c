@@ -12,6 +12,7 @@
 #define SHA_HEX     64
 #define TIME_MAX    INT64_C(4102444800000000) /* a time beyond is none */
 #define CURSOR_MAX  8192
+#define ENTRY_BYTES 80 /* beside its path: what muxlet's record of a file has */
 #define ENTRY_WRONG "the store's answer is none: "
 
 void filespace_key_put(const uint8_t *sha256, bool executable, char out[FILESPACE_KEY_LEN + 1])
@@ -132,9 +133,14 @@ static int page_entry(const json_t *v, const struct filespace_bounds *b, struct 
 		free(path);
 		return 0;
 	}
+	if (!rc && f.side.deleted && b->wanted && io->deletions++ >= b->wanted_max)
+		rc = err_set(e, ERR_FILESPACE, "the store lists a deletion twice");
 	if (!rc && !f.side.deleted && io->files++ >= b->files_max)
 		rc = err_set(e, ERR_TOO_LARGE, "the store lists more than the %zu files of filespace.max_files",
 			     b->files_max);
+	io->bytes += ENTRY_BYTES + (path ? strlen(path) : 0);
+	if (!rc && b->bytes_max && io->bytes > b->bytes_max)
+		rc = err_set(e, ERR_TOO_LARGE, "the store's list has more than %zu bytes", b->bytes_max);
 	if (!rc && f.size > b->size_max)
 		f.skipped = true; /* there, and not for here */
 	if (!rc && filespace_list_add(io->list, path, &f))

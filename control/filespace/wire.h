@@ -13,14 +13,17 @@
 struct filespace_bounds {
 	size_t files_max;  /* in the list, without deletions */
 	uint64_t size_max; /* of one file */
+	size_t bytes_max;  /* of the list, as a workspace's would have; 0: any */
 	/* Is there anything that a deletion of this path would be compared with? Others are dropped. NULL: always. */
 	bool (*wanted)(void *arg, const char *path);
+	size_t wanted_max; /* paths of which it may say so: a store that tells more deletions tells one twice */
 	void *arg;
 };
 
 struct filespace_page {
 	struct filespace_list *list; /* entries are added */
 	size_t files;                /* of them, that are no deletions: for the next page, too */
+	size_t deletions, bytes;     /* the others of them; of all: for the next page, too */
 	size_t refused;              /* paths that are not taken */
 	char refused_first[160];     /* one of them, and why */
 	char *next;                  /* malloc'd; NULL: this was the last page */

@@ -130,6 +130,7 @@ int life_ask(struct life_agent *a, enum sandbox_op op, const char *reason, struc
 	if (op == SANDBOX_RESTORE) {
 		q.from = s->agent;
 		q.read_only = a->row.read_only;
+		q.again = a->run->again;
 		q.timeout_ns = p->restore_timeout_ns;
 	}
 	sandbox_ask(a->life->inner, &q, is_of_snapshots(op) ? life_ask_on_snapshots : life_ask_on_sandbox, c);

@@ -108,6 +108,7 @@ static bool restore_again(struct life_agent *a)
 	r = life_run_begin(a, &life_restore_kind, a->row.cause);
 	if (!r)
 		return true;
+	r->again = true;
 	if (!id_is_nil(&a->row.next)) {
 		r->before.snapshot = a->row.next;
 		r->before.workspace = over;

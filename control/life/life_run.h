@@ -82,6 +82,7 @@ struct life_run {
 	uint64_t began, step_began;   /* boot ns */
 	uint64_t again_at;            /* boot ns: the step's question had no place, and is put again; 0: it is out */
 	unsigned refused;             /* how often, of this step */
+	bool again;                   /* of a restore: the daemon before had asked for it */
 	bool unasked;                 /* of the step before: no answer to it comes, its question found no place */
 	char *own_template;           /* of a start: from now on, "": none; NULL: as it is */
 	bool frozen, held;            /* its programs may stand still for it; nothing begins in the sandbox */

@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "muxd/hub/audit.h"
 #include "muxd/hub/hub_state.h"
+#include "muxd/hub/session_state.h"
 
 #include <stdlib.h>
 
@@ -50,6 +51,23 @@ struct agent *agent_get(struct hub *h, const char *name)
 	STAILQ_INIT(&a->waiters);
 	HASH_ADD_STR(h->agents, name, a);
 	return a;
+}
+
+static bool agent_has_channel(const struct agent *a, uint32_t channel)
+{
+	const struct session *s = NULL;
+
+	HASH_FIND(hh_channel, a->channels, &channel, sizeof(channel), s);
+	return s || (a->link && link_knows(a->link, channel));
+}
+
+/* A LIST may name the last one, of this sandbox or of one before it: that costs nobody a later sandbox. */
+uint32_t agent_new_channel(struct agent *a)
+{
+	do
+		a->next_channel = a->next_channel < LINK_CHANNEL_MAX ? a->next_channel + 1 : 1;
+	while (agent_has_channel(a, a->next_channel));
+	return a->next_channel;
 }
 
 int64_t agent_life(struct hub *h, const char *name)

@@ -94,6 +94,8 @@ const char *agent_state_name(enum agent_state s);
 struct agent *agent_find(struct hub *h, const char *name);
 /* Of its life: since_wall_ns of struct life_current. */
 int64_t agent_life(struct hub *h, const char *name);
+/* A number that no channel into it has; behind LINK_CHANNEL_MAX they begin anew. */
+uint32_t agent_new_channel(struct agent *a);
 struct agent *agent_get(struct hub *h, const char *name); /* made when missing; NULL = no memory */
 void agent_touch(struct agent *a);
 /*

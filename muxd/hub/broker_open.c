@@ -153,7 +153,7 @@ static int check_muxlet(const struct agent *a, enum session_kind kind, const str
 		       what, a->name);
 }
 
-static void audit_start(const struct session *s, const struct request *rq)
+static int audit_start(const struct session *s, const struct request *rq)
 {
 	json_t *open = session_open_json(s), *d = json_object();
 	static const char *const shown[] = {
@@ -165,7 +165,22 @@ static void audit_start(const struct session *s, const struct request *rq)
 			json_object_set(d, shown[i], json_object_get(open, shown[i]));
 	json_object_set_new(d, "session", json_string(s->id_text));
 	json_decref(open);
-	(void)audit_event(s->hub, start_event(s), rq, s->agent->name, "allowed", d);
+	return audit_event(s->hub, start_event(s), rq, s->agent->name, "allowed", d);
+}
+
+/* The record and the audit log both say that it begins, or neither does. */
+static int write_start(struct session *s, const struct request *rq, struct err *e)
+{
+	struct journal *j = s->hub->journal;
+	int rc;
+
+	journal_hold(j);
+	rc = session_intend(s, e);
+	if (!rc && (rc = audit_start(s, rq)))
+		rc = err_set(e, rc == ERR_AGAIN ? ERR_RECORD_UNAVAILABLE : rc,
+			     "the event of its beginning cannot be journaled: %s", err_name(rc));
+	journal_let(j, !rc);
+	return rc;
 }
 
 /*
@@ -364,13 +379,12 @@ static void broker_open_begin(void *arg, int rc, const struct err *e)
 	if (!rc)
 		rc = session_create(j->agent, &j->rq, j->kind, &j->launch, &s, &here);
 	if (!rc)
-		rc = session_intend(s, &here);
+		rc = write_start(s, &j->rq, &here);
 	if (rc) {
 		session_free(s);
 		job_fail(j, rc, &here);
 		return;
 	}
-	audit_start(s, &j->rq);
 	session_touch(s);
 	s->on_opened = broker_open_on_opened;
 	s->opened_arg = j;

@@ -69,16 +69,17 @@ struct filespace_sync {
 	size_t looked;            /* in the batch: the task behind the one that was asked for last */
 	uint64_t moved_ns;        /* its step began */
 	struct filespace_change change;
-	bool marked;  /* control.db is to know the markers, or the sandbox */
-	bool marking; /* ahead of the marker in the workspace */
+	bool once_more; /* the last answer to a put has tasks `again` */
+	bool marked;    /* control.db is to know the markers, or the sandbox */
+	bool marking;   /* ahead of the marker in the workspace */
 	char marker_here[FILESPACE_KEY_LEN + 1], marker_text[ID_STR_LEN + 1];
 	int64_t agreed_wall_ns; /* when the last sync that agreed on something began */
 	struct syncrec_stat marker_seen;
 	uint64_t workspace_bytes;
 	size_t named_bytes; /* of what is told by name */
 	unsigned pages;
-	size_t there_files;     /* of the store's, without deletions */
-	int64_t store_ahead_ms; /* the store's clock less ours */
+	struct filespace_page page; /* of the store's list: what is counted */
+	int64_t store_ahead_ms;     /* the store's clock less ours */
 	struct filespace_ask *ask;
 	struct filespace_told told;
 	filespace_sync_done *done;
@@ -445,6 +446,8 @@ static struct filespace_bounds sync_page_bounds(struct filespace_sync *s)
 	struct filespace_bounds b = sync_bounds(s);
 
 	b.wanted = is_known;
+	b.wanted_max = s->here.n + s->agreed.n;
+	b.bytes_max = list_bytes(s);
 	b.arg = s;
 	return b;
 }
@@ -472,13 +475,15 @@ static void sync_on_page(void *arg, int rc, const struct err *e, const json_t *b
 {
 	struct filespace_sync *s = arg;
 	const struct filespace_bounds b = sync_page_bounds(s);
-	struct filespace_page page = {.list = &s->there, .files = s->there_files};
+	struct filespace_page page = s->page;
 	struct err why = {0};
 
 	s->ask = NULL;
 	if (!rc)
 		rc = filespace_wire_page(body, &b, &page, &why), e = &why;
-	s->there_files = page.files;
+	s->page.files = page.files;
+	s->page.deletions = page.deletions;
+	s->page.bytes = page.bytes;
 	if (!rc && page.refused) {
 		s->told.left_out += (unsigned)page.refused - 1;
 		leave_out(s, page.refused_first, "the store's name is not taken");
@@ -1071,20 +1076,12 @@ static int up_result(void *arg, const char *path, const struct filespace_put *p)
 			  v == FILESPACE_COPY_UP ? a.key : p->side.key);
 	}
 	if ((v == FILESPACE_COPY_UP || v == FILESPACE_DELETE_THERE) && !t->again) {
-		t->again = true;
+		t->again = s->once_more = true;
 		t->done = false;
 		t->verdict = v;
 		t->if_ms = p->side.key[0] || p->side.deleted ? p->side.at_ms : -1;
 	}
 	return 0; /* the store's is newer: a pull takes it */
-}
-
-static bool batch_again(const struct filespace_sync *s)
-{
-	for (size_t i = s->at; i < s->batch; i++)
-		if (s->tasks[i].again && !s->tasks[i].done)
-			return true;
-	return false;
 }
 
 static void fetch_here(struct filespace_sync *s);
@@ -1097,6 +1094,7 @@ static void sync_on_put_there(void *arg, int rc, const struct err *e, const json
 	int64_t now_ms = 0;
 
 	s->ask = NULL;
+	s->once_more = false;
 	if (!rc && filespace_wire_now(body, &now_ms, NULL) == 0)
 		store_clock(s, now_ms);
 	if (!rc) {
@@ -1107,7 +1105,7 @@ static void sync_on_put_there(void *arg, int rc, const struct err *e, const json
 	}
 	if (rc)
 		sync_over_store(s, rc, e);
-	else if (batch_again(s))
+	else if (s->once_more) /* each task once: what a store passes over is told as changed meanwhile */
 		fetch_here(s);
 	else
 		sync_batch_over(s);
@@ -1304,6 +1302,7 @@ struct filespace_sync *filespace_sync_create(struct agent *a, enum filespace_dir
 		return NULL;
 	s->agent = a;
 	s->direction = d;
+	s->page.list = &s->there;
 	s->done = done;
 	s->arg = arg;
 	s->told.names = json_array();

@@ -175,22 +175,24 @@ static void due_free(struct inside_due *d)
 /* False: there is no room for it. */
 static bool due_write(struct hub *h, struct inside_due *d)
 {
-	int rc = 0;
+	int rc, told = 0;
 
 	if (d->exit && !journal_takes_end(h->journal))
 		return false;
-	if (d->exit)
-		rc = journal_json(h->journal, RING_EXIT, &d->id, d->exit);
-	if (rc == ERR_AGAIN)
+	journal_hold(h->journal); /* a kill between the two would leave an end that the audit log never told */
+	rc = d->exit ? journal_json(h->journal, RING_EXIT, &d->id, d->exit) : 0;
+	if (rc != ERR_AGAIN && d->event)
+		told = audit_journal(h, d->event);
+	if (rc == ERR_AGAIN || told == ERR_AGAIN) {
+		journal_let(h->journal, false);
 		return false;
+	}
+	journal_let(h->journal, true);
 	if (rc)
 		log_error(NULL, "the end of an MCP request is not journaled: %s", err_name(rc));
-	json_decref(d->exit);
-	d->exit = NULL;
-	rc = d->event ? audit_journal(h, d->event) : 0;
-	if (rc && rc != ERR_AGAIN)
-		log_error(NULL, "the end of an MCP request is not in the audit log: %s", err_name(rc));
-	return rc != ERR_AGAIN;
+	if (told)
+		log_error(NULL, "the end of an MCP request is not in the audit log: %s", err_name(told));
+	return true;
 }
 
 /* Both stolen. Without memory for it the next start of the daemon ends the round. */

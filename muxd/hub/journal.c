@@ -322,6 +322,16 @@ int journal_bytes(struct journal *j, enum ring_type type, const struct id *sessi
 	return journal_append(j, &rec, p, n, true);
 }
 
+void journal_hold(struct journal *j)
+{
+	ring_hold(j->ring);
+}
+
+void journal_let(struct journal *j, bool keep)
+{
+	ring_let(j->ring, keep);
+}
+
 bool journal_takes_end(const struct journal *j)
 {
 	return ring_room(j->ring, true) >= END_ROOM;

@@ -55,6 +55,11 @@ int journal_data(struct journal *j, const struct journal_data *d, struct journal
  */
 int journal_json(struct journal *j, enum ring_type type, const struct id *session, const json_t *o);
 int journal_bytes(struct journal *j, enum ring_type type, const struct id *session, const void *p, size_t n);
+/*
+ * The records of one thing: from here on all of them go in by journal_let(), or, after a kill, none. keep false: none.
+ */
+void journal_hold(struct journal *j);
+void journal_let(struct journal *j, bool keep);
 /* For an end and the event that tells of it, of usual size: what is said of one thing goes in together, or waits. */
 bool journal_takes_end(const struct journal *j);
 

@@ -114,7 +114,7 @@ static int open_sync(struct agent *a, uint64_t timeout_ns, uint64_t hold_ns, uin
 		return err_set(e, ERR_UNSUPPORTED, "nothing in the sandbox of %s can be asked to sync", a->name);
 	if (id_new(&o.session))
 		return err_set(e, ERR_SYS, "no random bytes");
-	o.channel = *out_channel = ++a->next_channel;
+	o.channel = *out_channel = agent_new_channel(a);
 	return link_open(a->link, &o, e);
 }
 

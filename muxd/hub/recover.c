@@ -312,11 +312,14 @@ static int end_in_record(struct hub *h, const json_t *entry, const char *why)
 	o = json_pack("{s:s,s:i,s:i,s:s,s:[I,I,I],s:I,s:b}", "cause", exit_cause_name(EXIT_UNKNOWN), "code", -1,
 		      "signal", 0, "message", why, "totals", at[0], at[1], at[2], "duration_ns", (json_int_t)0,
 		      "reported", 0);
+	journal_hold(h->journal);
 	rc = o ? journal_json(h->journal, RING_EXIT, &id, o) : ERR_NOMEM;
 	json_decref(o);
-	return rc ? rc
-		  : audit_event(h, "session.end", NULL, agent, exit_cause_name(EXIT_UNKNOWN),
-				json_pack("{s:s,s:s}", "session", text, "message", why));
+	if (!rc)
+		rc = audit_event(h, "session.end", NULL, agent, exit_cause_name(EXIT_UNKNOWN),
+				 json_pack("{s:s,s:s}", "session", text, "message", why));
+	journal_let(h->journal, !rc);
+	return rc;
 }
 
 int session_restore(struct hub *h, const json_t *entry, struct err *e)

@@ -58,7 +58,7 @@ static int open_probe(struct service *x, struct agent *a, struct err *e)
 	text_format(port, sizeof(port), "%d", (int)x->def.port);
 	if (id_new(&o.session))
 		return err_set(e, ERR_SYS, "no random bytes");
-	o.channel = x->probe.channel = ++a->next_channel;
+	o.channel = x->probe.channel = agent_new_channel(a);
 	return link_open(a->link, &o, e);
 }
 

@@ -285,10 +285,29 @@ static int audit_end(struct session *s)
 				     s->launch.context.role ? context_use_json(&s->launch.context) : NULL));
 }
 
-/* Again until there is room for it: an end that the audit log does not tell would look like work that goes on. */
+/* Again until it stands there: an end that the audit log does not tell would look like work that goes on. */
 void session_audit_end(struct session *s)
 {
 	s->audit_due = audit_end(s) != 0;
+}
+
+/*
+ * The record and the audit log have it both, whoever is killed meanwhile; without room for both it waits. What cannot
+ * be told for another reason (no memory) does not keep the session open.
+ */
+static bool end_written(struct session *s)
+{
+	struct journal *j = s->hub->journal;
+	bool written;
+	int rc;
+
+	journal_hold(j);
+	written = journal_exit(s) == 0;
+	rc = written ? audit_end(s) : 0;
+	written = written && rc != ERR_AGAIN;
+	journal_let(j, written);
+	s->audit_due = written && rc;
+	return written;
 }
 
 /* The last state: who is told may let go of the session, so nothing is done with it afterwards. */
@@ -368,7 +387,6 @@ static void end_settle(struct session *s)
 		contexts_settle(h->contexts, &s->launch.context, &s->id, &s->result);
 	if (session_result_passes(&s->result)) /* the same call may come again, and then it runs */
 		exec_ids_forget_session(h->exec_ids, &s->id);
-	session_audit_end(s);
 	survey_session_ended(s);
 	filespace_session_ended(s);
 	session_touch(s);
@@ -386,7 +404,7 @@ static bool end_record(struct session *s)
 	fill_result(s);
 	refusal = end_refusal(s);
 	s->result.refused = s->exit.cause == EXIT_NOT_STARTED ? refusal : 0;
-	if (journal_exit(s))
+	if (!end_written(s))
 		return false;
 	session_set_end(s, END_RECORDED);
 	end_settle(s);

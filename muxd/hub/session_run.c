@@ -106,7 +106,7 @@ int session_create(struct agent *a, const struct request *rq, enum session_kind 
 		s->life = agent_life(s->hub, a->name);
 		memcpy(s->snapshot_id, a->current.snapshot, sizeof(s->snapshot_id));
 	}
-	s->channel = ++a->next_channel;
+	s->channel = agent_new_channel(a);
 	s->opened_wall_ns = hub_now_wall(s->hub);
 	s->opened_boot_ns = clock_boot_ns();
 	s->begun_unsaid = true;

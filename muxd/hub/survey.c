@@ -162,7 +162,7 @@ static int survey_open(struct agent *a, struct err *e)
 	snprintf(have, sizeof(have), "%llu", (unsigned long long)v->have);
 	if (id_new(&o.session))
 		return err_set(e, ERR_SYS, "no random bytes");
-	o.channel = v->channel = ++a->next_channel;
+	o.channel = v->channel = agent_new_channel(a);
 	return link_open(a->link, &o, e);
 }
 

@@ -88,7 +88,7 @@ static int workspace_open(struct agent *a, struct workspace_ask *k, const struct
 
 	if (!rc && id_new(&o.session))
 		rc = err_set(e, ERR_SYS, "no random bytes");
-	o.channel = k->channel = ++a->next_channel;
+	o.channel = k->channel = agent_new_channel(a);
 	if (!rc)
 		rc = link_open(a->link, &o, e);
 	free(request);

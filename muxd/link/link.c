@@ -114,6 +114,11 @@ static struct link_channel *link_channel_find(const struct link *l, uint32_t cha
 	return c;
 }
 
+bool link_knows(const struct link *l, uint32_t channel)
+{
+	return link_channel_find(l, channel) != NULL;
+}
+
 static struct link_channel *link_channel_add(struct link *l, uint32_t channel)
 {
 	struct link_channel *c = calloc(1, sizeof(*c));

@@ -53,7 +53,7 @@ struct link_exit {
 };
 
 /* What muxlet says of a channel it knows, in LIST after HELLO. */
-/* Channels are counted up from 1, and none is used twice: at a thousand a second for 24 days. */
+/* Channels are counted up from 1 to this, and then from 1 again: at a thousand a second after 24 days. */
 #define LINK_CHANNEL_MAX 0x7fffffffu
 struct link_channel_info {
 	uint32_t channel;
@@ -169,6 +169,8 @@ struct link_mark link_mark(const struct link *l);
  * was written to is closed. False: it came, or muxlet is another one, or nobody can tell.
  */
 bool link_mark_never_came(const struct link_mark *start, const struct link_mark *now);
+/* Muxlet has that channel, or had it in this stream and may speak of it still. */
+bool link_knows(const struct link *l, uint32_t channel);
 /* After `up`: go on with a channel; the next data is at have[stream]. ERR_INVAL when the spool no longer reaches back.
  */
 int link_resume(struct link *l, uint32_t channel, const uint64_t have[3], uint64_t window);

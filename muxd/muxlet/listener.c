@@ -1,5 +1,6 @@
 /* Where new streams come from. */
 #include "muxd/muxlet/muxlet.h"
+#include "muxd/muxlet/tree.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -25,12 +26,17 @@ static int listener_place_of(struct muxlet *m)
 	return oldest;
 }
 
-static bool is_own_user(int fd)
+/*
+ * A hub comes from outside, by an exec. The programs that muxlet has begun are of the same user, descend from it
+ * however they hide, and have nothing to say here: many of them would push out the hub, which has a proof to give.
+ */
+static bool may_speak(int fd)
 {
 	struct ucred who;
 	socklen_t size = sizeof(who);
 
-	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) == 0 && who.uid == geteuid();
+	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) == 0 && who.uid == geteuid() &&
+	       !tree_descends(who.pid, getpid());
 }
 
 static void listener_ready(struct source *src, uint32_t events)
@@ -43,7 +49,7 @@ static void listener_ready(struct source *src, uint32_t events)
 		(void)source_watch(&m->loop, src, 0);
 		timer_arm(&m->loop, &m->listen_timer, m->loop.now_ns + RETRY_NS);
 	}
-	if (fd >= 0 && m->own_uid_only && !is_own_user(fd)) {
+	if (fd >= 0 && m->own_uid_only && !may_speak(fd)) {
 		close(fd);
 	} else if (fd >= 0) {
 		int at = listener_place_of(m);

@@ -73,7 +73,7 @@ struct muxlet {
 	int null_fd;
 	const char *shell, *workdir;
 	struct kill_tally oom; /* kills for want of memory, counted by the container's group */
-	bool own_uid_only;     /* the socket's name is anybody's: who connects must be of our user */
+	bool own_uid_only; /* the socket's name is anybody's: who connects must be of our user, and not begun here */
 	struct timer watch_timer;
 	uint64_t leave_ns, alone_ns; /* leave after so long alone (0: never); alone since (0: not) */
 	struct rlimit files, procs;  /* as muxlet found them; programs get them back */

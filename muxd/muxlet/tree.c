@@ -11,8 +11,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define PROCS_MAX   32768
-#define ENVIRON_MAX (256 * 1024)
+#define PROCS_MAX     32768
+#define ANCESTORS_MAX 64
+#define ENVIRON_MAX   (256 * 1024)
 
 struct procs {
 	struct tree_proc *v;
@@ -271,6 +272,25 @@ int tree_descendants(pid_t root, struct tree_proc **out, size_t *out_n)
 	*out = ps.v;
 	*out_n = n;
 	return 0;
+}
+
+bool tree_descends(pid_t pid, pid_t root)
+{
+	int proc_fd = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct tree_proc p;
+	bool does = false;
+
+	if (proc_fd < 0 || read_stat(proc_fd, getpid(), &p)) {
+		if (proc_fd >= 0)
+			close(proc_fd);
+		return false;
+	}
+	for (int i = 0; !does && pid > 0; i++) {
+		does = pid == root || i == ANCESTORS_MAX || read_stat(proc_fd, pid, &p);
+		pid = does ? 0 : p.ppid;
+	}
+	close(proc_fd);
+	return does;
 }
 
 void tree_tell(const struct tree_proc *p, int signum)

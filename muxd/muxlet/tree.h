@@ -45,6 +45,9 @@ struct tree_proc {
 };
 /* What descends from that process, by pid, without us; *out is malloc'd. -1 when /proc cannot be read. */
 int tree_descendants(pid_t root, struct tree_proc **out, size_t *out_n);
+/* Does pid descend from root? One that is gone, or has more ancestors than anybody needs, is taken for one that does;
+ * where there is no /proc nobody does. */
+bool tree_descends(pid_t pid, pid_t root);
 /* To exactly that one, if it is there still. */
 void tree_tell(const struct tree_proc *p, int signum);
 

@@ -60,5 +60,10 @@ for how in $(printf "digest\nendless\ngarbage\n" | head -n "$LIES"); do
 	wait_for 15 state_is error || fail "its state is not error"
 	: >"$tmp/lie"
 done
+echo over >"$tmp/lie"
+run demo 'echo passed >over.txt' >/dev/null
+equal "what a store passes over is left for the next push" ok "$(sync_files demo push | jq -r '.error.code // "ok"')"
+[ "$(wc -l <"$tmp/lie.puts")" -le 6 ] && ok "and it is not put again and again" || fail "$(wc -l <"$tmp/lie.puts") puts of one file"
+: >"$tmp/lie"
 equal "and with the truth nothing is lost" "the last truthkept" "$(run demo 'cat lied.txt kept.txt')"
 record_is_whole

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """muxd-filestore with answers that lie as the file LIE says at that moment: digest, times, names, endless,
-slow (without an end, too, a page each half second), garbage; empty: none."""
+slow (without an end, too, a page each half second), garbage, over (a put is a conflict with nothing, and the next one is
+passed over; each is a line of LIE.puts); empty: none."""
 import base64
 import importlib.machinery
 import importlib.util
@@ -37,6 +38,12 @@ def lie(self, method):
         time.sleep(0.5)
         body["next"] = base64.urlsafe_b64encode(b"z%d" % time.time_ns()).decode()
         body["files"] = [{"path": f"z{time.time_ns()}", "size": 1, "sha256": "0" * 64, "updated_at": 1}]
+    elif how == "over" and "done" in body:
+        puts = pathlib.Path(os.environ["LIE"] + ".puts")
+        before = puts.read_text() if puts.exists() else ""
+        puts.write_text(before + "put\n")
+        body["conflicts"] = [] if before else [{"path": d["path"], "absent": True} for d in body["done"]]
+        body["done"] = []
     elif how == "garbage":
         body = {"files": 7}
     return body

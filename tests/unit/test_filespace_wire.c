@@ -38,7 +38,8 @@ static json_t *page_of(unsigned files, unsigned deletions)
 static void test_deletions_do_not_count(void **state)
 {
 	char kept[] = "d7";
-	const struct filespace_bounds b = {.files_max = 3, .size_max = 10, .wanted = is_kept, .arg = kept};
+	const struct filespace_bounds b = {
+	    .files_max = 3, .size_max = 10, .wanted = is_kept, .arg = kept, .wanted_max = 1};
 	struct filespace_list list = {0};
 	struct filespace_page page = {.list = &list};
 	json_t *body = page_of(3, 50);
@@ -52,6 +53,33 @@ static void test_deletions_do_not_count(void **state)
 	/* One file more, on the next page, is one too many. */
 	assert_int_equal(filespace_wire_page(body, &b, &page, &e), ERR_TOO_LARGE);
 	json_decref(body);
+	filespace_list_finish(&list);
+}
+
+/* One page after the other, and each says the same: a store fills nobody's memory. */
+static void test_what_is_told_again_and_again_has_an_end(void **state)
+{
+	char kept[] = "d7";
+	const struct filespace_bounds b = {.files_max = 300,
+					   .size_max = 10,
+					   .wanted = is_kept,
+					   .arg = kept,
+					   .wanted_max = 2},
+				      few = {.files_max = 300, .size_max = 10, .bytes_max = 200};
+	struct filespace_list list = {0};
+	struct filespace_page page = {.list = &list};
+	json_t *body = page_of(0, 50), *files = page_of(3, 0);
+	struct err e = {0};
+
+	(void)state;
+	assert_int_equal(filespace_wire_page(body, &b, &page, &e), 0);
+	assert_int_equal(filespace_wire_page(body, &b, &page, &e), 0);
+	assert_int_equal(filespace_wire_page(body, &b, &page, &e), ERR_FILESPACE);
+	assert_int_equal(list.n, 2);
+	page.bytes = 0;
+	assert_int_equal(filespace_wire_page(files, &few, &page, &e), ERR_TOO_LARGE); /* 3 * (80 + 2) */
+	json_decref(body);
+	json_decref(files);
 	filespace_list_finish(&list);
 }
 
@@ -91,6 +119,7 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_deletions_do_not_count),
+	    cmocka_unit_test(test_what_is_told_again_and_again_has_an_end),
 	    cmocka_unit_test(test_used_once_per_inode),
 	    cmocka_unit_test(test_now_is_checked),
 	};

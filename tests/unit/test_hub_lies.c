@@ -64,10 +64,37 @@ static void a_channel_is_not_counted_past_its_end(void **state)
 	end(r, let);
 }
 
+/* The last channel that there can be is one, so that is no lie: what it costs is no later link, and no later sandbox.
+ */
+static void the_last_channel_is_followed_by_the_first(void **state)
+{
+	struct said_let *let;
+	struct hub_client c;
+	struct hub_rig *r;
+	uint32_t opened;
+
+	(void)state;
+	begin(&r, &let);
+	let->channel = LINK_CHANNEL_MAX;
+	hub_ask(r, &c, SESSION_TERMINAL, "true", NULL);
+	assert_true(hub_until(r, (said_turn(let), c.opened)));
+	opened = let->channel;
+	assert_in_range(opened, 1, 10);
+	close(let->fd); /* the link breaks, and comes again: its LIST has what was opened */
+	let->fd = -1;
+	assert_true(hub_until(r, (said_turn(let), let->live)));
+	assert_int_equal(let->channel, opened);
+	assert_int_equal(hub_audited(r, "sandbox.cut"), 0);
+	attachment_detach(c.a);
+	buf_finish(&c.got);
+	end(r, let);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(an_error_of_the_daemon_is_not_named_from_inside),
-					   cmocka_unit_test(a_channel_is_not_counted_past_its_end)};
+					   cmocka_unit_test(a_channel_is_not_counted_past_its_end),
+					   cmocka_unit_test(the_last_channel_is_followed_by_the_first)};
 
 	signal(SIGPIPE, SIG_IGN);
 	return cmocka_run_group_tests(tests, NULL, NULL);

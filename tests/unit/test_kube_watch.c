@@ -343,6 +343,18 @@ static int lists(struct consumer *c)
 	return n;
 }
 
+/* Streams that it was asked for since the last time. */
+static int streams(struct consumer *c)
+{
+	json_t *seen = rig_ask(c->rig, "{\"do\":\"seen\"}"), *o;
+	size_t i;
+	int n = 0;
+
+	json_array_foreach(seen, i, o) n += json_object_get(json_object_get(o, "query"), "watch") != NULL;
+	json_decref(seen);
+	return n;
+}
+
 /* A server that forgets every version at once (its watch cache is being filled, say) is not asked without a pause. */
 static void test_versions_that_are_always_forgotten(void **state)
 {
@@ -360,6 +372,30 @@ static void test_versions_that_are_always_forgotten(void **state)
 	c->told[0] = '\0';
 	put(c, "a");
 	expect(c, "+a");
+}
+
+/* A proxy that has a log-in in between says neither that something went nor that a stream has ended: what is known
+ * stays, and it is not asked without a pause. */
+static void test_a_proxy_that_wants_a_log_in(void **state)
+{
+	static const struct kube_watch_options slow = {.backoff_ms = 200, .backoff_max_ms = 10000};
+	struct consumer *c = *state;
+
+	put(c, "a");
+	start(c, &slow);
+	expect(c, "+a sync.");
+	rig_until_open(c->rig, 1);
+	put(c, "b");
+	expect(c, "+b");
+	json_decref(rig_ask(c->rig, "{\"do\":\"seen\"}"));
+	rig_do(c->rig, "{\"do\":\"rule\",\"times\":0,\"status\":302,\"text\":\"\"}");
+	rig_do(c->rig, "{\"do\":\"streams\",\"how\":\"end\"}");
+	run_ms(c, 1000);
+	assert_in_range(streams(c), 1, 10);
+	assert_int_equal(c->trouble, ERR_PROTOCOL);
+	rig_do(c->rig, "{\"do\":\"unrule\"}");
+	put(c, "d");
+	expect(c, "+d");
 }
 
 /* The version from which the newest stream that the server has seen goes on; 0: none since the last time. */
@@ -526,13 +562,14 @@ static void test_an_event_that_is_too_large(void **state)
 static void test_lists_that_are_nonsense(void **state)
 {
 	static const char *const bodies[] = {"7", "{}", "{\"items\":7,\"metadata\":{\"resourceVersion\":\"1\"}}",
+					     "{\"metadata\":{\"resourceVersion\":\"1\"}}",
 					     "{\"items\":[{}],\"metadata\":{\"resourceVersion\":\"1\"}}"};
 	struct consumer *c = *state;
 
 	for (size_t i = 0; i < sizeof(bodies) / sizeof(bodies[0]); i++) {
 		rig_do(c->rig, "{\"do\":\"rule\",\"times\":0,\"body\":%s}", bodies[i]);
 		start(c, &quick);
-		until_trouble(c, ERR_PROTOCOL, "watch pods in ns");
+		until_trouble(c, ERR_PROTOCOL, " pods in ns");
 		kube_watch_destroy(c->watch);
 		c->watch = NULL;
 		c->trouble = 0;
@@ -627,6 +664,7 @@ int main(void)
 	    WATCH(test_a_forgotten_version_is_made_up_for),
 	    WATCH(test_410_inside_a_stream),
 	    WATCH(test_versions_that_are_always_forgotten),
+	    WATCH(test_a_proxy_that_wants_a_log_in),
 	    WATCH(test_bookmarks_move_the_version_on),
 	    WATCH(test_a_stream_that_falls_silent),
 	    WATCH(test_a_server_that_goes_and_comes),

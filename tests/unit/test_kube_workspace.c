@@ -248,6 +248,47 @@ static void a_restore_that_is_done_stays_done(void **state)
 	end(&r);
 }
 
+/* A proxy between them says something, and nothing was done: the old claim goes when the new one is the workspace. */
+static void an_answer_that_is_none_commits_nothing(void **state)
+{
+	static const char *const said[] = {"\"status\":302,\"text\":\"\"", "\"text\":\"\"",
+					   "\"body\":{\"kind\":\"Status\"}"};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(said) / sizeof(said[0]); i++) {
+		struct rig r = begin();
+		struct answer a;
+
+		snapshot(&r, "1Gi");
+		restore(&r, 30 * SECONDS, &a);
+		merge(&r, NEXT, "{}");
+		rig_do(r.k, "{\"do\":\"rule\",\"method\":\"PATCH\",\"path\":\"muxd-coder.2\",%s}", said[i]);
+		merge(&r, NEXT, "{" BOUND "}");
+		rig_until(r.k, &a.done);
+		assert_int_equal(a.rc, 0);
+		expect_text(&r, NEXT, "metadata|labels|muxd.dev/workspace", "restored");
+		assert_false(is_there(&r, CLAIMS "/muxd-coder"));
+		end(&r);
+	}
+}
+
+/* A list without its items is no list: a second workspace beside the one that there is would lose either's files. */
+static void half_a_list_makes_no_second_workspace(void **state)
+{
+	struct rig r = begin();
+	struct answer a;
+
+	(void)state;
+	snapshot(&r, "1Gi");
+	rig_do(r.k, "{\"do\":\"rule\",\"method\":\"GET\",\"path\":\"persistentvolumeclaims\\\\?\",\"body\":{"
+		    "\"metadata\":{}}}");
+	restore(&r, 30 * SECONDS, &a);
+	merge(&r, NEXT, "{" BOUND "}");
+	rig_until(r.k, &a.done);
+	assert_int_equal(a.rc, 0);
+	end(&r);
+}
+
 /* The answer to the patch is lost and nobody can look: neither done nor failed, and nothing is taken away. */
 static void what_is_not_known_is_not_called_a_failure(void **state)
 {
@@ -270,6 +311,41 @@ static void what_is_not_known_is_not_called_a_failure(void **state)
 	rig_until(r.k, &a.done);
 	assert_int_equal(a.rc, 0);
 	expect_text(&r, NEXT, "metadata|labels|muxd.dev/workspace", "restored");
+	assert_false(is_there(&r, CLAIMS "/muxd-coder"));
+	end(&r);
+}
+
+/* The daemon dies behind the patch: the next one, that asks again, does not take for undone what it cannot see, nor
+ * what is done for impossible because the snapshot has gone since. */
+static void a_restore_whose_daemon_died_is_seen_first(void **state)
+{
+	struct rig r = begin();
+	struct id id = an_id();
+	struct answer a;
+
+	(void)state;
+	snapshot(&r, "1Gi");
+	restore(&r, 30 * SECONDS, &a);
+	merge(&r, NEXT, "{}");
+	rig_do(r.k, "{\"do\":\"rule\",\"method\":\"DELETE\",\"path\":\"\",\"times\":0,\"status\":403,\"text\":\"no\"}");
+	merge(&r, NEXT, "{" BOUND "}");
+	rig_until(r.k, &a.done);
+	expect_text(&r, NEXT, "metadata|labels|muxd.dev/workspace", "restored");
+	rig_do(r.k, "{\"do\":\"remove\",\"path\":\"%s\"}", SNAP);
+	rig_do(r.k, REFUSE_LIST);
+	memset(&a, 0, sizeof(a));
+	ASK(r.p, on_done, &a, .op = SANDBOX_RESTORE, .agent = "coder", .from = "coder", .snapshot = &id,
+	    .timeout_ns = 30 * SECONDS, .again = true);
+	rig_until(r.k, &a.done);
+	assert_int_equal(a.rc, ERR_CANCELLED);
+	assert_non_null(strstr(a.message, "is not known"));
+	rig_do(r.k, "{\"do\":\"unrule\"}");
+	memset(&a, 0, sizeof(a));
+	ASK(r.p, on_done, &a, .op = SANDBOX_RESTORE, .agent = "coder", .from = "coder", .snapshot = &id,
+	    .timeout_ns = 30 * SECONDS, .again = true);
+	rig_until(r.k, &a.done);
+	assert_int_equal(a.rc, 0);
+	assert_true(is_there(&r, NEXT));
 	assert_false(is_there(&r, CLAIMS "/muxd-coder"));
 	end(&r);
 }
@@ -507,7 +583,10 @@ int main(void)
 	    cmocka_unit_test(an_answer_that_is_lost_is_asked_for_again),
 	    cmocka_unit_test(a_restore_makes_a_new_claim_and_then_the_old_one_goes),
 	    cmocka_unit_test(a_restore_that_is_done_stays_done),
+	    cmocka_unit_test(an_answer_that_is_none_commits_nothing),
+	    cmocka_unit_test(half_a_list_makes_no_second_workspace),
 	    cmocka_unit_test(what_is_not_known_is_not_called_a_failure),
+	    cmocka_unit_test(a_restore_whose_daemon_died_is_seen_first),
 	    cmocka_unit_test(a_lost_answer_at_the_deadline_is_no_failure),
 	    cmocka_unit_test(a_claim_that_stays_pending_leaves_the_old_one),
 	    cmocka_unit_test(what_an_interrupted_restore_has_left_goes_with_the_next),

@@ -670,6 +670,42 @@ static void where_filters_are_refused_programs_run_without(void **state)
 	end_daemon(&name);
 }
 
+/* A program that dials muxlet again and again, and holds what it got, is of the same user: the next stream of the hub's
+ * comes up all the same. */
+static void programs_inside_lock_nobody_out(void **state)
+{
+	struct name name = new_name();
+	uint8_t secret[LINK_SECRET_LEN];
+	char flood[600];
+	struct exec x;
+	struct peer *p;
+
+	(void)state;
+	random_bytes(secret, sizeof(secret));
+	x = join(&name, secret, "started");
+	p = up(x.in, x.out, secret, 1);
+	hear_of(p, FRAME_LISTED);
+	snprintf(flood, sizeof(flood),
+		 "echo on; exec /usr/bin/python3 -c \"\nimport socket\nheld = []\nwhile True:\n s = "
+		 "socket.socket(socket.AF_UNIX)\n try: s.connect('\\0%s')\n except OSError: pass\n held.append(s)\n if "
+		 "len(held) == 3: print('full', flush=True)\n if len(held) > 200: held.pop(0).close()\n\"",
+		 name.text);
+	say_open(p, 1, flood, 0);
+	hear_of(p, FRAME_DATA);
+	hear_of(p, FRAME_DATA); /* it is at it */
+	peer_close(p);
+	(void)status_of(x.pid);
+	for (uint64_t epoch = 2; epoch < 6; epoch++) {
+		x = join(&name, secret, "running");
+		p = up(x.in, x.out, secret, epoch);
+		assert_int_equal(hear_of(p, FRAME_LIST).channel, 1);
+		hear_of(p, FRAME_LISTED);
+		peer_close(p);
+		(void)status_of(x.pid);
+	}
+	end_daemon(&name);
+}
+
 static void a_link_carries_bulk_both_ways(void **state)
 {
 	enum { BULK = 8 * 1024 * 1024 };
@@ -734,6 +770,7 @@ int main(int argc, char **argv)
 	    cmocka_unit_test(it_holds_a_container),
 	    cmocka_unit_test(it_holds_against_who_is_inside),
 	    cmocka_unit_test(where_filters_are_refused_programs_run_without),
+	    cmocka_unit_test(programs_inside_lock_nobody_out),
 	    cmocka_unit_test(a_link_carries_bulk_both_ways),
 	};
 

@@ -387,9 +387,25 @@ static void prepare_keeps_what_is_there_and_refuses_what_is_no_ring(void **state
 	assert_int_equal(ring_file_prepare(p->ring, MIB, &e), ERR_CORRUPT);
 }
 
-static void write_until_killed(struct place *p)
+/* Two together, or none: then there was no room for both. */
+static bool write_two(struct ring_writer *w, uint64_t seq)
 {
 	static uint8_t bytes[20000];
+	bool both = true;
+
+	ring_hold(w);
+	for (uint64_t i = 1; i < 3 && both; i++) {
+		struct ring_record rec = {.type = RING_DATA, .stream = STREAM_OUTPUT};
+		struct iovec iov = {bytes, pattern(seq + i, bytes, sizeof(bytes))};
+
+		both = ring_append(w, &rec, &iov, 1, false) == 0;
+	}
+	ring_let(w, both);
+	return both;
+}
+
+static void write_until_killed(struct place *p)
+{
 	struct ring_writer *w;
 	struct ring_cursor c;
 	int fd = open(p->ring, O_RDWR | O_CLOEXEC);
@@ -400,9 +416,8 @@ static void write_until_killed(struct place *p)
 		/* The pattern depends on the sequence, which the first append tells. */
 		if (seq == 0 && ring_append(w, &rec, NULL, 0, true) == 0)
 			seq = rec.seq;
-		struct iovec iov = {bytes, pattern(seq + 1, bytes, sizeof(bytes))};
-		if (seq && ring_append(w, &rec, &iov, 1, false) == 0)
-			seq++;
+		if (seq && write_two(w, seq))
+			seq += 2;
 		else
 			(void)ring_writer_refresh(w, &c);
 	}
@@ -415,7 +430,7 @@ static void killed_writers_leave_no_torn_and_no_lost_record(void **state)
 	struct ring_reader *r = reader_open(p, 0);
 	struct ring_record out;
 	struct err e = {0};
-	uint64_t seq = 0, wraps = 0;
+	uint64_t seq = 0, wraps = 0, begun;
 	unsigned seed = 4711;
 
 	for (int round = 0; round < 60; round++) {
@@ -423,6 +438,7 @@ static void killed_writers_leave_no_torn_and_no_lost_record(void **state)
 		if (pid == 0)
 			write_until_killed(p);
 		long ns = 500000 + rand_r(&seed) % 8000000;
+		begun = seq;
 		struct timespec until, now;
 		clock_gettime(CLOCK_MONOTONIC, &until);
 		bool alive = true;
@@ -439,6 +455,7 @@ static void killed_writers_leave_no_torn_and_no_lost_record(void **state)
 					assert_memory_equal(out.payload, want, out.len);
 				}
 			} else if (!alive) {
+				assert_true(seq == begun || (seq - begun) % 2 == 1); /* the empty one, then pairs */
 				break;
 			}
 			struct ring_cursor c = {.durable = ring_reader_position(r), .durable_seq = seq};
@@ -456,6 +473,48 @@ static void killed_writers_leave_no_torn_and_no_lost_record(void **state)
 	ring_reader_destroy(r);
 }
 
+/* Two that are held are two or none: for a reader, for the next writer, and where they are taken back. */
+static void what_is_held_comes_together_or_not_at_all(void **state)
+{
+	struct place *p = *state;
+	struct ring_writer *w = writer_open(p);
+	struct ring_reader *r = reader_open(p, 0);
+	struct ring_record out;
+	uint64_t head;
+
+	for (uint64_t seq = 1; seq < 20;) {
+		head = ring_head(w);
+		ring_hold(w);
+		assert_int_equal(put(w, "end", 3, true), 0);
+		assert_int_equal(put(w, "told", 4, true), 0);
+		assert_int_equal(ring_read(r, &out, NULL), 0);
+		ring_let(w, false);
+		assert_int_equal(ring_head(w), head);
+		ring_hold(w);
+		assert_int_equal(put(w, "end", 3, true), 0);
+		assert_int_equal(put(w, "told", 4, true), 0);
+		assert_int_equal(ring_read(r, &out, NULL), 0);
+		if (seq % 4 == 1) { /* killed: the next one goes on at the head that was shown */
+			ring_writer_destroy(w);
+			w = writer_open(p);
+			assert_int_equal(ring_head(w), head);
+			assert_int_equal(ring_read(r, &out, NULL), 0);
+			assert_int_equal(put(w, "one", 3, true), 0);
+			assert_int_equal(ring_read(r, &out, NULL), 1);
+			assert_int_equal(out.seq, seq++);
+			continue;
+		}
+		ring_let(w, true);
+		for (int i = 0; i < 2; i++) {
+			assert_int_equal(ring_read(r, &out, NULL), 1);
+			assert_int_equal(out.seq, seq++);
+		}
+		assert_int_equal(ring_read(r, &out, NULL), 0);
+	}
+	ring_reader_destroy(r);
+	ring_writer_destroy(w);
+}
+
 int main(void)
 {
 #define RING_TEST(f) cmocka_unit_test_setup_teardown(f, place_make, place_remove)
@@ -465,6 +524,7 @@ int main(void)
 	    RING_TEST(too_large_a_payload_is_refused),
 	    RING_TEST(bytes_survive_many_turns_around_the_end),
 	    RING_TEST(what_was_appended_is_recalled),
+	    RING_TEST(what_is_held_comes_together_or_not_at_all),
 	    RING_TEST(next_writer_goes_on_with_sequence_and_epoch),
 	    RING_TEST(second_writer_waits_for_the_first),
 	    RING_TEST(reader_names_the_damage_and_stays_before_it),

@@ -1,10 +1,15 @@
 // tier: check
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/sock.h"
+#include "tests/lib/patience.h"
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,8 +17,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -219,6 +226,63 @@ static void packets_have_a_largest_size(void **state)
 	close(pair[1]);
 }
 
+static void loopback(bool up)
+{
+	struct ifreq r = {.ifr_name = "lo", .ifr_flags = (short)(up ? IFF_UP | IFF_RUNNING : 0)};
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	assert_int_equal(ioctl(fd, SIOCSIFFLAGS, &r), 0);
+	close(fd);
+}
+
+/* In a network of its own: who reads nothing is there, and who is cut off is not. */
+static void in_a_network(void)
+{
+	static const char block[65536];
+	int server, client, peer;
+	char name[64];
+
+	loopback(true);
+	assert_int_equal(sock_listen_tcp("127.0.0.1:0", &server, NULL), 0);
+	assert_int_equal(sock_name(server, 0, name, sizeof(name)), 0);
+	client = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	assert_int_equal(
+	    connect(client,
+		    (struct sockaddr *)&(struct sockaddr_in){.sin_family = AF_INET,
+							     .sin_port = htons((uint16_t)atoi(strchr(name, ':') + 1)),
+							     .sin_addr.s_addr = htonl(INADDR_LOOPBACK)},
+		    sizeof(struct sockaddr_in)),
+	    0);
+	peer = accept(server, NULL, NULL);
+	assert_true(peer >= 0);
+	assert_int_equal(sock_silent_ms(peer), 0);
+	assert_int_equal(sock_set_nonblock(peer, 1), 0);
+	for (int full = 0; full < 20; usleep(20000)) /* its window, and our own buffer */
+		full = send(peer, block, sizeof(block), MSG_NOSIGNAL) < 0 ? full + 1 : 0;
+	assert_int_equal(sock_silent_ms(peer), 0);
+	loopback(false);
+	for (struct patience left = patience_of(30 * NS_PER_SEC); sock_silent_ms(peer) < 300; usleep(20000))
+		assert_false(patience_over(&left));
+}
+
+static void who_vanished_is_told_from_who_reads_nothing(void **state)
+{
+	pid_t pid = fork();
+	int status;
+
+	(void)state;
+	if (pid == 0) {
+		if (unshare(CLONE_NEWNET))
+			_exit(77);
+		in_a_network();
+		_exit(0);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
+		skip();
+	assert_int_equal(status, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -229,6 +293,7 @@ int main(void)
 	    cmocka_unit_test(packets_carry_descriptors),
 	    cmocka_unit_test(unwanted_packets_leave_nothing_open),
 	    cmocka_unit_test(packets_have_a_largest_size),
+	    cmocka_unit_test(who_vanished_is_told_from_who_reads_nothing),
 	};
 	return cmocka_run_group_tests_name("sock", tests, make_dir, remove_dir);
 }

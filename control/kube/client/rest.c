@@ -44,6 +44,7 @@ struct kube_call {
 	uint64_t deadline_ms;
 	size_t answer_max;
 	bool repeatable, plain;
+	enum kube_answer answer;
 	/* its way */
 	struct kube_ask ask;
 	struct kube_exchange *exchange;
@@ -245,17 +246,56 @@ static void rest_refused(struct kube_call *c, const struct kube_reply *r, uint64
 	}
 }
 
+static bool is_list(const json_t *o)
+{
+	const json_t *items = json_object_get(o, "items");
+	const char *more = json_get_text(json_object_get(o, "metadata"), "continue");
+
+	return (json_is_array(items) || json_is_null(items)) && strlen(more) <= KUBE_CONTINUE_MAX;
+}
+
+static bool is_object(const json_t *o)
+{
+	const json_t *meta = json_object_get(o, "metadata");
+
+	return *json_get_text(meta, "name") && *json_get_text(meta, "uid");
+}
+
+/* NULL: what was asked for. Whoever asked is not to take what is missing for what is gone. */
+static const char *falls_short(const struct kube_call *c, const struct kube_reply *r)
+{
+	bool read = !c->plain && !c->data;
+
+	if (r->status < 200 || r->status > 299)
+		return "it leads elsewhere, where nobody follows";
+	if (!read || c->answer == KUBE_ANSWER_ANY)
+		return NULL;
+	if (!json_is_object(r->body))
+		return "it is empty, or no object";
+	if (c->answer == KUBE_ANSWER_OBJECT && !is_object(r->body))
+		return "an object without name or uid";
+	if (c->answer == KUBE_ANSWER_LIST && !is_list(r->body))
+		return "no list, or none that can be gone on with";
+	return NULL;
+}
+
 static void answered(struct kube_call *c, struct kube_reply *r, uint64_t retry_after_s)
 {
 	struct err why = {0}, e = {0};
 	json_t *body = NULL;
+	const char *lacks;
 	int rc = 0;
 
 	if (r->len && !(c->plain && r->status < 400) && !(c->data && r->status < 300))
 		rc = json_parse_values(r->text, r->len, c->answer_max, ANSWER_VALUES, &body, &why);
 	r->body = body;
+	lacks = rc == 0 && r->status < 400 ? falls_short(c, r) : NULL;
 	if (r->status >= 400) {
 		rest_refused(c, r, retry_after_s);
+	} else if (lacks) {
+		rc = err_set(&e, ERR_PROTOCOL, "%s at %s: the answer %d is not what was asked for: %s", c->what,
+			     kube_creds_endpoint(c->kube->creds)->server, r->status, lacks);
+		rest_finish(c, rc, &e, r);
 	} else if (rc < 0) {
 		rc = err_set(&e, ERR_PROTOCOL, "%s at %s: %s", c->what, kube_creds_endpoint(c->kube->creds)->server,
 			     why.message);
@@ -391,6 +431,7 @@ static bool copy_question(struct kube_call *c, const struct kube_request *r)
 	c->answer_max = r->answer_max ? r->answer_max : o->answer_max;
 	c->repeatable = r->repeatable || strcmp(r->method, "GET") == 0 || strcmp(r->method, "HEAD") == 0;
 	c->plain = r->plain;
+	c->answer = r->answer;
 	c->data = r->data;
 	if (r->body && !(c->body = json_text(r->body)))
 		return false;

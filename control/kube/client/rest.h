@@ -24,6 +24,18 @@ struct kube_call;
 struct kube_creds;
 struct uv_loop_s;
 
+/*
+ * A 2xx has to bring this. A proxy that wants a log-in, a page that came empty and half a list are no word of the API
+ * server: an object that nobody said is gone is not gone.
+ */
+enum kube_answer {
+	KUBE_ANSWER_ANY,    /* JSON, or nothing */
+	KUBE_ANSWER_JSON,   /* a JSON object */
+	KUBE_ANSWER_OBJECT, /* with a name and a uid */
+	KUBE_ANSWER_LIST,   /* with items, which may be null, and a word of KUBE_CONTINUE_MAX at most to go on with */
+};
+#define KUBE_CONTINUE_MAX 4095
+
 /* 0: the default. */
 struct kube_options {
 	uint64_t deadline_ms;                /* of a call, with all its tries: 30 s */
@@ -48,6 +60,7 @@ struct kube_request {
 	size_t answer_max;          /* 0: the kube's */
 	bool repeatable;            /* sending it twice does no harm; GET and HEAD always are */
 	bool plain;                 /* the answer is no JSON */
+	enum kube_answer answer;
 	/* A stream: called with NULL and 0 when a 2xx answer begins, then with its bytes, before done. May cancel. */
 	void (*data)(void *arg, const uint8_t *p, size_t n);
 };
@@ -61,9 +74,10 @@ struct kube_reply {
 };
 
 /*
- * rc 0: 2xx or 3xx. Else as in status.h for refusals, with the server's words in e; ERR_K8S_UNREACHABLE, ERR_K8S_TLS,
- * ERR_TIMEOUT, ERR_TOO_LARGE, ERR_EOF (cut; the outcome of what changes something is not known), ERR_PROTOCOL (not
- * JSON), ERR_CONFIG (credentials), ERR_CANCELLED. reply is never NULL; e is set when rc is not 0.
+ * rc 0: 2xx, and what was asked for. Else as in status.h for refusals, with the server's words in e;
+ * ERR_K8S_UNREACHABLE, ERR_K8S_TLS, ERR_TIMEOUT, ERR_TOO_LARGE, ERR_EOF (cut; the outcome of what changes something is
+ * not known), ERR_PROTOCOL (not JSON, not what was asked for, or a redirect, which nobody follows), ERR_CONFIG
+ * (credentials), ERR_CANCELLED. reply is never NULL; e is set when rc is not 0.
  */
 typedef void kube_done(void *arg, int rc, const struct err *e, const struct kube_reply *reply);
 

@@ -128,12 +128,13 @@ int kube_get(struct kube *k, const struct kube_ref *r, kube_done *done, void *ar
 	struct draft d;
 
 	draft_init(&d, "GET", "get", r);
+	d.request.answer = r->subresource ? KUBE_ANSWER_JSON : KUBE_ANSWER_OBJECT;
 	return draft_send(&d, k, done, arg, out, e);
 }
 
 int kube_get_group(struct kube *k, const char *group, kube_done *done, void *arg, struct kube_call **out, struct err *e)
 {
-	struct draft d = {.request = {.method = "GET"}};
+	struct draft d = {.request = {.method = "GET", .answer = KUBE_ANSWER_JSON}};
 
 	buf_init(&d.path, PATH_MAX_BYTES);
 	buf_init(&d.query, QUERY_MAX_BYTES);
@@ -156,6 +157,7 @@ int kube_list(struct kube *k, const struct kube_ref *r, const struct kube_list_o
 	if (o->limit)
 		draft_number(&d, "limit", o->limit);
 	draft_query(&d, "continue", o->continue_);
+	d.request.answer = KUBE_ANSWER_LIST;
 	return draft_send(&d, k, done, arg, out, e);
 }
 
@@ -172,6 +174,7 @@ int kube_create(struct kube *k, const struct kube_ref *r, const json_t *object, 
 		kube_ref_text("create", r, d.what, sizeof(d.what));
 	draft_query(&d, "fieldManager", KUBE_FIELD_MANAGER);
 	d.request.body = object;
+	d.request.answer = KUBE_ANSWER_JSON;
 	return draft_send(&d, k, done, arg, out, e);
 }
 
@@ -189,6 +192,7 @@ int kube_patch(struct kube *k, const struct kube_ref *r, enum kube_patch_kind ki
 	draft_query(&d, "fieldManager", KUBE_FIELD_MANAGER);
 	d.request.body = patch;
 	d.request.content_type = types[kind];
+	d.request.answer = KUBE_ANSWER_JSON;
 	return draft_send(&d, k, done, arg, out, e);
 }
 

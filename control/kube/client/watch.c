@@ -180,7 +180,7 @@ static int tell_page(struct kube_watch *w, const json_t *page)
 {
 	const json_t *items = json_object_get(page, "items"), *o;
 	size_t i;
-	int rc = items && !json_is_array(items) && !json_is_null(items) ? ERR_PROTOCOL : 0;
+	int rc = 0;
 
 	json_array_foreach(items, i, o)
 	{

@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/slurp.h"
+#include "base/sock.h"
 #include "base/text.h"
 #include "control/kube/client/endpoint.h"
 #include "control/kube/exec/rc_answer.h"
@@ -991,10 +992,5 @@ void rc_ws_want_write(struct rc_ws *w)
 
 uint32_t rc_ws_silent_ms(const struct rc_ws *w)
 {
-	struct tcp_info i = {0};
-	socklen_t len = sizeof(i);
-
-	if (!w->socket || getsockopt(w->socket->fd, IPPROTO_TCP, TCP_INFO, &i, &len))
-		return 0;
-	return i.tcpi_unacked > 0 || i.tcpi_probes > 1 ? i.tcpi_last_ack_recv : 0;
+	return w->socket ? sock_silent_ms(w->socket->fd) : 0;
 }

@@ -103,7 +103,9 @@ static void claims_page(struct kjob *j, const char *next)
 	int rc;
 
 	text_format(labels, sizeof(labels), KUBE_SELECTOR ",agent_id=%s", j->t.agent);
-	rc = kjob_call(j, &c, provider_claims_on_claims, &e);
+	rc = next && kjob_is_late(j)
+		 ? err_set(&e, ERR_TIMEOUT, "the list of claims of %.63s did not end in time", j->name)
+		 : kjob_call(j, &c, provider_claims_on_claims, &e);
 	if (rc)
 		claims_failed(j, rc, &e);
 }

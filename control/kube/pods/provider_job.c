@@ -25,10 +25,11 @@ void kjob_set_state(struct kjob *j, enum kjob_state s)
 	j->state = s;
 }
 
+/* An answer that is none (a proxy's page, say) tells nothing, not whether something was done either. */
 bool kp_may_pass(int rc)
 {
 	return rc == ERR_K8S_UNREACHABLE || rc == ERR_K8S_BUSY || rc == ERR_TIMEOUT || rc == ERR_EOF ||
-	       rc == ERR_LINK_LOST;
+	       rc == ERR_LINK_LOST || rc == ERR_PROTOCOL;
 }
 
 static void provider_job_on_timer(uv_timer_t *t)
@@ -170,6 +171,10 @@ void kjob_list(struct kjob *j, struct kube_ref ref, const char *labels, const ch
 {
 	struct kcall c = {KCALL_LIST, ref, .list = {.labels = labels, .limit = KP_PAGE, .continue_ = next}};
 
+	if (next && kjob_is_late(j)) {
+		kjob_fail(j, ERR_TIMEOUT, "the list of %s did not end in time", ref.resource);
+		return;
+	}
 	kjob_put(j, &c, heard, &(struct err){0});
 }
 

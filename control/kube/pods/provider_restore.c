@@ -89,9 +89,24 @@ static void committed(struct kjob *j)
 	claims_tidy(j, j->next.name, kjob_answer_workspace);
 }
 
+/* As the server has it now. */
+static int is_committed(const struct kjob *j, const json_t *claim, struct err *e)
+{
+	struct claim_view v;
+
+	if (claim_view(claim, &v, NULL) == 0 && strcmp(v.uid, j->next.uid) == 0 && v.state == CLAIM_RESTORED)
+		return 0;
+	return err_set(e, ERR_PROTOCOL, "the API server's answer does not say that claim %.100s is the workspace",
+		       j->next.name);
+}
+
 /* Its version was another's by then, or the answer was lost: what there is decides. */
 static void provider_restore_on_committed(struct kjob *j, int rc, const struct err *e, const struct kube_reply *reply)
 {
+	struct err here = {0};
+
+	if (!rc && (rc = is_committed(j, reply->body, &here)))
+		e = &here;
 	if ((rc == ERR_K8S_CONFLICT || kp_may_pass(rc)) && !kjob_is_late(j)) {
 		poll_again(j, restore_claims);
 	} else if (kp_may_pass(rc)) {
@@ -223,6 +238,11 @@ static bool is_this(const struct kjob *j, const struct claim_view *c)
 	return !c->deleting && !c->lost && id_equal(&c->snapshot, &j->snapshot) && c->read_only == j->read_only;
 }
 
+static bool is_done(const struct kjob *j)
+{
+	return j->claim.name[0] && j->claim.state == CLAIM_RESTORED && is_this(j, &j->claim);
+}
+
 static void strays_gone(struct kjob *j)
 {
 	poll_again(j, restore_claims);
@@ -241,7 +261,7 @@ static void claims_seen(struct kjob *j)
 		else if (c->state == CLAIM_NEXT && !c->deleting)
 			stray = c;
 	}
-	if (j->claim.name[0] && j->claim.state == CLAIM_RESTORED && is_this(j, &j->claim)) {
+	if (is_done(j)) {
 		j->next = j->claim;
 		committed(j);
 	} else if (mine) {
@@ -257,6 +277,18 @@ static void claims_seen(struct kjob *j)
 	} else {
 		j->binding = false;
 		make_next(j);
+	}
+}
+
+/* The daemon before may have committed it: that is seen ahead of all that may fail, and be told as if it had not. */
+static void restore_resumed(struct kjob *j)
+{
+	j->committing = false;
+	if (is_done(j)) {
+		j->next = j->claim;
+		committed(j);
+	} else {
+		j->kp->pod_look(j);
 	}
 }
 
@@ -354,6 +386,8 @@ void restore_begin(struct kjob *j, const struct sandbox_ask *q)
 		kjob_fail(j, ERR_UNSUPPORTED, "%s is a pod of others: its volumes are theirs", j->name);
 	else if (snapshots_allowed(j->kp, &e))
 		kjob_answer(j, e.code, &e, NULL, -1);
+	else if (q->again)
+		j->committing = true, claims_get(j, restore_resumed);
 	else
 		j->kp->pod_look(j);
 }

@@ -23,9 +23,9 @@
 #include <uthash.h>
 #include <uv.h>
 
-#define KP_PAGE         200  /* pods of one page of a list */
-#define KP_CONTINUE_MAX 4096 /* of the word with which a list goes on */
-#define KP_POLL_MS      2000 /* a look at the pod, should no watch tell */
+#define KP_PAGE         200                     /* pods of one page of a list */
+#define KP_CONTINUE_MAX (KUBE_CONTINUE_MAX + 1) /* of the word with which a list goes on */
+#define KP_POLL_MS      2000                    /* a look at the pod, should no watch tell */
 #define KP_AGAIN_MS     250
 #define KP_JUDGE_MS     500 /* a look at what the controller of a Sandbox says, while its pod is awaited */
 #define KP_REACH_MS     60000

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
+#include "base/sock.h"
 #include "base/text.h"
 #include "muxd/hub/hub.h"
 
@@ -17,6 +18,8 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+#define VANISHED_MS 60000 /* of a client that acknowledges nothing of what is on its way to it */
 
 static const char *const state_names[] = {"local",   "idle",   "body", "stream", "waiting", "delayed", "ready",
 					  "writing", "linger", "ws",   "raw",    "routed",  "back",    "dead"};
@@ -266,12 +269,16 @@ bool conn_has_pending(const struct conn *c)
 	return ssl && SSL_has_pending(ssl);
 }
 
-/* While a request is worked on nothing is read, so a client that left is seen here. */
+/*
+ * While a request is worked on nothing is read, so a client that left is seen here; and one that vanished with bytes on
+ * their way to it, for which no keepalive is sent.
+ */
 bool conn_client_gone(const struct conn *c)
 {
 	struct pollfd p = {.fd = lws_get_socket_fd(c->wsi), .events = POLLRDHUP};
 
-	return poll(&p, 1, 0) == 1 && (p.revents & (POLLRDHUP | POLLHUP | POLLERR | POLLNVAL));
+	return (poll(&p, 1, 0) == 1 && (p.revents & (POLLRDHUP | POLLHUP | POLLERR | POLLNVAL))) ||
+	       sock_silent_ms(p.fd) > VANISHED_MS;
 }
 
 /* --- the request in hand */
