@@ -298,9 +298,11 @@ static const char *behind_value(const char *p, const char *end)
 		else if (*p == '}' || *p == ']')
 			depth--;
 		else if (!depth) { /* a number, a word */
+			const char *first = p;
+
 			while (p < end && !strchr(",}] \t\n\r", *p))
 				p++;
-			return p;
+			return p > first ? p : NULL;
 		}
 		p++;
 	} while (depth);

@@ -284,6 +284,14 @@ static void describe_end(struct inside *x, const struct session_result *r)
 
 static void inside_is_over(struct inside *x);
 
+/* Services end ahead of their sandbox, and with them those that are reached by address: that is no failure. */
+static bool sandbox_stops(const struct inside *x)
+{
+	const struct agent *a = agent_find(x->hub, x->agent);
+
+	return a && a->stopping;
+}
+
 static void inside_on_ended(void *arg, const struct session_result *r)
 {
 	struct inside *x = arg;
@@ -297,7 +305,7 @@ static void inside_on_ended(void *arg, const struct session_result *r)
 	inside_let_go(x);
 	if (anew)
 		inside_is_over(x);
-	else if (!x->dropped && (fault || (by_itself && !wanted_so)))
+	else if (!x->dropped && (fault || (by_itself && !wanted_so && !sandbox_stops(x))))
 		inside_back_off(x);
 	else
 		inside_rest(x, r->cause == EXIT_LOST || r->cause == EXIT_UNKNOWN ? ERR_LINK_LOST : ERR_MCP_SERVER);

@@ -374,6 +374,7 @@ servers_urls() {
 	equal "a service that is held is named" "service_down true" "$(use web echo '{"text":"x"}' | jq -r '"\(.error.code) \(.error.message | contains("service listener"))"')"
 	urls_begin
 	muxctl sandbox stop "$agent" --reason sleep >/dev/null || fail "it does not sleep"
+	equal "that is no failure of its" 0 "$(events mcp.failed "map(select(.detail.server == \"plain\" and (.detail.message | contains(\"not there\")))) | length")"
 	equal "asleep, its tools are known" "echo slow ask file" "$(request "$(of web tools/list)" | jq -r '[.result.tools[].name] | join(" ")')"
 	equal "and not read anew where nobody listens" "bad_state true" "$(asked "$token" POST "$base/mcp/servers/web/refresh" "" | jq -r '"\(.error.code) \(.error.message | contains("resume that"))"')"
 	equal "a call wakes it, its service, and is answered" awake "$(use web echo '{"text":"awake"}' | said)"
