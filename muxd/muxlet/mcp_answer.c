@@ -184,7 +184,7 @@ int mcp_answer_feed(struct mcp_answer *a, const void *bytes, size_t n, mcp_messa
 	size_t at = 0;
 	int rc = 0;
 
-	if (a->state == ANSWER_HEAD) {
+	if (a->state == ANSWER_HEAD && n) {
 		rc = take_head(a, p, n, &at);
 		if (rc || a->state == ANSWER_HEAD)
 			return rc;
