@@ -100,7 +100,8 @@ $(BUILD)/muxctl: $(BUILD)/obj/muxd/ctl/main.o $(LIBS_CTL)
 	$(Q)$(CC) $(LDFLAGS) -o $@ $< $(LIBS_CTL) $(LIBS)
 
 # muxlet goes into sandboxes: static, libc only (dynamic when a sanitizer wants it).
-SRC_muxlet := $(wildcard muxd/muxlet/*.c) $(SRC_files) muxd/link/frame.c base/utf8.c base/relpath.c
+SRC_muxlet := $(wildcard muxd/muxlet/*.c) $(SRC_files) muxd/link/frame.c base/utf8.c base/relpath.c \
+	$(addprefix base/,http1.c events.c loopback.c json_scan.c buf.c err.c text.c visible.c) # those of mcp.c
 $(BUILD)/muxlet: $(patsubst %.c,$(BUILD)/muxlet.d/%.o,$(SRC_muxlet))
 	$(say) LD $@
 	$(Q)$(CC) $(if $(SAN),-fsanitize=$(SAN),-static -Wl,--gc-sections) -o $@ $^

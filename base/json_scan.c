@@ -264,3 +264,74 @@ int json_scan_true(const void *bytes, size_t n, const char *key, bool *out)
 	*out = found;
 	return 0;
 }
+
+static bool is_blank(char c)
+{
+	return c == ' ' || c == '\t' || c == '\n' || c == '\r';
+}
+
+static const char *behind_blanks(const char *p, const char *end)
+{
+	while (p < end && is_blank(*p))
+		p++;
+	return p;
+}
+
+/* Behind a value of any kind that begins at p; NULL: it is not closed. */
+static const char *behind_value(const char *p, const char *end)
+{
+	size_t depth = 0;
+
+	if (p == end || *p == '}' || *p == ']')
+		return NULL;
+	do {
+		if (p >= end)
+			return NULL;
+		if (*p == '"') {
+			p = behind_text(p, end);
+			if (p[-1] != '"')
+				return NULL;
+			continue;
+		}
+		if (*p == '{' || *p == '[')
+			depth++;
+		else if (*p == '}' || *p == ']')
+			depth--;
+		else if (!depth) { /* a number, a word */
+			const char *first = p;
+
+			while (p < end && !strchr(",}] \t\n\r", *p))
+				p++;
+			return p > first ? p : NULL;
+		}
+		p++;
+	} while (depth);
+	return p;
+}
+
+bool json_scan_member(const void *bytes, size_t n, const char *key, struct json_scan_span *out)
+{
+	const char *p = bytes, *end = p + n, *name, *colon, *value;
+	size_t len = strlen(key);
+	bool found = false;
+
+	p = behind_blanks(p, end);
+	if (p == end || *p != '{')
+		return false;
+	do {
+		name = behind_blanks(p + 1, end);
+		if (name == end || *name != '"')
+			return false; /* an object without members, too */
+		colon = behind_blanks(behind_text(name, end), end);
+		value = colon < end && *colon == ':' ? behind_blanks(colon + 1, end) : end;
+		p = value < end ? behind_value(value, end) : NULL;
+		if (!p)
+			return false;
+		if ((size_t)(colon - name) >= len + 2 && memcmp(name + 1, key, len) == 0 && name[len + 1] == '"') {
+			*out = (struct json_scan_span){value, (size_t)(p - value)};
+			found = true;
+		}
+		p = behind_blanks(p, end);
+	} while (p < end && *p == ',');
+	return found && p < end && *p == '}';
+}

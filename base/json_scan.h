@@ -29,4 +29,14 @@ bool json_scan_object(const void *p, size_t n, const char *const *own, size_t *o
  */
 int json_scan_true(const void *p, size_t n, const char *key, bool *out);
 
+struct json_scan_span {
+	const char *p;
+	size_t n;
+};
+/*
+ * Of an object that may have blanks, the value of its own member of this name, spelled so; of two the last. Nothing is
+ * checked but that texts and brackets close: whoever is told acts on it alone. False: there is none, or no object.
+ */
+bool json_scan_member(const void *p, size_t n, const char *key, struct json_scan_span *out);
+
 #endif

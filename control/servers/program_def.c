@@ -92,6 +92,11 @@ static int secret_fault(const struct schema *s, const struct schema_at *at)
 			    "name it in yet");
 }
 
+int program_check_secret(const struct schema *s, const struct schema_at *at, const json_t *v)
+{
+	return holds_secret(json_string_value(v)) ? secret_fault(s, at) : 0;
+}
+
 int program_check_env(const struct schema *s, const struct schema_at *at, const json_t *env)
 {
 	const char *key;

@@ -18,6 +18,7 @@
 /* For tables of fields. ERR_INVAL, ERR_TOO_LARGE, ERR_SECRET_REFUSED. */
 int program_check_env(const struct schema *s, const struct schema_at *at, const json_t *env);
 int program_check_command(const struct schema *s, const struct schema_at *at, const json_t *list);
+int program_check_secret(const struct schema *s, const struct schema_at *at, const json_t *v); /* of a text */
 int program_check_name(const struct schema *s, const struct schema_at *at, const json_t *v);
 
 /* a-z A-Z 0-9 . _ -, 1 to 64. what: "server". ERR_INVAL. */

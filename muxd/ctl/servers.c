@@ -13,8 +13,8 @@
 #define PARAMS_MAX (1024 * 1024)
 
 static const struct ctl_column list_columns[] = {
-    {"name", "SERVER"},     {"state", "STATE"}, {"restarts", "RESTARTS"},
-    {"command", "COMMAND"}, {"why", "WHY"},     {NULL, NULL},
+    {"name", "SERVER"}, {"state", "STATE"}, {"restarts", "RESTARTS"}, {"command", "COMMAND"}, {"url", "URL"},
+    {"why", "WHY"},     {NULL, NULL},
 };
 static const struct ctl_column one_columns[] = {
     {"state", "state"}, {"why", "why"}, {"program", "program"}, {"restarts", "restarts"}, {NULL, NULL},

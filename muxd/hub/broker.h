@@ -173,6 +173,7 @@ struct exec_spec {
 	/* Rounds of a code context (contexts.h), which say what they are to it. NULL */
 	const struct context_use *context;
 	const char *server; /* rounds: the MCP server of that name inside (inside.h), which has no time limit. NULL */
+	uint16_t serves; /* of that: it listens on this port inside, and argv is muxlet's own, who speaks with it; 0 */
 	/* Rounds: the service of that name inside (services.h), likewise, and the SHA-256 of its definition. NULL */
 	const char *service, *definition;
 	uint64_t head, tail; /* of the answer, per stream; UINT64_MAX = configured */

@@ -130,6 +130,8 @@ static const char *cannot(const struct agent *a, enum session_kind kind, const s
 {
 	if (kind == SESSION_PORT)
 		return link_has_ports(a->link) ? NULL : "ports cannot be reached in";
+	if (l->serves)
+		return link_has_probe(a->link) ? NULL : "MCP servers by address cannot be reached in";
 	if (kind == SESSION_FILE && l->transfer->limited && !link_has_changes(a->link))
 		return "a grant's limits of paths and sizes are not held in";
 	if (kind == SESSION_FILE && l->transfer->row->newest)
@@ -148,7 +150,7 @@ static int check_muxlet(const struct agent *a, enum session_kind kind, const str
 	if (!what)
 		return 0;
 	if (a->info.backend == SANDBOX_PLAIN)
-		return agent_plain(a, what, "use rounds", e);
+		return agent_plain(a, what, l->serves ? "name a command" : "use rounds", e);
 	return err_set(e, ERR_UNSUPPORTED, "%s %s: its muxlet is from before that was possible; end the sandbox once",
 		       what, a->name);
 }
@@ -311,7 +313,9 @@ static void broker_open_begin(void *arg, int rc, const struct err *e);
 /* A port is a service's, which may be on its way up: whoever woke its sandbox is answered by it. */
 static int wait_for_service(struct open_job *j, struct err *e)
 {
-	return j->kind == SESSION_PORT ? service_wait(j->agent, j->launch.port, broker_open_begin, j, e) : 0;
+	uint16_t port = j->kind == SESSION_PORT ? j->launch.port : j->launch.serves;
+
+	return port ? service_wait(j->agent, port, broker_open_begin, j, e) : 0;
 }
 
 static void broker_open_on_used(void *arg, int rc, const struct err *e)

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
+#include "base/loopback.h"
 #include "base/text.h"
 #include "muxd/hub/agent.h"
 #include "muxd/hub/attachment_state.h"
@@ -34,6 +35,8 @@
 #define REFUSALS_TOLD    10
 #define CHANGES_TOLD     20
 #define LIST_AGAIN       3
+#define BRIDGE_NS        (2 * NS_PER_SEC) /* muxlet's own word about a url that nobody serves comes first */
+#define BRIDGE_USAGE     64               /* exit code of a muxlet that does not know --mcp */
 #define LIST_EVERY_NS    (5 * NS_PER_SEC) /* of a server that says again and again that its tools are others */
 
 static const char *const state_names[] = {"absent", "starting", "initializing", "listing",
@@ -71,12 +74,6 @@ struct inside *inside_find(struct hub *h, const char *agent, const struct server
 	return NULL;
 }
 
-static json_t *def_copy(const struct server_def *d)
-{
-	return json_pack("{s:s,s:O,s:O*,s:s*,s:I,s:O*}", "name", d->name, "command", d->command, "env", d->env, "cwd",
-			 d->cwd, "start_timeout_ms", (json_int_t)d->start_timeout_ms, "asks", d->asks);
-}
-
 struct inside *inside_get(struct hub *h, const struct agent *a, const struct server_def *def)
 {
 	struct inside *x = inside_find(h, a->name, def);
@@ -84,7 +81,7 @@ struct inside *inside_get(struct hub *h, const struct agent *a, const struct ser
 	if (x)
 		return x;
 	x = calloc(1, sizeof(*x));
-	if (!x || !(x->def = def_copy(def))) {
+	if (!x || !(x->def = server_def_json(def))) {
 		free(x);
 		return NULL;
 	}
@@ -254,9 +251,16 @@ void inside_stop(struct inside *x, const char *why)
 	lookers_tell(x, ERR_MCP_SERVER, text, NULL);
 }
 
+/* Nothing of it is a program of muxd's but the muxlet that speaks with it. */
+static bool by_url(const struct inside *x)
+{
+	return json_object_get(x->def, "url") != NULL;
+}
+
 static void describe_end(struct inside *x, const struct session_result *r)
 {
-	char words[120], how[80];
+	char words[160], how[80];
+	bool bridge = by_url(x) && r->cause == EXIT_EXITED && !r->signal;
 
 	tail_last_line(&x->tail, words, sizeof(words)); /* often the whole reason */
 	if (r->cause == EXIT_EXITED && r->signal)
@@ -270,10 +274,23 @@ static void describe_end(struct inside *x, const struct session_result *r)
 	text_format(x->why, sizeof(x->why), "%s%s%s%s", how,
 		    x->state == INSIDE_INITIALIZING ? " before it answered initialize" : "", *words ? "; stderr: " : "",
 		    words);
+	if (bridge && r->code == BRIDGE_USAGE)
+		text_put(x->why, sizeof(x->why),
+			 "the muxlet of its sandbox is from before servers by address: end the sandbox once");
+	else if (bridge && *words) /* muxlet's own sentence about the server */
+		text_put(x->why, sizeof(x->why), words);
 	x->why_rc = ERR_MCP_SERVER;
 }
 
 static void inside_is_over(struct inside *x);
+
+/* Services end ahead of their sandbox, and with them those that are reached by address: that is no failure. */
+static bool sandbox_stops(const struct inside *x)
+{
+	const struct agent *a = agent_find(x->hub, x->agent);
+
+	return a && a->stopping;
+}
 
 static void inside_on_ended(void *arg, const struct session_result *r)
 {
@@ -288,7 +305,7 @@ static void inside_on_ended(void *arg, const struct session_result *r)
 	inside_let_go(x);
 	if (anew)
 		inside_is_over(x);
-	else if (!x->dropped && (fault || (by_itself && !wanted_so)))
+	else if (!x->dropped && (fault || (by_itself && !wanted_so && !sandbox_stops(x))))
 		inside_back_off(x);
 	else
 		inside_rest(x, r->cause == EXIT_LOST || r->cause == EXIT_UNKNOWN ? ERR_LINK_LOST : ERR_MCP_SERVER);
@@ -715,7 +732,8 @@ static void inside_greet(struct inside *x)
 	int rc;
 
 	inside_set_state(x, INSIDE_INITIALIZING);
-	inside_until(x, (uint64_t)json_integer_value(json_object_get(x->def, "start_timeout_ms")) * NS_PER_MS);
+	inside_until(x, (uint64_t)json_integer_value(json_object_get(x->def, "start_timeout_ms")) * NS_PER_MS +
+			    (by_url(x) ? BRIDGE_NS : 0));
 	x->own_number = x->next_number++;
 	rc = inside_send(x, json_pack("{s:s,s:I,s:s,s:{s:s,s:o,s:{s:s,s:s}}}", "jsonrpc", "2.0", "id",
 				      (json_int_t)x->own_number, "method", "initialize", "params", "protocolVersion",
@@ -729,7 +747,7 @@ static bool is_refusal(int rc)
 {
 	return err_http_status(rc) == 401 || err_http_status(rc) == 403 || rc == ERR_RECORD_UNAVAILABLE ||
 	       rc == ERR_DISK_FULL || rc == ERR_UNAVAILABLE || rc == ERR_CANCELLED || rc == ERR_LIMIT ||
-	       rc == ERR_NOMEM;
+	       rc == ERR_NOMEM || rc == ERR_UNSUPPORTED || rc == ERR_SERVICE;
 }
 
 static void inside_not_begun(struct inside *x, int rc, const char *message)
@@ -768,25 +786,42 @@ static void inside_on_begun(void *arg, int rc, const struct err *e, struct sessi
 	hub_flush(x->hub);
 }
 
+/* Its command; or muxlet itself, for an address. *out_port: of that, 0 of a command. ms: room for a number. */
+static void inside_argv(const struct inside *x, const char *argv[PROGRAM_ARGV_MAX], char ms[24], uint16_t *out_port)
+{
+	const char *url = json_string_value(json_object_get(x->def, "url"));
+	struct loopback to = {0};
+
+	*out_port = 0;
+	if (!url || loopback_read(url, &to)) {
+		program_argv(json_object_get(x->def, "command"), argv, PROGRAM_ARGV_MAX);
+		return;
+	}
+	snprintf(ms, 24, "%lld", (long long)json_integer_value(json_object_get(x->def, "start_timeout_ms"))); /* own */
+	memcpy(argv, (const char *[]){"muxlet", "--mcp", url, "--within", ms, NULL}, 6 * sizeof(*argv));
+	*out_port = to.port;
+}
+
 static void inside_begin(struct inside *x)
 {
-	const char *argv[65];
+	const char *argv[PROGRAM_ARGV_MAX];
+	char ms[24];
 	char **env = program_env(json_object_get(x->def, "env"));
 	const char *cwd = json_get_text(x->def, "cwd");
-	const struct exec_spec spec = {.kind = SESSION_ROUND,
-				       .agent = x->agent,
-				       .task = x->task[0] ? x->task : NULL,
-				       .argv = argv,
-				       .env = (const char *const *)env,
-				       .cwd = *cwd ? cwd : NULL,
-				       .stdin_open = true,
-				       .server = x->name,
-				       .judged = true, /* as a request to it */
-				       .head = 0,
-				       .tail = 0};
+	struct exec_spec spec = {.kind = SESSION_ROUND,
+				 .agent = x->agent,
+				 .task = x->task[0] ? x->task : NULL,
+				 .argv = argv,
+				 .env = (const char *const *)env,
+				 .cwd = *cwd ? cwd : NULL,
+				 .stdin_open = true,
+				 .server = x->name,
+				 .judged = true, /* as a request to it */
+				 .head = 0,
+				 .tail = 0};
 	struct request rq = x->starter;
 
-	program_argv(json_object_get(x->def, "command"), argv, sizeof(argv) / sizeof(argv[0]));
+	inside_argv(x, argv, ms, &spec.serves);
 	x->start_due = false;
 	x->program = (struct id){0};
 	x->begun++;

@@ -148,8 +148,10 @@ static int discovery_name(const char *agent, char out[AGENT_NAME_MAX + 1], struc
 
 static json_t *def_list(const struct server_def *def)
 {
-	return json_pack("[{s:s,s:O,s:O*,s:s*,s:s,s:I}]", "name", def->name, "command", def->command, "env", def->env,
-			 "cwd", def->cwd, "scope", def->scope, "start_timeout_ms", (json_int_t)def->start_timeout_ms);
+	json_t *one = server_def_json(def);
+
+	json_object_del(one, "asks"); /* nobody is there to be asked */
+	return json_pack("[o]", one);
 }
 
 int inside_discover(struct hub *h, const struct request *rq, const char *agent, const char *task,
@@ -160,7 +162,12 @@ int inside_discover(struct hub *h, const struct request *rq, const char *agent, 
 			      .passing = true,
 			      .options = {.idle_ttl_ns = UINT64_MAX, .ttl_ns = FORK_TTL_NS}};
 	struct inside_discovery *d;
-	int rc = check_alone(h, agent, e);
+	int rc = def->url
+		     ? err_set(e, ERR_BAD_STATE,
+			       "MCP server %.64s is reached by its address, where nobody listens as long as %.100s "
+			       "sleeps: resume that, then its tools are read",
+			       def->name, agent)
+		     : check_alone(h, agent, e);
 
 	if (rc)
 		return rc;

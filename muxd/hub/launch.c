@@ -369,6 +369,7 @@ static int copy_spec(const struct hub *h, const struct exec_spec *spec, struct l
 	out->head = spec->head == UINT64_MAX ? c->round_head : spec->head;
 	out->tail = spec->tail == UINT64_MAX ? c->round_tail : spec->tail;
 	text_put(out->server, sizeof(out->server), spec->server ? spec->server : "");
+	out->serves = spec->serves;
 	text_put(out->service, sizeof(out->service), spec->service ? spec->service : "");
 	text_put(out->definition, sizeof(out->definition), spec->service ? spec->definition : "");
 	if (spec->server || spec->service)

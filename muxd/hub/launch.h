@@ -24,6 +24,7 @@ struct launch {
 	char *command, *cwd, *exec_id;
 	struct transfer *transfer; /* SESSION_FILE, but for one from before a restart */
 	uint16_t port;             /* SESSION_PORT: inside, on the loopback */
+	uint16_t serves;           /* rounds: of an MCP server that listens there, with which muxlet speaks; 0 */
 	char *port_use;            /* SESSION_PORT: what the connection is for; NULL */
 	char task[GRANT_NAME_MAX + 1];
 	char digest[65];

@@ -652,13 +652,13 @@ static bool has_forerunner(const struct service *x)
 	return false;
 }
 
-/* Absent, and its sandbox may be awake: then it begins. */
+/* Absent, and its sandbox may be awake: then it begins, once the files are there that go ahead of all that begins. */
 static void service_consider(struct service *x)
 {
 	struct agent *a = awake(x);
 	struct session *s;
 
-	if (!a || x->dropped || service_runs(x) || has_forerunner(x))
+	if (!a || a->pulling || x->dropped || service_runs(x) || has_forerunner(x))
 		return;
 	if (a->info.backend == SANDBOX_PLAIN) {
 		text_put(x->why, sizeof(x->why), "there is no muxlet in its sandbox, and services need one");

@@ -177,7 +177,7 @@ static int send_open(struct session *s, struct err *e)
 			      .grace_ms = s->hub->conf->round_kill_grace_ns / NS_PER_MS,
 			      .stdin_open = l->pty || l->stdin_open || l->stdin_len,
 			      .login_shell = l->login,
-			      .self = l->transfer || l->port,
+			      .self = l->transfer || l->port || l->serves,
 			      .reserve = s->grant.kind == GRANT_STAFF,
 			      .tree = l->service[0],
 			      .window = SESSION_WINDOW};

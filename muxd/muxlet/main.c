@@ -6,6 +6,7 @@
 #include "muxd/muxlet/freeze.h"
 #include "muxd/muxlet/fs.h"
 #include "muxd/muxlet/join.h"
+#include "muxd/muxlet/mcp.h"
 #include "muxd/muxlet/muxlet.h"
 #include "muxd/muxlet/persist.h"
 #include "muxd/muxlet/probe.h"
@@ -33,9 +34,9 @@
 #define HURRY_NICE    -10 /* given where it counts among the sandbox's own programs alone */
 
 struct options {
-	int listen_fd, secret_fd, programs_fd, pids, leave_s, dial, probe, canary;
+	int listen_fd, secret_fd, programs_fd, pids, leave_s, dial, probe, canary, within_ms;
 	bool pause, nursery, spare, framed, verbose, version;
-	const char *shell, *workdir, *join, *check, *install, *get, *fs, *sync, *freeze, *path, *persist;
+	const char *shell, *workdir, *join, *check, *install, *get, *fs, *sync, *freeze, *path, *persist, *mcp;
 	struct file_put put; /* its visit is everybody's */
 	long survey, have;
 };
@@ -49,6 +50,7 @@ static int usage(void)
 	      "       muxlet --get PATH [--beneath] [--most BYTES] | --fs REQUEST\n"
 	      "       muxlet --dial PORT | --probe PORT [--path PATH] | --sync PATH | --freeze PATH | --survey NUMBER "
 	      "[--have NUMBER]\n"
+	      "       muxlet --mcp URL [--within MS]\n"
 	      "       muxlet --visit PID --pause | [--framed] --put ... | --get PATH | --fs REQUEST\n"
 	      "       muxlet --pause | --nursery | --spare | --canary BYTES | --install PATH | --check SHA256 | "
 	      "--version\n",
@@ -87,6 +89,8 @@ static const struct row {
     {"dial", NUMBER, offsetof(struct options, dial), 1, UINT16_MAX, 10},
     {"probe", NUMBER, offsetof(struct options, probe), 1, UINT16_MAX, 10},
     {"path", TEXT, offsetof(struct options, path), 0, 0, 0},
+    {"mcp", TEXT, offsetof(struct options, mcp), 0, 0, 0},
+    {"within", NUMBER, offsetof(struct options, within_ms), 0, INT_MAX, 10},
     {"get", TEXT, offsetof(struct options, get), 0, 0, 0},
     {"fs", TEXT, offsetof(struct options, fs), 0, 0, 0},
     {"put", TEXT, offsetof(struct options, put.path), 0, 0, 0},
@@ -152,7 +156,7 @@ static int main_parse(int argc, char **argv, struct options *o)
 	if (optind != argc)
 		return -1;
 	modes = o->pause + o->spare + !!o->check + !!o->join + !!o->install + !!o->put.path + !!o->get + !!o->fs +
-		!!o->sync + !!o->freeze + !!o->dial + !!o->probe + o->nursery + !!o->canary + !!o->survey;
+		!!o->sync + !!o->freeze + !!o->dial + !!o->probe + o->nursery + !!o->canary + !!o->survey + !!o->mcp;
 	if (o->put.visit && !o->pause && !o->get && !o->put.path && !o->fs && !o->dial)
 		return -1;
 	if (modes)
@@ -412,6 +416,8 @@ int main(int argc, char **argv)
 		return dial_port((uint16_t)o.dial);
 	if (o.probe)
 		return probe_port((uint16_t)o.probe, o.path);
+	if (o.mcp)
+		return mcp_run(o.mcp, o.within_ms);
 	(void)mlock(m.secret, sizeof(m.secret));
 	if (o.join) {
 		rc = join_run(o.join, m.workdir, m.secret, &o.listen_fd);

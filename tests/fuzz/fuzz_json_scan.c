@@ -44,11 +44,37 @@ static void with_ours(const uint8_t *data, size_t len, const json_t *read)
 	free(text);
 }
 
+/* A member that the scanner finds in a whole object is the one that the parser finds. */
+static void check_member(const uint8_t *data, size_t size, const char *key)
+{
+	struct json_scan_span v = {NULL, 0};
+	json_t *read = NULL, *alone = NULL;
+	char *boxed;
+
+	if (!json_scan_member(data, size, key, &v))
+		return;
+	require(v.p >= (const char *)data && v.n && v.p + v.n < (const char *)data + size);
+	if (json_parse(data, size, SIZE_MAX, &read, NULL))
+		return;
+	boxed = malloc(v.n + 2);
+	require(boxed != NULL);
+	boxed[0] = '[';
+	memcpy(boxed + 1, v.p, v.n);
+	boxed[v.n + 1] = ']';
+	require(json_parse(boxed, v.n + 2, SIZE_MAX, &alone, NULL) == 0 && json_array_size(alone) == 1);
+	require(json_equal(json_array_get(alone, 0), json_object_get(read, key)));
+	json_decref(alone);
+	json_decref(read);
+	free(boxed);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	json_t *read = NULL;
 	size_t len = 0;
 
+	check_member(data, size, "id");
+	check_member(data, size, "result");
 	if (!json_scan_object(data, size, own, &len))
 		return 0;
 	require(len >= 2 && (len == size || (len + 1 == size && data[len] == '\n')));

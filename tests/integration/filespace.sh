@@ -1,7 +1,7 @@
 #!/bin/bash
 # shellcheck disable=SC2016
 # Files of an agent in step with the owner's store: create, changes on both sides, a conflict, deletions, names that are no
-# good, sleep and wake.
+# good, sleep and wake, and who begins behind whom then.
 # tier: test
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
@@ -13,6 +13,7 @@ before() {
 	store_put demo dir/deep.txt deep
 }
 not_in_store() { store demo files | jq -e ".files[] | select(.path == \"$1\") | .deleted" >/dev/null; }
+STORE_TIMEOUT=20s
 filespace_begin before
 
 # The first round finds what the store has; what the next one makes is there a moment later, made.txt last: a sync behind the
@@ -57,6 +58,45 @@ in_store late.txt late && ok "a stop pushes what a job in the background wrote" 
 equal "ahead of its snapshot" "filespace.sync snapshot.create" "$(muxctl audit -n 1000 -o json | jq -r '.record | select(.agent == "demo") | .event' | grep -E 'filespace.sync|snapshot.create' | tail -2 | xargs)"
 store_put demo while.txt "it slept"
 equal "awake again it has what came meanwhile" "it sleptlate" "$(run demo 'cat while.txt late.txt')"
+
+# Snapshot, pull, services, MCP servers: the service is a file that the pull alone brings, and the server is that service.
+# While the store keeps the pull waiting, somebody else's service begins, and nothing of this one does.
+program=$(cat "$here/tests/lib/mcp_http_server.py")
+order() { muxctl audit --since 0 -n 1000 --agent "$1" -o json | jq -rs 'map(.record | select(.event == "filespace.sync" and .detail.direction == "pull" or .event == "round.start" and ((.detail.argv | tojson) | test("served|--mcp")))) | map(if .event == "filespace.sync" then "pull" elif .detail.service then "service" else "server" end) | join(" ")'; }
+setting() { api "$TOKEN" PUT "/v1/agents/$1/services" '{"services":[{"name":"served","argv":["python3","/workspace/served.py","8100"],"port":8100,"restart":{"attempts":1}}]}' | jq -r .version; }
+serving() { api "$TOKEN" PUT "/v1/agents/$1/mcp/servers" '{"servers":[{"name":"web","url":"http://127.0.0.1:8100/good"}]}' | jq -r .version; }
+asking() { api "$TOKEN" POST "/v1/agents/$1/mcp/request" '{"server":"web","method":"tools/call","params":{"name":"file","arguments":{"path":"/workspace/served.txt"}},"task_id":"story"}' | jq -r '.result.content[0].text // .error.message'; }
+TOKEN=$(new_token 'demo*' service rounds,files,lifecycle)
+for agent in demo-new demo; do
+	store_put "$agent" served.py "$program"
+	store_put "$agent" served.txt "behind the pull"
+done
+muxctl sandbox stop demo --reason "it sleeps" >/dev/null || fail "it does not stop"
+equal "lists of one that is not there yet, and of one that sleeps" "1 1 1 1" "$(setting demo-new) $(serving demo-new) $(setting demo) $(serving demo)"
+equal "made: the server finds the service, and that its file" "behind the pull" "$(asking demo-new)"
+equal "in this order" "pull service server" "$(order demo-new)"
+store_kill
+STORE_PROGRAM=tests/lib/lying_store.py
+echo held >"$tmp/lie"
+store_start
+asking demo >"$tmp/asked" &
+asking=$!
+pulling() { muxctl filespace status demo -o json | jq -e '.state == "running"'; }
+wait_for 20 pulling || fail "nothing is pulled: $(muxctl filespace status demo -o json)"
+before=$(muxctl -o json services list demo-new | jq -r '.services[0].program')
+muxctl services restart demo-new served --reason "a turn of services" >/dev/null
+begun_anew() { muxctl -o json services list demo-new | jq -e --arg b "$before" '.services[0] | .program != $b and .state == "healthy"'; }
+wait_for 20 begun_anew || fail "it is not begun anew"
+equal "nothing begins ahead of the pull" absent "$(muxctl -o json services list demo | jq -r '.services[0].state')"
+: >"$tmp/lie"
+wait $asking
+equal "woken: the same" "behind the pull" "$(cat "$tmp/asked")"
+muxctl sandbox stop demo --reason "it sleeps" >/dev/null || fail "it does not stop"
+muxctl sandbox resume demo >/dev/null || fail "it does not resume"
+equal "resumed: the same" "behind the pull" "$(asking demo)"
+equal "in this order" "pull service server pull service server" "$(order demo | grep -o 'pull service server pull service server$')"
+api "$TOKEN" PUT /v1/agents/demo/services '{"services":[]}' >/dev/null
+TOKEN=$(new_token demo agent rounds,files,lifecycle)
 
 # A grant for some paths: a sync is about all of them, and its names are not for it.
 some=$(muxctl grant create --agent demo --principal bob --kind agent --scopes files --read 'pub/**' --write 'pub/**' --task t --ttl 5m --reason r -o json | jq -r .token)

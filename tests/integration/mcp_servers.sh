@@ -1,6 +1,7 @@
 #!/bin/bash
 # Real MCP servers of npm inside a sandbox, used by the official SDK through /mcp/{agent}/{server} as if they were its own: both
 # eras of the protocol, progress, prompts, resources; one is killed and comes back; tools are read while the sandbox sleeps.
+# The same as a service that listens on the loopback.
 # tier: test
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
@@ -25,9 +26,11 @@ curl -sS --unix-socket "$MUXD_STATE/api.sock" -X PUT -H "Authorization: Bearer $
 jq -e .error "$tmp/put" >/dev/null && fail "the packages: $(cat "$tmp/put")"
 run=node
 case $(readlink -f "$(command -v node)") in /usr/*) ;; *) muxctl put "$node" real:mcp/node --mode 0755 >/dev/null && run=/workspace/mcp/node ;; esac
-list() { jq -nc --arg n "$run" --arg d /workspace/mcp/node_modules/@modelcontextprotocol '{servers: [{name: "everything", command: [$n, "\($d)/server-everything/dist/index.js", "stdio"]}, {name: "files", command: [$n, "\($d)/server-filesystem/dist/index.js", "/workspace"]}]}'; }
+list() { jq -nc --arg n "$run" --arg d /workspace/mcp/node_modules/@modelcontextprotocol '{servers: [{name: "web", url: "http://127.0.0.1:8300/mcp"}, {name: "everything", command: [$n, "\($d)/server-everything/dist/index.js", "stdio"]}, {name: "files", command: [$n, "\($d)/server-filesystem/dist/index.js", "/workspace"]}]}'; }
+service() { jq -nc --arg n "$run" --arg d /workspace/mcp/node_modules/@modelcontextprotocol '{services: [{name: "web", argv: [$n, "\($d)/server-everything/dist/index.js", "streamableHttp"], env: {PORT: "8300"}, port: 8300}]}'; }
 asked() { curl -sS --unix-socket "$MUXD_STATE/api.sock" -X "$1" -H "Authorization: Bearer $token" -H 'Content-Type: application/json' ${3:+--data-binary "$3"} "http://localhost$base/mcp/$2"; }
 equal "their list" 1 "$(asked PUT servers "$(list)" | jq .version)"
+equal "and a service" 1 "$(asked PUT ../services "$(service)" | jq .version)"
 
 client() { "$node" "$tmp/through.mjs" "$1" "$2" "$(ready https_url)mcp/real/$3" "$4" <<<"$token" >"$tmp/out-$1-$2-$4" 2>&1; }
 said() { fail "$1 $2 $4: $(cat "$tmp/out-$1-$2-$4")"; }
@@ -44,6 +47,18 @@ curl -sS --unix-socket "$MUXD_STATE/api.sock" -H "Authorization: Bearer $token" 
 client 1 legacy everything everything || said 1 legacy everything everything
 equal "ended, it comes back" "ready 1" "$(asked GET servers/everything | jq -r '"\(.state) \(.restarts)"')"
 
+# By its address: the same, killed and back, and awake again with its sandbox.
+client 2 2026-07-28 web everything || said 2 2026-07-28 web everything
+client 1 legacy web everything || said 1 legacy web everything
+ok "clients of the SDK use one that listens inside"
+muxctl exec -n real -- pkill -9 -f 'index.js streamableHttp'
+begun_anew() { [ "$(asked GET servers/web | jq .restarts)" -ge 1 ]; }
+wait_for 20 begun_anew || fail "its end is not noticed: $(asked GET servers/web)"
+client 2 legacy web everything || said 2 legacy web everything
+ok "killed, it comes back"
+
 muxctl sandbox stop real --reason sleep >/dev/null || fail "it does not sleep"
 client 2 legacy everything asleep || said 2 legacy everything asleep
 equal "its tools are read while it sleeps, and it sleeps on" stopped "$(muxctl sandbox show real -o json | jq -r .state)"
+client 1 legacy web everything || said 1 legacy web everything
+ok "a call wakes it with its sandbox"

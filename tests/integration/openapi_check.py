@@ -361,6 +361,7 @@ def servers(api, agent, task):
     api.refused("PUT", all_, 400, "platform_server", agent=agent, body={"servers": [good | {"scope": "platform"}]})
     api.refused("PUT", all_, 400, "secret_refused", agent=agent, body={"servers": [good | {"env": {"API_KEY": "x"}}]})
     api.refused("PUT", all_, 403, "egress_not_open", agent=agent, body={"servers": [{"name": "x", "url": "https://mcp.example/"}]})
+    api.refused("PUT", all_, 400, "invalid_request", agent=agent, body={"servers": [{"name": "x", "url": "https://127.0.0.1:8001/"}]})
     api.refused("PUT", all_, 409, "conflict", agent=agent, body={"servers": [good, good]})
     api.refused("PUT", all_, 401, "unauthenticated", agent=agent, body={"servers": []}, token=False)
     api.call("GET", one, {200}, **here)

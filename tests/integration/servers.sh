@@ -23,3 +23,4 @@ servers_grant_ends
 servers_sleep
 servers_change
 servers_daemon_dies
+servers_urls

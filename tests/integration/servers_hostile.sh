@@ -18,3 +18,4 @@ servers_ping
 servers_sways
 servers_cut
 servers_hostile
+servers_url_hostile

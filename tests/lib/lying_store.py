@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """muxd-filestore with answers that lie as the file LIE says at that moment: digest, times, names, endless,
-slow (without an end, too, a page each half second), garbage, over (a put is a conflict with nothing, and the next one is
-passed over; each is a line of LIE.puts); empty: none."""
+slow (without an end, too, a page each half second), garbage, held (no answer as long as it says so), over (a put is a
+conflict with nothing, and the next one is passed over; each is a line of LIE.puts); empty: none."""
 import base64
 import importlib.machinery
 import importlib.util
@@ -20,6 +20,9 @@ true_call = module.Handler.call
 def lie(self, method):
     body = true_call(self, method)
     how = pathlib.Path(os.environ["LIE"]).read_text().strip()
+    while how == "held":
+        time.sleep(0.02)
+        how = pathlib.Path(os.environ["LIE"]).read_text().strip()
     files = body.get("files", [])
     if how == "digest":
         for f in files:

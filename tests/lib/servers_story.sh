@@ -19,6 +19,8 @@ is_so() { servers GET "/$1" | jq -e "$2"; }
 round_ended() { [[ "$(round_time "$1" ended_at)" == 20* ]]; }
 # one SERVER MODE [MORE]: an entry of the list
 one() { jq -nc --arg n "$1" --arg m "$2" --argjson more "${3:-{\}}" '{name: $n, command: ["python3", "/workspace/server.py", $m]} + $more'; }
+# by_url NAME URL [MORE]: one that listens inside
+by_url() { jq -nc --arg n "$1" --arg u "$2" --argjson more "${3:-{\}}" '{name: $n, url: $u} + $more'; }
 list() { jq -nc '{servers: $ARGS.positional | map(fromjson)}' --args "$@"; }
 
 servers_begin() {
@@ -34,7 +36,10 @@ servers_begin() {
 servers_list() {
 	equal "nothing yet" "0 0" "$(servers GET | jq -r '"\(.version) \(.servers | length)"')"
 	equal "a server of the platform stays outside" platform_server "$(servers PUT "" '{"servers":[{"name":"x","scope":"platform","url":"https://mcp.example/"}]}' | code)"
-	equal "a way out there is none" egress_not_open "$(servers PUT "" '{"servers":[{"name":"x","url":"https://mcp.example/mcp"}]}' | code)"
+	for url in https://mcp.example/mcp http://10.0.0.1:8001/ http://127.1:8001/ http://localhost.evil/; do
+		equal "a way out there is none: $url" egress_not_open "$(servers PUT "" "$(list "$(by_url x "$url")")" | code)"
+	done
+	equal "nobody listens in on the loopback" "invalid_request true" "$(servers PUT "" "$(list "$(by_url x https://127.0.0.1:8001/)")" | jq -r '"\(.error.code) \(.error.message | contains("write http://"))"')"
 	for env in '{"GITHUB_TOKEN":"x"}' '{"A":"ghp_0123456789abcdef0123"}' '{"A":{"secret":"name"}}' '{"A":"x7Kq92LmPz04RtYw81NbVc53HgJd66Fs"}'; do
 		equal "a secret is refused: $env" secret_refused "$(servers PUT "" "$(list "$(one x good "{\"env\":$env}")")" | code)"
 	done
@@ -319,4 +324,85 @@ servers_hostile() {
 	equal "nor was it begun anew" 0 "$(servers GET /good | jq .restarts)"
 	equal "the daemon lives" "" "$(grep -iE 'sanitizer|assert|core dumped' "$MUXD_STATE/daemon.log")"
 	told "the audit log has each that failed" "again big crash dies flood foreign garbage mute none pages proud wide" mcp.failed 'map(.detail.server) | unique | join(" ")'
+}
+
+# ---- servers that listen on the sandbox's loopback, by tests/lib/mcp_http_server.py as a service
+service() { asked "$manager" GET "$base/services/$1" "" | jq -r ".service$2"; }
+listener_is_new() { [ "$(service listener .restarts)" -gt "$1" ] && [ "$(service listener .state)" = healthy ]; }
+listener() { jq -nc '{name: "listener", argv: ["python3", "/workspace/listens.py", "8100"], port: 8100, restart: {backoff_ms: 100}}'; }
+urls_begin() {
+	asked "$token" PUT "$base/files?path=listens.py" "@$here/tests/lib/mcp_http_server.py" >/dev/null
+	asked "$manager" PUT "$base/services" "$(jq -nc --argjson l "$(listener)" '{services: [$l]}')" >/dev/null
+}
+# Requests wait for the service; each message is in the round of the program that speaks for them; it dies and comes back.
+servers_urls() {
+	local job was
+	urls_begin
+	servers PUT "" "$(list "$(by_url web http://127.0.0.1:8100/good)" "$(by_url plain http://localhost:8100/plain)" "$(by_url late http://127.0.0.1:8101/good '{"start_timeout_ms":20000}')" \
+		"$(by_url returns http://127.0.0.1:8100/returns)" "$(by_url none http://127.0.0.1:8102/ '{"start_timeout_ms":300}')" "$(by_url six 'http://[::1]:8100/good' '{"start_timeout_ms":300}')")" >/dev/null
+	equal "by its address, as soon as it listens" hello "$(use web echo '{"text":"hello"}' | said)"
+	equal "its tools" "echo slow ask file" "$(request "$(of web tools/list)" | jq -r '[.result.tools[].name] | join(" ")')"
+	equal "what it says of itself" http-good "$(request "$(of web initialize)" | jq -r .result.serverInfo.name)"
+	equal "requests go side by side" "slow is done slow is done slow is done" "$(for i in 1 2 3; do use web slow '{"ms":300}' | said & done | paste -sd' '; wait)"
+	equal "sampling is off" asked "$(use web ask | said)"
+	wait_for 20 is_log 'answered: -32601' || fail "it did not hear that: $(muxctl services log "$agent" listener)"
+	wait_for 20 is_so web '.stderr | contains("by the stream of GET")' || fail "what belongs to no request does not come"
+	equal "an error by HTTP is its answer" "-32601 no such method" "$(request "$(of web prompts/list)" | said)"
+	equal "without sessions, streams and compact JSON" hello "$(use plain echo '{"text":"hello"}' | said)"
+	equal "one that ends its stream and is asked again" "came back" "$(use returns echo '{"text":"x"}' | said)"
+	use late echo '{"text":"at last"}' >"$tmp/late" &
+	job=$!
+	wait_for 20 is_so late '.state == "initializing"' || fail "in vain"
+	muxctl exec -n "$agent" -- sh -c 'setsid python3 /workspace/listens.py 8101 </dev/null >/dev/null 2>&1 &'
+	wait "$job"
+	equal "one that is still on its way up" "at last" "$(said <"$tmp/late")"
+	equal "nobody listens" "mcp_server_failed true" "$(use none echo | jq -r '"\(.error.code) \(.error.message | contains("it is not there: nobody listens on port 8102 of the sandbox"))"')"
+	equal "an address is what it says" "mcp_server_failed" "$(use six echo | code)"
+	equal "every byte is in its round" "muxlet --mcp http://127.0.0.1:8100/good" "$(p=$(program web); events round.start "map(select(.detail.session == \"$p\"))[0].detail.argv[0:3] | join(\" \")")"
+	use web slow '{"ms":20000}' >"$tmp/slow" &
+	job=$!
+	wait_for 20 is_so web '.requests == 1' || fail "in vain"
+	was=$(service listener .restarts)
+	use plain echo '{"kill":true}' >/dev/null
+	wait "$job"
+	equal "killed, the request in flight is told" mcp_server_failed "$(code <"$tmp/slow")"
+	wait_for 20 listener_is_new "$was" || fail "the service does not come back"
+	equal "and the next one is served" again "$(use web echo '{"text":"again"}' | said)"
+	asked "$manager" PUT "$base/services" '{"services":[{"name":"listener","argv":["false"],"port":8100,"restart":{"attempts":1}}]}' >/dev/null
+	wait_for 20 listener_is held || fail "it is not held"
+	wait_for 20 is_so web '.state != "ready"' || fail "it is $(state web)"
+	equal "a service that is held is named" "service_down true" "$(use web echo '{"text":"x"}' | jq -r '"\(.error.code) \(.error.message | contains("service listener"))"')"
+	urls_begin
+	muxctl sandbox stop "$agent" --reason sleep >/dev/null || fail "it does not sleep"
+	equal "that is no failure of its" 0 "$(events mcp.failed "map(select(.detail.server == \"plain\" and (.detail.message | contains(\"not there\")))) | length")"
+	equal "asleep, its tools are known" "echo slow ask file" "$(request "$(of web tools/list)" | jq -r '[.result.tools[].name] | join(" ")')"
+	equal "and not read anew where nobody listens" "bad_state true" "$(asked "$token" POST "$base/mcp/servers/web/refresh" "" | jq -r '"\(.error.code) \(.error.message | contains("resume that"))"')"
+	equal "a call wakes it, its service, and is answered" awake "$(use web echo '{"text":"awake"}' | said)"
+	asked "$manager" PUT "$base/services" '{"services":[]}' >/dev/null
+}
+is_log() { muxctl services log "$agent" listener | grep -q "$1"; }
+listener_is() { [ "$(service listener .state)" = "$1" ]; }
+
+# Broken in every way that HTTP has: a named error for that request, and the good one beside it untouched.
+servers_url_hostile() {
+	local mode job all=()
+	urls_begin
+	for mode in good redirect html chunks endless big foreign garbage flood head closes session refuses; do all+=("$(by_url $mode http://127.0.0.1:8100/$mode)"); done
+	servers PUT "" "$(list "${all[@]}" "$(by_url mute http://127.0.0.1:8100/mute '{"start_timeout_ms":500}')" "$(by_url forgets http://127.0.0.1:8100/forgets)")" >/dev/null
+	equal "the good one" 1 "$(use good echo '{"text":"1"}' | said)"
+	use good slow '{"ms":4000}' >"$tmp/beside" &
+	job=$!
+	for row in "redirect:no redirect is followed" "html:neither application/json nor" "chunks:in chunks that are none" "big:a message of more than 8 MiB" \
+		"foreign:answered a request that nobody made" "garbage:prints what is no message" "flood:floods" "head:a head of more than 64 KiB" "closes:before it had answered" \
+		"session:names a session by other characters" "mute:did not answer initialize within"; do
+		mode=${row%%:*}
+		use "$mode" echo '{"text":"x"}' '{"timeout_ms":20000}' >"$tmp/$mode"
+		equal "by its address, $mode" "mcp_server_failed true" "$(jq -r --arg m "${row#*:}" '"\(.error.code) \(.error.message | contains($m))"' "$tmp/$mode")"
+	done
+	equal "endless" timeout "$(use endless echo '{"text":"x"}' '{"timeout_ms":500}' | code)"
+	equal "an error of HTTP is its answer" "-32603 the server answered with HTTP status 503" "$(use refuses echo | said)"
+	equal "a session that is forgotten" "1 mcp_server_failed 3" "$(use forgets echo '{"text":"1"}' | said) $(use forgets echo '{"text":"2"}' | code) $(wait_for 20 is_so forgets '.state != "backing_off"'; use forgets echo '{"text":"3"}' | said)"
+	wait "$job"
+	equal "and the good one noticed nothing" "slow is done 2 0" "$(said <"$tmp/beside") $(use good echo '{"text":"2"}' | said) $(servers GET /good | jq .restarts)"
+	asked "$manager" PUT "$base/services" '{"services":[]}' >/dev/null
 }
