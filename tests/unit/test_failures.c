@@ -1,4 +1,4 @@
-// tier: check, slice SEEDS=15, whole SEEDS=60
+// tier: check, slice SEEDS=5, whole SEEDS=60
 /* Failed log-ins become few audit events that leave nothing out, whatever comes and whenever it is killed. */
 #include "base/clock.h"
 #include "base/err.h"
