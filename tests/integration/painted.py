@@ -170,13 +170,16 @@ check_text("the daemon's log", log)
 pid, fd = pty.fork()
 if pid == 0:
     os.execv(build + "/muxctl", ["muxctl", "--state", state, "exec", "-t", agent, "--", "sh", "-c", "stty -echo; read x; cat hostile; echo the-end; sleep 1"])
-time.sleep(1)
-live = json.loads(muxctl("session", "list", "--agent", agent, "-o", "json").stdout)["sessions"]
-watched = [s["id"] for s in live if s["kind"] == "exec"][0]
+watched = []
+while not watched:
+    time.sleep(0.2)
+    live = json.loads(muxctl("session", "list", "--agent", agent, "-o", "json").stdout)["sessions"]
+    watched = [s["id"] for s in live if s["kind"] == "exec"]
 wpid, wfd = pty.fork()
 if wpid == 0:
-    os.execv(build + "/muxctl", ["muxctl", "--state", state, "attach", "--observe", watched])
-time.sleep(1)
+    os.execv(build + "/muxctl", ["muxctl", "--state", state, "attach", "--observe", watched[0]])
+while not any(a.get("role") == "observer" for s in json.loads(muxctl("session", "list", "--agent", agent, "-o", "json").stdout)["sessions"] for a in s["attachments"]):
+    time.sleep(0.2)
 os.write(fd, b"\r")
 seen = {fd: b"", wfd: b""}
 end = time.time() + 30
