@@ -7,8 +7,6 @@
 
 chmod 0711 "$tmp"
 cat >"$tmp/muxd.yaml" <<'C'
-sandbox:
-  workspace_size: 64MiB # each snapshot is hashed whole
 lifecycle:
   at_rest: drop
 C
