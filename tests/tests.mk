@@ -7,7 +7,7 @@ PKG_BUILD := gcc make pkg-config libc6-dev libwebsockets-dev libwebsockets-evlib
 PKG_RUN   := openssh-client curl
 PKG_TEST  := $(PKG_RUN) libcmocka-dev openssh-server sshpass tmux asciinema clang clang-tidy clang-format libclang-rt-14-dev \
 	shellcheck gojq jq mandoc procps python3 python3-yaml python3-jsonschema python3-paramiko python3-cryptography python3-zstandard python3-websockets python3-prometheus-client vim less ca-certificates openssl libcap2-bin git ccache \
-	chromium fonts-dejavu-core iproute2 rsyslog rsyslog-gnutls python3-botocore mypy zsh fish \
+	chromium chromium-headless-shell fonts-dejavu-core iproute2 rsyslog rsyslog-gnutls python3-botocore mypy zsh fish \
 	golang-go golang-github-masterminds-sprig-dev golang-k8s-sigs-yaml-dev
 PKG_K8S   := golang-1.19-go golang-github-modern-go-reflect2-dev dpkg-dev patch xz-utils etcd-server containerd runc \
 	containernetworking-plugins busybox-static iproute2 openssl curl gojq jq python3 gcc libc6-dev procps e2fsprogs

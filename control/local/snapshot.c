@@ -260,17 +260,34 @@ static int meta_write(int snaps, const char *name, const struct meta *m, struct 
 	return rc;
 }
 
-static int hash_some(int fd, EVP_MD_CTX *md, const atomic_bool *stop, uint64_t *out_n, struct err *e)
+/* The end of the hole that at lies in; at, where there is none or the file system knows none. */
+static uint64_t hole_end(int fd, uint64_t at, uint64_t size)
 {
+	off_t data = lseek(fd, (off_t)at, SEEK_DATA);
+
+	if (data < 0)
+		return errno == ENXIO && at < size ? size : at;
+	return (uint64_t)data;
+}
+
+/* An image is mostly holes: their zeros are hashed and not read, which costs a third more. */
+static int hash_some(int fd, uint64_t size, EVP_MD_CTX *md, const atomic_bool *stop, uint64_t *out_n, struct err *e)
+{
+	static const uint8_t zeros[16 * 1024];
 	uint8_t *piece = malloc(PIECE);
-	uint64_t at = 0;
+	uint64_t at = 0, hole = 0;
 	ssize_t n = piece ? 1 : -1;
 
 	while (n > 0 && !(stop && atomic_load(stop))) {
-		n = pread(fd, piece, PIECE, (off_t)at);
+		if (at >= hole)
+			hole = hole_end(fd, at, size);
+		if (at < hole)
+			n = hole - at < sizeof(zeros) ? (ssize_t)(hole - at) : (ssize_t)sizeof(zeros);
+		else
+			n = pread(fd, piece, PIECE, (off_t)at);
 		if (n < 0 && errno == EINTR)
 			n = 1;
-		else if (n > 0 && EVP_DigestUpdate(md, piece, (size_t)n) == 1)
+		else if (n > 0 && EVP_DigestUpdate(md, at < hole ? zeros : piece, (size_t)n) == 1)
 			at += (uint64_t)n;
 	}
 	free(piece);
@@ -293,7 +310,7 @@ int snapshot_hash(int fd, const atomic_bool *stop, struct sandbox_snapshot *out,
 
 	if (rc == 0 && fstat(fd, &st) != 0)
 		rc = err_sys(e, errno, "the snapshot's data cannot be read");
-	rc = rc ? rc : hash_some(fd, md, stop, &stored, e);
+	rc = rc ? rc : hash_some(fd, (uint64_t)st.st_size, md, stop, &stored, e);
 	if (rc == 0 && EVP_DigestFinal_ex(md, d, &n) != 1)
 		rc = err_set(e, ERR_INTERNAL, "the digest cannot be finished");
 	EVP_MD_CTX_free(md);

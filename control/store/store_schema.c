@@ -111,21 +111,24 @@ int store_schema_check(sqlite3 *db, const char *path, int *out_version, struct e
 	return whole(db, path, e);
 }
 
+/* All steps are one transaction: a daemon that dies in it leaves the version that it found, and one commit is one wait
+ * for the disk, not one a step.
+ */
 int store_schema_apply(sqlite3 *db, int from, struct err *e)
 {
 	char note[96];
-	int rc = 0;
+	int rc;
 
-	for (int v = from; !rc && v < VERSION; v++) {
-		snprintf(note, sizeof(note), "PRAGMA application_id = %d; PRAGMA user_version = %d; COMMIT",
-			 STORE_APPLICATION_ID, v + 1);
-		rc = store_exec(db, "BEGIN IMMEDIATE", e);
-		if (!rc)
-			rc = store_exec(db, steps[v], e);
-		if (!rc)
-			rc = store_exec(db, note, e);
-		if (rc)
-			(void)store_exec(db, "ROLLBACK", NULL);
-	}
+	if (from == VERSION)
+		return 0;
+	snprintf(note, sizeof(note), "PRAGMA application_id = %d; PRAGMA user_version = %d; COMMIT",
+		 STORE_APPLICATION_ID, VERSION);
+	rc = store_exec(db, "BEGIN IMMEDIATE", e);
+	for (int v = from; !rc && v < VERSION; v++)
+		rc = store_exec(db, steps[v], e);
+	if (!rc)
+		rc = store_exec(db, note, e);
+	if (rc)
+		(void)store_exec(db, "ROLLBACK", NULL);
 	return rc;
 }

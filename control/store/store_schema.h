@@ -32,7 +32,7 @@ int store_schema_version(void); /* of this program */
  * ERR_CORRUPT for what is damaged or is no control database; ERR_DISK_FULL, ERR_SYS, ...: it could not be looked at.
  */
 int store_schema_check(struct sqlite3 *db, const char *path, int *out_version, struct err *e);
-/* From that version to this program's, each step in a transaction of its own. */
+/* From that version to this program's, in one transaction. */
 int store_schema_apply(struct sqlite3 *db, int from, struct err *e);
 
 #endif

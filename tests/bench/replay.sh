@@ -3,7 +3,8 @@
 # Prints rows of docs/speed.md, writes build/bench-replay.json.
 set -eu
 cd "$(dirname "$0")/../.."
-if ! command -v "${CHROMIUM:-chromium}" >/dev/null; then
+export CHROMIUM=${CHROMIUM:-/usr/bin/chromium}
+if ! command -v "$CHROMIUM" >/dev/null; then
 	echo "replay: not measured; Chromium is not there"
 	exit 0
 fi

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Text of any kind and length, in every field of the API, at the SSH door and through muxctl: no call hangs, every session
 # ends and is sealed, its end is in the audit log, the record verifies, and staff still gets in. CALLS=2000 for the whole.
-# tier: test, san, whole CALLS=2000
+# tier: test, san CALLS=60, slice CALLS=120, whole CALLS=2000
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
 calls=${CALLS:-240}

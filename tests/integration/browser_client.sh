@@ -1,6 +1,6 @@
 #!/bin/bash
 # The TypeScript client in Chromium, on a page of muxd's own address, with the page's cookie.
-# tier: test
+# tier: test, whole CHROMIUM=/usr/bin/chromium
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
 

@@ -1,6 +1,6 @@
 #!/bin/bash
 # A round's events in Chromium, by its own EventSource: cut, killed, and every byte once.
-# tier: test
+# tier: test, whole CHROMIUM=/usr/bin/chromium
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
 

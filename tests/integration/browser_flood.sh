@@ -1,6 +1,6 @@
 #!/bin/bash
 # 100 MB of output in Chromium, or two minutes of it: the page is not stuck, the daemon's memory stays, a flood without end is ended by a key.
-# tier: test, alone, slice FLOOD=15000000
+# tier: test, alone, slice FLOOD=15000000, whole CHROMIUM=/usr/bin/chromium
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
 

@@ -1,7 +1,7 @@
 #!/bin/bash
 # kill -9 of muxd at random moments under an open page (KILLS=50 for acceptance, SEED=n as it was printed): the page comes
 # back by itself, cell by cell as in an unbroken run.
-# tier: test, san, slice KILLS=2, whole KILLS=50
+# tier: test, san, slice KILLS=2, whole KILLS=50 CHROMIUM=/usr/bin/chromium
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
 

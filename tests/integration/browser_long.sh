@@ -1,7 +1,7 @@
 #!/bin/bash
 # Two hours of a terminal in Chromium, 20 MiB: marks of rounds and sizes, any moment exactly as playing to it shows it, and each
 # jump reads a bounded part of the recording.
-# tier: test
+# tier: test, whole CHROMIUM=/usr/bin/chromium
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
 

@@ -1,7 +1,7 @@
 #!/bin/bash
 # What a page in Chromium survives: a cut line, kill -9 of the whole daemon (RUNS=50 for acceptance), the end of its
 # grant. Nothing shown is lost, nothing is shown twice, and it says what is going on.
-# tier: test, slice RUNS=1, whole RUNS=50
+# tier: test, slice RUNS=1, whole RUNS=50 CHROMIUM=/usr/bin/chromium
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
 

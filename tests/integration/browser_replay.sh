@@ -1,7 +1,7 @@
 #!/bin/bash
 # A session in Chromium after it was: played, sought, stepped through, linked to; one of half an hour and 40 MB at any moment,
 # exactly as the terminal showed it; one that still goes on.
-# tier: test
+# tier: test, whole CHROMIUM=/usr/bin/chromium
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
 

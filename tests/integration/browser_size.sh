@@ -1,6 +1,6 @@
 #!/bin/bash
 # A terminal in Chromium has its size from the first moment, in windows of several sizes.
-# tier: test
+# tier: test, whole CHROMIUM=/usr/bin/chromium
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
 

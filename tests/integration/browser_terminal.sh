@@ -1,6 +1,6 @@
 #!/bin/bash
 # A terminal in Chromium: keys, paste, sizes, wide characters, mouse, alternate screen, search, an observer; the other pages.
-# tier: test
+# tier: test, whole CHROMIUM=/usr/bin/chromium
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
 

@@ -7,7 +7,8 @@
 . "$(dirname "$0")/../lib/env.sh"
 
 chmod 0711 "$tmp"
-echo 'rounds: {pty: true}' >"$tmp/conf.yaml"
+# Sleep and wake take snapshots, which are hashed whole: small images.
+printf 'rounds: {pty: true}\nsandbox: {workspace_size: 128MiB}\n' >"$tmp/conf.yaml"
 start_daemon "$tmp/state" --config "$tmp/conf.yaml" || fail "the daemon does not start"
 trap 'stop_daemon; tidy' EXIT
 export PYTHONDONTWRITEBYTECODE=1 TMP_DIR=$tmp URL VERSION MUXD_STATE

@@ -3,7 +3,7 @@
 # terminal and as a round's output, and what programs print that exit at once, RUNS times (20; acceptance: 1000) each as
 # terminal, as `ssh host cmd` and as round. Compared by SHA-256 at the client, and in the sealed recordings.
 # A daemon of its own with rule `full`.
-# tier: test, san, slice MIB=8 RUNS=6, whole MIB=256 RUNS=1000
+# tier: test, san MIB=2 RUNS=2, slice MIB=8 RUNS=3, whole MIB=256 RUNS=1000
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
 MIB=${MIB:-32} RUNS=${RUNS:-20}

@@ -6,7 +6,9 @@
 . "$(dirname "$0")/../lib/env.sh"
 
 chmod 0711 "$tmp"
+# All that is on the disk is looked through for tokens in the end: small images.
 cat >"$tmp/muxd.yaml" <<'Y'
+sandbox: {workspace_size: 64MiB}
 pool: {size: 2}
 leases: {ttl_max: 2h}
 log: {level: "info,pool=debug,lease=debug,run=debug,session=debug,link=debug"}

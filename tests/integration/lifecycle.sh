@@ -16,7 +16,8 @@ hour=$((3600 / speed + 1)) # seconds of real time that an hour of lifecycle's ta
 a=sleeper
 
 chmod 0711 "$tmp"
-printf '%s\nlifecycle: {idle_ttl: 1h, idle_warning: 20m, speed: %s, keep_snapshots: 3}\n' "${LIFE_CONFIG:-}" "$speed" >"$tmp/muxd.yaml"
+# Each snapshot is hashed whole: small images.
+printf '%s\nlifecycle: {idle_ttl: 1h, idle_warning: 20m, speed: %s, keep_snapshots: 3}\n' "${LIFE_CONFIG:-sandbox: {workspace_size: 64MiB\}}" "$speed" >"$tmp/muxd.yaml"
 start_daemon "$tmp/state" --config "$tmp/muxd.yaml" || fail "no daemon"
 trap 'MUXD_STATE=$tmp/state; stop_daemon; tidy' EXIT
 

@@ -5,7 +5,8 @@
 . "$(dirname "$0")/../lib/env.sh"
 
 chmod 0711 "$tmp"
-start_daemon "$tmp/state" || fail "no daemon"
+echo 'sandbox: {workspace_size: 64MiB}' >"$tmp/muxd.yaml" # each snapshot is hashed whole
+start_daemon "$tmp/state" --config "$tmp/muxd.yaml" || fail "no daemon"
 trap 'stop_daemon; tidy' EXIT
 a=api-one b=api-two nobody=0193aaaa-0000-7000-8000-000000000001
 token=$(new_token $a staff rounds,lifecycle,observe)

@@ -6,7 +6,7 @@ where the doors let them, and put into the audit log by what refuses them. Then 
 terminal, and each byte that arrives there is checked: text that can be seen, line breaks, and of a replay and an observer the
 sequences that draw. Programs that read JSON get the values as they were.
 """
-import json, os, pty, random, re, select, subprocess, sys, time
+import functools, json, os, pty, random, re, select, subprocess, sys, time
 
 build, state, agent, seed, count = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4]), int(sys.argv[5])
 rng = random.Random(seed)
@@ -17,6 +17,7 @@ for line in re.findall(r"visible_hidden\[\] = \{(.*?)\n\};", open(os.path.join(o
 BIDI = [0x61C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)]
 
 
+@functools.lru_cache(None)  # some hundred ranges are looked through
 def hidden(cp):
     return any(a <= cp <= b for a, b in HIDDEN)
 
@@ -169,13 +170,16 @@ check_text("the daemon's log", log)
 pid, fd = pty.fork()
 if pid == 0:
     os.execv(build + "/muxctl", ["muxctl", "--state", state, "exec", "-t", agent, "--", "sh", "-c", "stty -echo; read x; cat hostile; echo the-end; sleep 1"])
-time.sleep(1)
-live = json.loads(muxctl("session", "list", "--agent", agent, "-o", "json").stdout)["sessions"]
-watched = [s["id"] for s in live if s["kind"] == "exec"][0]
+watched = []
+while not watched:
+    time.sleep(0.2)
+    live = json.loads(muxctl("session", "list", "--agent", agent, "-o", "json").stdout)["sessions"]
+    watched = [s["id"] for s in live if s["kind"] == "exec"]
 wpid, wfd = pty.fork()
 if wpid == 0:
-    os.execv(build + "/muxctl", ["muxctl", "--state", state, "attach", "--observe", watched])
-time.sleep(1)
+    os.execv(build + "/muxctl", ["muxctl", "--state", state, "attach", "--observe", watched[0]])
+while not any(a.get("role") == "observer" for s in json.loads(muxctl("session", "list", "--agent", agent, "-o", "json").stdout)["sessions"] for a in s["attachments"]):
+    time.sleep(0.2)
 os.write(fd, b"\r")
 seen = {fd: b"", wfd: b""}
 end = time.time() + 30

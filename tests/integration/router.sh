@@ -1,7 +1,7 @@
 #!/bin/bash
 # A request with X-Sandbox-ID at the HTTPS door reaches a port in the sandbox and its answer streams back: whole, at once,
 # both ways, whatever the method; who may not, and what is not there, is told by name; and it stands in the record.
-# tier: test
+# tier: test, slice MIB=200, whole MIB=1024
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
 # shellcheck source=tests/lib/router_story.sh

@@ -36,6 +36,9 @@ def declared(kind, text):
 def tiers():
     test, why = declared("story", "#!/bin/bash\n# Says what.\n# tier: test, san, alone, slice A=1 B=two, whole A=9\n")
     check("a story's line is read", not why and test.san and test.alone and test.slice == {"A": "1", "B": "two"} and test.whole == {"A": "9"})
+    both, why = declared("story", "# tier: test, san A=1, slice A=3 B=4, whole A=9\n")
+    fine = both.env(False) == {"A": "3", "B": "4"} and both.env(False, True) == {"A": "1", "B": "4"} and both.env(True) == {"A": "9"}
+    check("sanitized a story has variables of its own", not why and both.san and fine)
     os.environ["A"] = "5"
     check("what the caller set stays", test.env(False) == {"B": "two"} and test.env(True) == {})
     check("a unit test's line is read", declared("unit", "// tier: check\n#include <x.h>\n")[1] is None)
@@ -45,7 +48,7 @@ def tiers():
         ("another kind's", "unit", "// tier: test\n"),
         ("an option that is none", "story", "# tier: test, quick\n"),
         ("an option without its values", "story", "# tier: test, slice\n"),
-        ("values where none belong", "story", "# tier: test, san A=1\n"),
+        ("values where none belong", "story", "# tier: test, alone A=1\n"),
         ("a line that stands too far below", "story", "#\n" * table.HEAD + "# tier: test\n"),
     ):
         check(f"refused: {what}", "tests/x" in (declared(kind, text[: table.HEAD])[1] or ""))

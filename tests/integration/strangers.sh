@@ -2,7 +2,8 @@
 # Five addresses of people who are nobody (FIFTY=1: fifty, too) hold idle connections, half handshakes and heads that never end
 # at both doors, in network namespaces of the story's own. Who is logged in types on as at a daemon beside it that nobody
 # besieges, who logs in gets in.
-# tier: test, san
+# LOGINS=n: log-ins during a siege (3).
+# tier: test, san, slice LOGINS=1, whole LOGINS=10
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
 [ "$(id -u)" = 0 ] || { echo "  not run: network namespaces need root"; exit 0; }
@@ -83,7 +84,7 @@ stays() { within "$2" "$(awk -v q="$3" -v s=$slow 'BEGIN {print 4 * q + 400 * s}
 comes() { within "$1" "$(awk -v q="$2" -v s=$slow 'BEGIN {print 4 * q + 10000 * s}')"; }
 siege() {
 	crowd_comes "$@"
-	for _ in 1 2 3; do
+	for _ in $(seq "${LOGINS:-3}"); do
 		out=$(person login 2>&1) || fail "$1 addresses: $(tail -n 1 <<<"$out")"
 		read -r s s_quiet w w_quiet <<<"$out"
 		comes "$s" "$s_quiet" && comes "$w" "$w_quiet" || fail "$1 addresses: a log-in takes $s ms by SSH ($s_quiet at the quiet daemon), $w ms by HTTPS ($w_quiet)"

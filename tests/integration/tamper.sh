@@ -5,7 +5,7 @@
 # removals by rule, a rotation of its key and an open session; its witnesses were sent its heads by the daemon itself. With the true
 # keys nothing in front of the last witnessed head can be rewritten unnoticed: REWRITES=20 histories, made and signed anew.
 # TRIES=10 for the long form, SEED, KINDS (a pattern), MANY=n: so many of the kinds, by the seed. The kinds are in tamper.py.
-# tier: test, san, slice MANY=12 REWRITES=4, whole TRIES=10
+# tier: test, san MANY=4 REWRITES=1, slice MANY=8 REWRITES=2, whole TRIES=10
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
 

@@ -201,11 +201,31 @@ static inline uint8_t *file_slurp(const char *path, size_t *out_n)
 	return p;
 }
 
+/* EVERY=3 in the environment: of a long proof each third place, beginning at any_below(3). */
+static inline size_t every_given(void)
+{
+	const char *given = getenv("EVERY");
+
+	return given && atoi(given) > 0 ? (size_t)atoi(given) : 1;
+}
+
+/* By chance, and told. */
+static inline size_t any_below(size_t n)
+{
+	size_t first = (size_t)getpid() % n;
+
+	if (n > 1)
+		printf("begins at %zu of %zu\n", first, n);
+	return first;
+}
+
+/* Over what is there, which is cut behind it: ext4 writes a file that was emptied first to the disk when it is closed.
+ */
 static inline void file_spill(const char *path, const void *p, size_t n)
 {
-	FILE *f = fopen(path, "wb");
+	int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
 
-	if (!f || (n && fwrite(p, 1, n, f) != n) || fclose(f))
+	if (fd < 0 || (n && pwrite(fd, p, n, 0) != (ssize_t)n) || ftruncate(fd, (off_t)n) || close(fd))
 		abort();
 }
 

@@ -90,7 +90,7 @@ class Worker:
             self.report.verdict(test.called(san), False)
             return
         whole = self.whole and not san
-        own = {} if self.whole and san else test.env(whole)
+        own = {} if self.whole and san else test.env(whole, san)
 
         def anew():
             self.retire(build)

@@ -4,7 +4,7 @@
   test      stories: in `make test`
   all       in `make test-all` alone
 Options, slice and whole of unit tests too, the others of stories:
-  san       in `make test` once more, sanitized (hostile, kill, exact and slow ones)
+  san [A=1] in `make test` once more, sanitized (hostile, kill, exact and slow ones); A=1: this instead of what slice sets
   alone     nothing runs beside it: a story that measures, or takes the machine for itself
   slice A=1 what `make test` and `make test T=name` set, so that a long proof shows 20 s of itself at most
   whole A=9 what `make test-all` sets instead
@@ -27,7 +27,7 @@ class Test:
     name: str  # without its kind
     path: str
     tier: str = ""
-    san: bool = False
+    san: bool | dict = False
     alone: bool = False
     slice: dict = field(default_factory=dict)
     whole: dict = field(default_factory=dict)
@@ -35,8 +35,11 @@ class Test:
     def called(self, san=False):
         return f"{'san/' if san else ''}{self.kind}/{self.name}"
 
-    def env(self, whole):
-        return {k: v for k, v in (self.whole if whole else self.slice).items() if k not in os.environ}
+    def env(self, whole, san=False):
+        said = self.whole if whole else self.slice
+        if san and not whole and isinstance(self.san, dict):
+            said = said | self.san
+        return {k: v for k, v in said.items() if k not in os.environ}
 
 
 def declare(test, text):
@@ -50,7 +53,8 @@ def declare(test, text):
         return f"{test.path}: `{test.tier}` is no tier of such a test; these are: {', '.join(KINDS[test.kind])}"
     for option in options:
         word, *values = option.split()
-        if word not in OPTIONS[test.kind] or not all("=" in v for v in values) or bool(values) != (word in ("slice", "whole")):
+        needs, may = word in ("slice", "whole"), word in ("slice", "whole", "san")
+        if word not in OPTIONS[test.kind] or not all("=" in v for v in values) or (needs and not values) or (values and not may):
             return f"{test.path}: `{option}` is no option of such a test; docs/testing.md lists them"
         setattr(test, word, dict(v.split("=", 1) for v in values) if values else True)
     return None

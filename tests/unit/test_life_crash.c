@@ -1,4 +1,4 @@
-// tier: check, slice EVERY=3, whole EVERY=1
+// tier: check, slice EVERY=12, whole EVERY=1
 /*
  * A daemon that dies between any two steps: lifecycle is dropped after each number of steps of a story and made again
  * on the same control.db, with the world as it was then, once with calls that were heard before the end and once with

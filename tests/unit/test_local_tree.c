@@ -1,4 +1,4 @@
-// tier: check
+// tier: check, slice SEEDS=1 FLIPS=6
 /*
  * Archives of plain workspaces: generated trees that are hard to copy come back as they were; an archive that is
  * damaged, while it is made or later, costs nobody his workspace. SEEDS=n: that many trees; FLIPS=n: so many damages.

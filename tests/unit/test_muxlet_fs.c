@@ -1,4 +1,4 @@
-// tier: check, slice PART=3, whole TIMES=60
+// tier: check, slice PART=6, whole TIMES=60
 /* muxlet --fs, run as the sandbox runs it: what each operation does below its root, and that nothing leads outside.
  *
  * Over the length of a file: one root with a canary beside it, one way to run muxlet in it, and all that is told of

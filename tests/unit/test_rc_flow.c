@@ -1,4 +1,4 @@
-// tier: check, slice BULK_MB=5 TRIES=10, whole BULK_MB=100 TRIES=50
+// tier: check, slice BULK_MB=2 TRIES=4, whole BULK_MB=100 TRIES=50
 /*
  * The bytes of exec streams against a fake API server: bulk both ways, windows, input, and who does not answer any
  * more. Real kubelets are in tests/e2e/k8s.

@@ -1,4 +1,4 @@
-// tier: check
+// tier: check, slice KILLS=4 MIBS=64
 /* Whatever happens to the file of an open recording: it is cut anew as it was, or what is lost is told truly. */
 #include "tests/lib/cutter_rig.h"
 

@@ -1,4 +1,4 @@
-// tier: check
+// tier: check, slice TEXTS=20000
 /* visible.h: what is shown of text that others wrote, by examples, by a million random texts, and beside Unicode's
  * data. */
 #include "base/json.h"

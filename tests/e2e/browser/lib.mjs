@@ -128,9 +128,10 @@ function zombies(pids) {
   });
 }
 
+/** Chromium without its own windows: the same engine at half the processor time. CHROMIUM=/usr/bin/chromium: all of it (`make test-all`). */
 export async function browser() {
   return chromium.launch({
-    executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
+    executablePath: process.env.CHROMIUM ?? "/usr/lib/chromium/chromium-headless-shell",
     args: ["--no-sandbox", "--disable-background-networking", "--disable-component-update", "--disable-default-apps", "--disable-domain-reliability", "--disable-sync", "--no-first-run", "--no-pings", "--metrics-recording-only", "--enable-unsafe-swiftshader", "--disable-features=OptimizationHints,MediaRouter,Translate"],
   });
 }
