@@ -1,4 +1,9 @@
-/* One sync: both sides are listed, the rule says what is to be done, and that is done batch by batch. */
+/*
+ * One sync: both sides are listed, the rule says what is to be done, and that is done batch by batch.
+ *
+ * One noun of more than a thousand lines: each state's question and its answer work on the same three lists and the
+ * same row of tasks, and a reader follows a sync through the states from the top of the file to its end.
+ */
 #define LOG_SUBSYS "filespace"
 #include "muxd/hub/filespace_sync.h"
 

@@ -1,4 +1,9 @@
-/* The states of a server inside: begun, greeted, looked at, ready; failed and begun again; ended. */
+/*
+ * The states of a server inside: begun, greeted, looked at, ready; failed and begun again; ended.
+ *
+ * One noun of more than a thousand lines: a word of the server, an end, a caller and the clock each move it from state
+ * to state, through the same few functions.
+ */
 #define LOG_SUBSYS "mcp"
 #include "muxd/hub/inside.h"
 

@@ -75,6 +75,8 @@ refuse '^(base|muxd|policy|recorder|control)/' 'SCHED_IDLE|IOPRIO_CLASS_IDLE' 'a
 # Text that is cut is cut at a character.
 tests/lib/cuts.py || bad=1
 tests/lib/shown.py || bad=1
+# A function's name says its file, and a long file why it is long.
+tests/lib/names.py || bad=1
 # A comment names its noun: it begins with neither dots nor a pronoun.
 if git ls-files '*.c' '*.h' | grep -v '^tests/' | xargs grep -nE '/\*[* ]*(\.\.\.|(It|This|Those|That|They|These)\>)'; then
 	echo "name the noun: these comments begin with dots or a pronoun"
