@@ -25,6 +25,7 @@
 #define ACCEPT            "accept-differs", 0, NULL, "Go on where it is not what the log says."
 #define OWN_TEMPLATE      "pod-template", 0, "FILE", "Pod template of the agent's own from now on, YAML or JSON."
 #define OWN_IMAGE         "image", 0, "NAME", "Image from its next start on, of sandbox.images."
+#define BEGINS_WITH       "workspace", 0, "snapshot:ID", "What a sandbox that is not there yet begins with."
 #define NO_IMAGE          "no-image", 0, NULL, "Take its image away: the configured one, or the host's programs."
 #define NO_TEMPLATE       "no-pod-template", 0, NULL, "Take the agent's own pod template away."
 
@@ -37,6 +38,7 @@ static const struct ctl_option resume_options[] = {
     {OWN_TEMPLATE},
     {NO_TEMPLATE},
     {OWN_IMAGE},
+    {BEGINS_WITH},
     {NO_IMAGE},
     {REASON_OR_COMMAND},
     {TIMEOUT},
@@ -447,6 +449,8 @@ static int put_all(json_t *q, const struct ctl_args *a, struct err *e)
 	if (!rc)
 		rc = put_image(q, a, e);
 	if (!rc)
+		rc = put_text(q, a, "workspace", "workspace", e);
+	if (!rc)
 		rc = put_text(q, a, "workdir", "workdir", e);
 	if (!rc)
 		rc = put_pairs(q, a, "env", "env", e);
@@ -485,7 +489,7 @@ static int print_answer(struct ctl *c, const struct ctl_args *a, json_t *o)
 static int sandbox_life_ask(struct ctl *c, const struct ctl_args *a, const struct api_call *call, json_t **out,
 			    struct err *e)
 {
-	bool all = !a->noperands || args_has(a, "as"),
+	bool all = !a->noperands || args_has(a, "as") || args_has(a, "workspace"),
 	     template = args_has(a, "pod-template") || args_has(a, "no-pod-template");
 	char reason[80];
 	struct ctl_wish w = {.kind = "staff",
