@@ -93,6 +93,7 @@ void mcp_ask_finish(struct mcp_ask *a);
 
 /* tell.c: answers of the API as a tool's structured content. NULL: no memory. */
 json_t *mcp_tell_round(const json_t *round);
+json_t *mcp_tell_ports(const json_t *agent);
 json_t *mcp_tell_execution(const json_t *execution);
 json_t *mcp_tell_screen(const uint8_t *p, size_t n, const char *headers);
 json_t *mcp_tell_bytes(const uint8_t *p, size_t n, bool more, const char *headers);
