@@ -283,10 +283,11 @@ static int begun_with(struct life *l, const struct life_job *j, bool *out, struc
 	id_format(&j->call.snapshot, id);
 	from = json_object_get(o, "forked_from");
 	if (strcmp(json_get_text(from, "snapshot"), id) != 0 || json_is_true(json_object_get(o, "read_only")))
-		rc = err_set(e, ERR_CONFLICT,
-			     "%s is there, and its workspace did not begin with snapshot %s: leave workspace out, choose "
-			     "another name, or restore a snapshot of its own",
-			     j->agent, id);
+		rc = err_set(
+		    e, ERR_CONFLICT,
+		    "%s is there, and its workspace did not begin with snapshot %s: leave workspace out, choose "
+		    "another name, or restore a snapshot of its own",
+		    j->agent, id);
 	json_decref(o);
 	return rc;
 }
@@ -527,8 +528,8 @@ static void act_kill(struct life *l, struct life_job *j)
 
 static bool sets_options(const struct life_call *c)
 {
-	return !id_is_nil(&c->snapshot) || c->options.idle_ttl_ns != UINT64_MAX || c->options.ttl_ns != UINT64_MAX || c->pod_template ||
-	       c->options.pod_template || c->options.sets_image || c->settings;
+	return !id_is_nil(&c->snapshot) || c->options.idle_ttl_ns != UINT64_MAX || c->options.ttl_ns != UINT64_MAX ||
+	       c->pod_template || c->options.pod_template || c->options.sets_image || c->settings;
 }
 
 /* Where nobody may give a template, a grant with admin may still take one away. */

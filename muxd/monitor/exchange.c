@@ -152,7 +152,7 @@ static int exchange_ask(struct exchange *x, const struct conf_issuer *issuer, st
 	return 0;
 }
 
-/* Whose it is: as the caller says, or of a token that is shown the first whose tokens open that door. */
+/* The issuer that the caller names, or of a token that is shown the first whose tokens open that door. */
 static int exchange_name(const struct monitor *m, const json_t *msg, bool shown, const char **out, struct err *e)
 {
 	const struct conf_issuer *first = shown ? conf_issuer_shown(m->conf, NULL) : NULL;

@@ -473,7 +473,7 @@ static void a_token_that_is_shown_gets_what_the_configuration_says(void **state)
 	    show(f, (const char *const[]){REFUSED("token_algorithm"), REFUSED("token_algorithm"), NULL}, names),
 	    ERR_TOKEN_ALGORITHM);
 	assert_int_equal(show(f, (const char *const[]){REFUSED("token_expired"), NULL}, names), ERR_TOKEN_EXPIRED);
-	/* What the claims make is looked at as any reason is. */
+	/* A reason made of claims is looked at as any is. */
 	assert_int_equal(show(f, (const char *const[]){REFUSED("token_foreign"), OF_TEAM("3", "\\n"), NULL}, names),
 			 ERR_INVAL);
 	assert_int_equal(show(f, (const char *const[]){REFUSED("token_foreign"), OF_TEAM("4", "\\u0007"), NULL}, names),

@@ -72,8 +72,7 @@ json_t *mcp_tell_ports(const json_t *agent)
 		json_t *p = json_copy(one);
 
 		text_format(port, sizeof(port), "%lld", (long long)json_integer_value(json_object_get(one, "port")));
-		json_object_set_new(p, "headers",
-				    json_pack("{s:s,s:s}", "X-Sandbox-ID", name, "X-Sandbox-Port", port));
+		json_object_set_new(p, "headers", json_pack("{s:s,s:s}", "X-Sandbox-ID", name, "X-Sandbox-Port", port));
 		json_array_append_new(ports, p);
 	}
 	return json_pack("{s:s,s:s,s:o}", "session_id", name, "state", json_get_text(agent, "state"), "ports", ports);

@@ -77,7 +77,8 @@ static const struct mcp_arg create_args[] = {
      "grant reaches. Without it a new one is empty, and one that is there goes on with the workspace that it has.",
      1, 256, NULL},
     {"constraints", ARG_OBJECT, false, TO_ALL, "idle_ttl,ttl,timeout_ms,workdir,env,labels",
-     "idle_ttl and ttl (durations as \"90s\", \"1h30m\"; \"0s\" for none), timeout_ms (of this call), workdir and env of "
+     "idle_ttl and ttl (durations as \"90s\", \"1h30m\"; \"0s\" for none), timeout_ms (of this call), workdir and env "
+     "of "
      "its programs where a call names none, and labels. Any other is refused by name.",
      0, 0, NULL},
 };
@@ -495,8 +496,9 @@ static const struct mcp_tool tools[] = {
      "The ports of a sandbox's services, each with the fields of a request that the daemon sends on to it: any method "
      "and path at the root of this server's address, with your grant.",
      0, SCOPE_PORTS, READS, HTTP_GET, AGENT, NULL, ARGS(session_args), out_ports, mcp_tell_ports},
-    {"sandbox.service.list", "List services", "The programs that run as long as the sandbox is awake, and their health.",
-     SCOPE_ROUNDS | LIFE, 0, READS, HTTP_GET, AGENT "/services", NULL, ARGS(session_args), out_any, NULL},
+    {"sandbox.service.list", "List services",
+     "The programs that run as long as the sandbox is awake, and their health.", SCOPE_ROUNDS | LIFE, 0, READS,
+     HTTP_GET, AGENT "/services", NULL, ARGS(session_args), out_any, NULL},
     {"sandbox.service.log", "Read a service's log", "The end of what it printed.", SCOPE_OBSERVE | LIFE, 0, READS,
      HTTP_GET, AGENT "/services/{service}/log", NULL, ARGS(service_args), out_any, NULL},
     {"sandbox.service.restart", "Begin a service anew", "It is ended and begun again.", LIFE, 0, TOOL_DESTROYS,

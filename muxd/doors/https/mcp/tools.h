@@ -79,7 +79,7 @@ int mcp_args_check(const struct mcp_tool *t, const json_t *args, struct err *e);
 /* One call of the API, made of arguments that were checked: what inner_begin() wants, and what it is built of. */
 struct mcp_ask {
 	struct buf body;
-	char query[4][160];
+	char query[6][160];
 	size_t nquery;
 	const char *names[HTTP_PARAMS_MAX];
 	char range[64];
