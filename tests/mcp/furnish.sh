@@ -4,7 +4,7 @@ furnish() {
 	cat >"$tmp/services-$1.json" <<'J'
 [{"name": "web", "argv": ["python3", "-m", "http.server", "8765", "--bind", "127.0.0.1"], "port": 8765}]
 J
-	cat >"$tmp/say.py" <<'P'
+	cat >"$tmp/say-$1.py" <<'P'
 import json, sys
 for line in sys.stdin:
     m = json.loads(line)
@@ -14,7 +14,7 @@ for line in sys.stdin:
     if "id" in m:
         print(json.dumps({"jsonrpc": "2.0", "id": m["id"], "result": results.get(m["method"], {})}), flush=True)
 P
-	jq -nc --rawfile p "$tmp/say.py" '{mcpServers: {echo: {command: "python3", args: ["-c", $p]}}}' >"$tmp/servers-$1.json"
+	jq -nc --rawfile p "$tmp/say-$1.py" '{mcpServers: {echo: {command: "python3", args: ["-c", $p]}}}' >"$tmp/servers-$1.json"
 	muxctl services set "$1" "$tmp/services-$1.json" >/dev/null && muxctl mcp set "$1" "$tmp/servers-$1.json" >/dev/null ||
 		fail "no services, or no servers"
 }
