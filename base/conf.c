@@ -640,6 +640,8 @@ static int read_issuer(struct conf_reader *r, const yaml_node_t *n)
 	    {"keep", FIELD_DURATION, TO(keep_ns), NULL, NULL},
 	    {"timeout", FIELD_DURATION, TO(timeout_ns), NULL, NULL},
 	    {"exchanges", FIELD_SIZE, TO(exchanges), NULL, NULL},
+	    {"reason", FIELD_TEXT, TO(reason), NULL, conf_check_reason_of_claims},
+	    {"task", FIELD_TEXT, TO(task), NULL, conf_check_principal},
 	};
 #undef TO
 	static const struct conf_fields all = FIELDS("issuers", fields);

@@ -96,6 +96,8 @@ struct conf_issuer {
 	uint64_t keep_ns;     /* and count until then, where they cannot be had */
 	uint64_t timeout_ns;  /* of one fetch */
 	uint64_t exchanges;   /* of one token; 0: any number */
+	char *reason; /* why, of a token that is shown at /mcp: claims in braces; NULL: it opens nothing there */
+	char *task;   /* the task of such a grant, the same; NULL: none */
 };
 
 /* What a receipt of that kind says: "written", "answered", "countersigned", "sent", "timestamped". "": no such kind. */
@@ -303,6 +305,8 @@ const struct conf_image *conf_image_find(const struct conf *c, const char *name)
 /* May an agent have it, where this configuration makes its sandbox? ERR_IMAGE_DENIED. */
 int conf_image_allowed(const struct conf *c, const char *name, struct err *e);
 const struct conf_issuer *conf_issuer_find(const struct conf *c, const char *name);
+/* The first whose tokens open /mcp, or the next behind that name; NULL: there is none. */
+const struct conf_issuer *conf_issuer_shown(const struct conf *c, const char *behind);
 /*
  * What the environment says goes before what the file says: POOL_SIZE, SANDBOX_IMAGE, SANDBOX_TIMEOUT_SECONDS,
  * LEASE_TTL_SECONDS; AUTH_TOKEN_ISSUER and JWKS_URL of the one entry of issuers. Empty is as unset. ERR_CONFIG names

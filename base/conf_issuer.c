@@ -14,6 +14,7 @@
 #define TEXT_MAX   512
 #define CLAIM_MAX  64
 #define NAME_BYTES 128 /* of a principal */
+#define REASON_MAX 256
 #define DAY        (24 * 3600 * NS_PER_SEC)
 
 struct conf_issuer conf_issuer_new(void)
@@ -62,6 +63,21 @@ int conf_check_some_text(const char *value, struct err *e)
 	size_t n = strlen(value);
 
 	return n && n <= TEXT_MAX ? 0 : err_set(e, ERR_CONFIG, "has no text, or more than %d bytes of it", TEXT_MAX);
+}
+
+int conf_check_reason_of_claims(const char *value, struct err *e)
+{
+	size_t n = strlen(value);
+
+	for (const char *p = strchr(value, '{'); p; p = strchr(p + 1, '{')) {
+		size_t len = strcspn(p, "}") - 1;
+
+		if (!p[len + 1] || !is_claim(p + 1, len))
+			return err_set(e, ERR_CONFIG, "has a brace that holds no name of a claim");
+	}
+	return strspn(value, " \t") < n && n <= REASON_MAX
+		   ? 0
+		   : err_set(e, ERR_CONFIG, "has no text, or more than %d bytes of it", REASON_MAX);
 }
 
 /* Two claims that touch could be told apart by nobody: "a" and "bc" make the same as "ab" and "c". */
@@ -142,6 +158,12 @@ int conf_check_issuer(const struct conf_issuer *x, struct err *e)
 		return err_set(e, ERR_CONFIG, "%s is missing: say what its tokens may at most", gone);
 	if (x->ttl_ns < NS_PER_SEC || x->lifetime_ns < NS_PER_SEC)
 		return err_set(e, ERR_CONFIG, "ttl and lifetime are a second at least");
+	if (x->reason && x->nagents > 1 && !x->agents_claim)
+		return err_set(e, ERR_CONFIG,
+			       "reason opens /mcp, where nobody says which agent: have one entry in agents, or say "
+			       "agents_claim");
+	if (x->task && !x->reason)
+		return err_set(e, ERR_CONFIG, "task is of tokens that are shown at /mcp, which reason opens");
 	if (x->skew_ns > 300 * NS_PER_SEC)
 		return err_set(e, ERR_CONFIG, "skew is five minutes at most");
 	if (x->timeout_ns < 100 * NS_PER_MS || x->timeout_ns > 10 * NS_PER_SEC)
@@ -180,8 +202,13 @@ int conf_check_issuers(const struct conf *c, struct err *e)
 		if (rc == 0 && x->jwks_url)
 			rc = check_url(x, "jwks_url", x->jwks_url, e);
 		for (size_t k = 0; rc == 0 && k < i; k++)
-			if (strcmp(c->issuers[k].issuer, x->issuer) == 0 &&
-			    strcmp(c->issuers[k].audience, x->audience) == 0)
+			if (x->reason && c->issuers[k].reason && strcmp(c->issuers[k].audience, x->audience) != 0)
+				rc = err_set(e, ERR_CONFIG,
+					     "issuers %s and %s have a reason, so that their tokens open /mcp, which "
+					     "has one audience, and they have two",
+					     c->issuers[k].name, x->name);
+			else if (strcmp(c->issuers[k].issuer, x->issuer) == 0 &&
+				 strcmp(c->issuers[k].audience, x->audience) == 0)
 				rc = err_set(e, ERR_CONFIG, "issuers %s and %s are of one URL and audience",
 					     c->issuers[k].name, x->name);
 		if (rc)
@@ -217,6 +244,18 @@ const struct conf_issuer *conf_issuer_find(const struct conf *c, const char *nam
 {
 	for (size_t i = 0; i < c->nissuers; i++)
 		if (strcmp(c->issuers[i].name, name) == 0)
+			return &c->issuers[i];
+	return NULL;
+}
+
+const struct conf_issuer *conf_issuer_shown(const struct conf *c, const char *behind)
+{
+	size_t i = 0;
+
+	while (behind && i < c->nissuers && strcmp(c->issuers[i].name, behind) != 0)
+		i++;
+	for (i += behind != NULL; i < c->nissuers; i++)
+		if (c->issuers[i].reason)
 			return &c->issuers[i];
 	return NULL;
 }
@@ -262,8 +301,9 @@ static void free_list(char **list, size_t n)
 
 void conf_issuer_finish(struct conf_issuer *x)
 {
-	char *const texts[] = {x->name,      x->issuer, x->jwks_url,   x->audience,     x->ca,     x->typ,
-			       x->principal, x->kinds,  x->kind_claim, x->agents_claim, x->scopes, x->scopes_claim};
+	char *const texts[] = {x->name,   x->issuer,       x->jwks_url, x->audience,   x->ca,
+			       x->typ,    x->principal,    x->kinds,    x->kind_claim, x->agents_claim,
+			       x->scopes, x->scopes_claim, x->reason,   x->task};
 
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
 		free(texts[i]);

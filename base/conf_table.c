@@ -526,7 +526,7 @@ static const struct conf_key keys[] = {
      "Outside issuers whose tokens are exchanged for grants: name, issuer (its URL), jwks_url, audience, ca, typ, "
      "loopback, principal, require, kinds, kind_claim, agents, agents_claim, scopes, scopes_claim, ttl, lifetime, "
      "skew, "
-     "refresh, keep, timeout, exchanges. docs/issuers.md says what each means."},
+     "refresh, keep, timeout, exchanges, reason, task. docs/issuers.md says what each means."},
     {"witnesses", CONF_LIST, 0, NULL, 0, 0, NULL, NULL,
      "Whom the record's signed heads are carried to: name, kind (file, https, muxd, syslog, timestamp, s3), path, url "
      "or "

@@ -84,7 +84,8 @@ void conf_images_clear(struct conf *c);
 /* conf_issuer.c: issuers. The defaults of an entry; it becomes c's on success. */
 struct conf_issuer conf_issuer_new(void);
 int conf_check_issuer_url(const char *value, struct err *e);
-int conf_check_principal(const char *value, struct err *e); /* "ci/{sub}" */
+int conf_check_principal(const char *value, struct err *e);        /* "ci/{sub}" */
+int conf_check_reason_of_claims(const char *value, struct err *e); /* "MCP by {client_id}" */
 int conf_check_claim(const char *value, struct err *e);
 int conf_check_require(const char *value, struct err *e); /* "claim=value" */
 int conf_check_kinds(const char *value, struct err *e);

@@ -141,11 +141,12 @@ static json_t *issuer_of(const struct conf *c, size_t i)
 			      x->ca, "typ", x->typ, "loopback", (int)x->loopback, "principal", x->principal, "require",
 			      strings_of(x->require, x->nrequire), "kinds", x->kinds, "kind_claim", x->kind_claim,
 			      "agents", strings_of(x->agents, x->nagents));
-	json_t *more = json_pack("{s:s,s:s,s:s,s:o,s:o,s:o,s:o,s:o,s:o,s:I}", "agents_claim", x->agents_claim, "scopes",
-				 x->scopes, "scopes_claim", x->scopes_claim, "ttl", duration_of(x->ttl_ns), "lifetime",
-				 duration_of(x->lifetime_ns), "skew", duration_of(x->skew_ns), "refresh",
+	json_t *more = json_pack("{s:s,s:s,s:s,s:o,s:o,s:o,s:o,s:o,s:o,s:I,s:s,s:s}", "agents_claim", x->agents_claim,
+				 "scopes", x->scopes, "scopes_claim", x->scopes_claim, "ttl", duration_of(x->ttl_ns),
+				 "lifetime", duration_of(x->lifetime_ns), "skew", duration_of(x->skew_ns), "refresh",
 				 duration_of(x->refresh_ns), "keep", duration_of(x->keep_ns), "timeout",
-				 duration_of(x->timeout_ns), "exchanges", (json_int_t)x->exchanges);
+				 duration_of(x->timeout_ns), "exchanges", (json_int_t)x->exchanges, "reason", x->reason,
+				 "task", x->task);
 
 	if (!o || !more || json_object_update(o, more)) {
 		json_decref(o);

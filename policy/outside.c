@@ -59,19 +59,35 @@ static int put_value(const char *value, char *out, size_t size, size_t *n)
 	return 0;
 }
 
-static int map_principal(const struct conf_issuer *x, const json_t *claims, struct outside_grant *out, struct err *e)
+/* Words for people, as they are: whoever signs the grant looks at them as at any reason. */
+static int put_words(const char *value, char *out, size_t size, size_t *n)
 {
-	size_t n = 0, size = sizeof(out->principal);
+	size_t len = strlen(value);
+
+	if (*n + len >= size)
+		return ERR_TOO_LARGE;
+	memcpy(out + *n, value, len);
+	*n += len;
+	return 0;
+}
+
+typedef int put_fn(const char *value, char *out, size_t size, size_t *n);
+
+/* The operator's text with claims in its braces; what: of what it is, for an error. */
+static int fill_in(const char *text, const json_t *claims, put_fn *put, const char *what, char *out, size_t size,
+		   struct err *e)
+{
+	size_t n = 0;
 	int rc = 0;
 
-	for (const char *p = x->principal; rc == 0 && *p; p++) {
+	for (const char *p = text; rc == 0 && *p; p++) {
 		char name[80];
 		const char *value;
 
 		if (*p != '{') {
 			rc = n + 1 < size ? 0 : ERR_TOO_LARGE;
 			if (rc == 0)
-				out->principal[n++] = *p;
+				out[n++] = *p;
 			continue;
 		}
 		text_format(name, sizeof(name), "%.*s", (int)strcspn(p + 1, "}"), p + 1);
@@ -79,12 +95,34 @@ static int map_principal(const struct conf_issuer *x, const json_t *claims, stru
 		value = claim_at(claims, name, 0);
 		if (!value || !*value)
 			return no_claim(name, e);
-		rc = put_value(value, out->principal, size, &n);
+		rc = put(value, out, size, &n);
 	}
-	out->principal[n < size ? n : size - 1] = '\0';
-	return rc ? err_set(e, ERR_TOKEN_CLAIMS, "the token's claims make a principal of more than %d characters",
-			    GRANT_NAME_MAX)
+	out[n < size ? n : size - 1] = '\0';
+	return rc ? err_set(e, ERR_TOKEN_CLAIMS, "the token's claims make a %s of more than %zu characters", what,
+			    size - 1)
 		  : 0;
+}
+
+static int map_principal(const struct conf_issuer *x, const json_t *claims, struct outside_grant *out, struct err *e)
+{
+	return fill_in(x->principal, claims, put_value, "principal", out->principal, sizeof(out->principal), e);
+}
+
+int outside_words(const struct conf_issuer *x, const json_t *claims, struct outside_words *out, struct err *e)
+{
+	struct outside_words w = {0};
+	int rc;
+
+	if (!x->reason)
+		return err_set(e, ERR_REASON_REQUIRED,
+			       "issuer %s: its tokens are exchanged, with a reason, and open nothing as they are",
+			       x->name);
+	rc = fill_in(x->reason, claims, put_words, "reason", w.reason, sizeof(w.reason), e);
+	if (rc == 0 && x->task)
+		rc = fill_in(x->task, claims, put_value, "task", w.task, sizeof(w.task), e);
+	if (rc == 0)
+		*out = w;
+	return rc;
 }
 
 /* Is it a word of "a,b"? */
@@ -225,6 +263,7 @@ static int add_claim(json_t *set, const char *name, size_t n)
 json_t *outside_claims(const struct conf_issuer *x)
 {
 	const char *const named[] = {x->kind_claim, x->agents_claim, x->scopes_claim};
+	const char *const texts[] = {x->principal, x->reason, x->task};
 	json_t *set = json_object();
 	int rc = set ? 0 : -1;
 
@@ -233,8 +272,9 @@ json_t *outside_claims(const struct conf_issuer *x)
 			rc = add_claim(set, named[i], strlen(named[i]));
 	for (size_t i = 0; rc == 0 && i < x->nrequire; i++)
 		rc = add_claim(set, x->require[i], strcspn(x->require[i], "="));
-	for (const char *p = strchr(x->principal, '{'); rc == 0 && p; p = strchr(p + 1, '{'))
-		rc = add_claim(set, p + 1, strcspn(p + 1, "}"));
+	for (size_t i = 0; rc == 0 && i < sizeof(texts) / sizeof(texts[0]); i++)
+		for (const char *p = texts[i] ? strchr(texts[i], '{') : NULL; rc == 0 && p; p = strchr(p + 1, '{'))
+			rc = add_claim(set, p + 1, strcspn(p + 1, "}"));
 	if (rc) {
 		json_decref(set);
 		set = NULL;

@@ -28,7 +28,15 @@ struct outside_grant {
  */
 int outside_map(const struct conf_issuer *x, const json_t *claims, const char *agent, uint32_t scopes,
 		struct outside_grant *out, struct err *e);
-/* The claims that outside_map() looks at: a set of names. NULL: no memory. */
+/*
+ * Of a token that is shown at /mcp, beside which nobody says why: by the operator's reason and task, "" where there is
+ * none. ERR_REASON_REQUIRED: the issuer's tokens open nothing there. ERR_TOKEN_CLAIMS.
+ */
+struct outside_words {
+	char reason[GRANT_REASON_MAX + 1], task[GRANT_NAME_MAX + 1];
+};
+int outside_words(const struct conf_issuer *x, const json_t *claims, struct outside_words *out, struct err *e);
+/* The claims that both look at: a set of names. NULL: no memory. */
 json_t *outside_claims(const struct conf_issuer *x);
 
 #endif

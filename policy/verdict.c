@@ -67,13 +67,13 @@ static bool port_is_named(const struct policy_rule *r, unsigned port)
 	return r->nports == 0;
 }
 
-static enum verdict_why judge_server(const struct policy_rule *r, const char *server, const char *tool)
+static enum verdict_why judge_server(const struct policy_rule *r, const struct policy_question *q)
 {
-	if (r->nservers == 0)
+	if (r->nservers == 0 || q->some_server)
 		return VERDICT_NAMED;
-	for (size_t i = 0; server && i < r->nservers; i++)
-		if (policy_name_match(r->servers[i].name, server))
-			return !tool || names_have(&r->servers[i].tools, tool) ? VERDICT_NAMED : VERDICT_TOOL;
+	for (size_t i = 0; q->server && i < r->nservers; i++)
+		if (policy_name_match(r->servers[i].name, q->server))
+			return !q->tool || names_have(&r->servers[i].tools, q->tool) ? VERDICT_NAMED : VERDICT_TOOL;
 	return VERDICT_SERVER;
 }
 
@@ -87,7 +87,7 @@ static enum verdict_why judge_rule(const struct policy_rule *r, const struct pol
 		return VERDICT_PORT;
 	if (!names_have(&r->principals, q->principal))
 		return VERDICT_PRINCIPAL;
-	return judge_server(r, q->server, q->tool);
+	return judge_server(r, q);
 }
 
 /* ---- limits */

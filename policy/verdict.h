@@ -32,6 +32,7 @@ struct policy_question {
 	bool tree;         /* and all that is or may come below path */
 	unsigned port;
 	const char *server, *tool;           /* of MCP. tool NULL: the server as a whole (may it be started, shown) */
+	bool some_server;                    /* none in particular, of a list: is there one that it would be? */
 	bool interpreter;                    /* of a context, that begins: it is no round, whatever the operation */
 	bool opens_nothing;                  /* what runs is counted already: no number is a limit to it */
 	uint64_t timeout_ns;                 /* of a round; 0: none was asked for */

@@ -185,6 +185,8 @@ struct life_fork {
 	struct life_options options;
 };
 void life_fork(struct life *l, const struct life_fork *f, uint64_t timeout_ns, life_done *done, void *arg);
+/* The agent of a snapshot that is there. ERR_NOT_FOUND. */
+int life_snapshot_of(struct life *l, const struct id *snapshot, char out[AGENT_NAME_MAX + 1], struct err *e);
 /* The snapshot that such a fork is made of. */
 int life_fork_of(struct life *l, const struct life_fork *f, struct id *out, struct err *e);
 /*

@@ -334,6 +334,16 @@ static int fork_of(struct life *l, const struct life_fork *f, struct life_snap *
 				       : life_api_find(l, &f->snapshot, out, e);
 }
 
+int life_snapshot_of(struct life *l, const struct id *snapshot, char out[AGENT_NAME_MAX + 1], struct err *e)
+{
+	struct life_snap s;
+	int rc = life_api_find(l, snapshot, &s, e);
+
+	if (!rc)
+		memcpy(out, s.agent, sizeof(s.agent));
+	return rc;
+}
+
 int life_fork_of(struct life *l, const struct life_fork *f, struct id *out, struct err *e)
 {
 	struct life_snap s;

@@ -26,6 +26,7 @@
 #define ACCEPT            "accept-differs", 0, NULL, "Go on where it is not what the log says."
 #define OWN_TEMPLATE      "pod-template", 0, "FILE", "Pod template of the agent's own from now on, YAML or JSON."
 #define OWN_IMAGE         "image", 0, "NAME", "Image from its next start on, of sandbox.images."
+#define BEGINS_WITH       "workspace", 0, "snapshot:ID", "What a sandbox that is not there yet begins with."
 #define NO_IMAGE          "no-image", 0, NULL, "Take its image away: the configured one, or the host's programs."
 #define CPU               "cpu", 0, "QUANTITY", "Processors that it asks for from its next start on, as 500m or 2."
 #define MEMORY            "memory", 0, "QUANTITY", "Memory that it asks for, as 512Mi; more than is configured is clipped."
@@ -42,6 +43,7 @@ static const struct ctl_option resume_options[] = {
     {OWN_TEMPLATE},
     {NO_TEMPLATE},
     {OWN_IMAGE},
+    {BEGINS_WITH},
     {NO_IMAGE},
     {CPU},
     {MEMORY},
@@ -506,6 +508,8 @@ static int put_all(json_t *q, const struct ctl_args *a, struct err *e)
 	if (!rc)
 		rc = put_resources(q, a, e);
 	if (!rc)
+		rc = put_text(q, a, "workspace", "workspace", e);
+	if (!rc)
 		rc = put_text(q, a, "workdir", "workdir", e);
 	if (!rc)
 		rc = put_pairs(q, a, "env", "env", e);
@@ -544,7 +548,7 @@ static int print_answer(struct ctl *c, const struct ctl_args *a, json_t *o)
 static int sandbox_life_ask(struct ctl *c, const struct ctl_args *a, const struct api_call *call, json_t **out,
 			    struct err *e)
 {
-	bool all = !a->noperands || args_has(a, "as"),
+	bool all = !a->noperands || args_has(a, "as") || args_has(a, "workspace"),
 	     template = args_has(a, "pod-template") || args_has(a, "no-pod-template");
 	char reason[80];
 	struct ctl_wish w = {.kind = "staff",

@@ -11,8 +11,9 @@
 #define TTL_MIN    NS_PER_SEC
 #define TTL_MAX    (3650 * 86400 * NS_PER_SEC)
 
-static const char *const verb_keys[VERB_COUNT][14] = {
-    [VERB_RESUME] = {"idle_ttl", "ttl", "pod_template", "timeout_ms", "workdir", "env", "labels", "image", "resources"},
+static const char *const verb_keys[VERB_COUNT][15] = {
+    [VERB_RESUME] = {"idle_ttl", "ttl", "pod_template", "timeout_ms", "workdir", "env", "labels", "image", "resources",
+		     "workspace"},
     [VERB_STOP] = {"reason", "timeout_ms"},
     [VERB_KILL] = {"reason", "timeout_ms"},
     [VERB_TERMINATE] = {"reason", "how", "timeout_ms"},
@@ -137,6 +138,22 @@ static int read_resources(const json_t *o, struct life_options *out, struct err 
 	return resources_read(v, &out->resources, e);
 }
 
+/* "snapshot:ID". What else a workspace could begin with is refused by its name. */
+static int read_workspace(const json_t *o, struct id *out, struct err *e)
+{
+	const char *text = NULL;
+	int rc = json_opt_str(o, "workspace", &text, e);
+
+	if (rc || !text)
+		return rc;
+	if (strncmp(text, "snapshot:", 9) != 0)
+		return err_set(e, ERR_UNSUPPORTED,
+			       "workspace is \"%.64s\": a sandbox begins with snapshot:ID, or with nothing", text);
+	if (id_parse(text + 9, out) || id_is_nil(out))
+		return err_set(e, ERR_INVAL, "workspace is \"%.64s\": behind snapshot: stands the id of one", text);
+	return 0;
+}
+
 int life_args_read(enum life_verb v, const json_t *o, bool of_session, struct life_call *out, struct err *e)
 {
 	int64_t timeout = 0;
@@ -155,6 +172,7 @@ int life_args_read(enum life_verb v, const json_t *o, bool of_session, struct li
 	    (rc = json_opt_bool(o, "accept_differs", &out->any, e)) || (rc = read_check(v, o, of_session, out, e)) ||
 	    (rc = read_template(o, &out->pod_template, e)) || (rc = read_image(o, &out->options, e)) ||
 	    (rc = read_resources(o, &out->options, e)) ||
+	    (v == VERB_RESUME && (rc = read_workspace(o, &out->snapshot, e))) ||
 	    (v == VERB_FORK && (rc = read_moment(o, of_session, &out->at_ns, e))))
 		return rc;
 	if (v == VERB_RESUME &&

@@ -98,6 +98,14 @@ static void broker_grant_on_exchanged(void *arg, int rc, const struct err *e, js
 	free(j);
 }
 
+static json_t *exchange_json(const struct grant_exchange *x)
+{
+	if (!x->issuer)
+		return json_pack("{s:s,s:b,s:s}", "op", "grant.exchange", "shown", 1, "token", x->token);
+	return json_pack("{s:s,s:s,s:s,s:o}", "op", "grant.exchange", "issuer", x->issuer, "token", x->token, "grant",
+			 child_json(x->wish, x->ttl_ns));
+}
+
 void broker_exchange(struct hub *h, const struct grant_exchange *x, const struct origin *from, broker_json_done *done,
 		     void *arg)
 {
@@ -114,10 +122,7 @@ void broker_exchange(struct hub *h, const struct grant_exchange *x, const struct
 	}
 	*j = (struct exchange_job){.hub = h, .done = done, .arg = arg};
 	request_begin(&j->rq, from);
-	i->ask(i->ctx,
-	       json_pack("{s:s,s:s,s:s,s:o}", "op", "grant.exchange", "issuer", x->issuer, "token", x->token, "grant",
-			 child_json(x->wish, x->ttl_ns)),
-	       broker_grant_on_exchanged, j);
+	i->ask(i->ctx, exchange_json(x), broker_grant_on_exchanged, j);
 }
 
 /* ---- a holder's own */

@@ -30,8 +30,8 @@ struct grant_ask {
 };
 /* A token of an outside issuer for a grant (docs/issuers.md). Borrowed. */
 struct grant_exchange {
-	const char *issuer, *token;
-	const struct child_wish *wish; /* reason, agent, task, scopes, files */
+	const char *issuer, *token;    /* issuer NULL: the token is shown as it is (broker_shown.h) */
+	const struct child_wish *wish; /* reason, agent, task, scopes, files; NULL with it */
 	uint64_t ttl_ns;               /* 0: grants.ttl, as far as the issuer's tokens may */
 };
 /* {token, grant}. Done once, also when the hub ends (ERR_CANCELLED). The refusal is audited here. */

@@ -45,6 +45,7 @@ struct life_job {
 	char check[24];     /* fork, restore: "checked", "not_checked", ... */
 	char *pod_template; /* call.options has it; NULL: none was given */
 	json_t *settings;   /* resume: a change of them; NULL */
+	bool again;         /* resume with a snapshot: it was looked for once more */
 	json_t *result;
 	broker_json_done *done;
 	void *arg;
@@ -255,8 +256,66 @@ static void broker_life_on_dropped(void *arg, int rc, const struct err *e, json_
 
 /* ---- asking life */
 
+static void resume(struct life *l, struct life_job *j);
+
+/* Somebody made it meanwhile: it may have begun with the same. */
+static void broker_life_on_begun(void *arg, int rc, const struct err *e, json_t *result)
+{
+	struct life_job *j = arg;
+
+	if (rc == ERR_CONFLICT && !j->again) {
+		j->again = true;
+		resume(j->hub->p.life, j);
+	} else {
+		broker_life_on_resumed(j, rc, e, result);
+	}
+}
+
+/* One that is there and begun with that snapshot goes on; of one that is not there yet *out is false. */
+static int begun_with(struct life *l, const struct life_job *j, bool *out, struct err *e)
+{
+	char id[ID_STR_LEN];
+	json_t *o = NULL;
+	const json_t *from;
+	int rc = life_show(l, j->agent, &o, e);
+
+	*out = rc == 0;
+	if (rc)
+		return rc == ERR_NOT_FOUND ? 0 : rc;
+	id_format(&j->call.snapshot, id);
+	from = json_object_get(o, "forked_from");
+	if (strcmp(json_get_text(from, "snapshot"), id) != 0 || json_is_true(json_object_get(o, "read_only")))
+		rc = err_set(
+		    e, ERR_CONFLICT,
+		    "%s is there, and its workspace did not begin with snapshot %s: leave workspace out, choose "
+		    "another name, or restore a snapshot of its own",
+		    j->agent, id);
+	json_decref(o);
+	return rc;
+}
+
+static void begin_with(struct life *l, struct life_job *j)
+{
+	struct life_fork f = {
+	    .snapshot = j->call.snapshot, .as = j->agent, .writable = true, .options = j->call.options};
+	struct err e = {0};
+	bool there;
+	int rc = begun_with(l, j, &there, &e);
+
+	if (rc)
+		broker_life_job_end(j, rc, &e);
+	else if (there)
+		life_resume(l, j->agent, &j->call.options, j->call.timeout_ns, broker_life_on_resumed, j);
+	else
+		life_fork(l, &f, j->call.timeout_ns, broker_life_on_begun, j);
+}
+
 static void resume(struct life *l, struct life_job *j)
 {
+	if (!id_is_nil(&j->call.snapshot)) {
+		begin_with(l, j);
+		return;
+	}
 	life_resume(l, j->agent, &j->call.options, j->call.timeout_ns, broker_life_on_resumed, j);
 }
 
@@ -471,8 +530,9 @@ static void act_kill(struct life *l, struct life_job *j)
 
 static bool sets_options(const struct life_call *c)
 {
-	return c->options.idle_ttl_ns != UINT64_MAX || c->options.ttl_ns != UINT64_MAX || c->pod_template ||
-	       c->options.pod_template || c->options.sets_image || c->options.sets_resources || c->settings;
+	return !id_is_nil(&c->snapshot) || c->options.idle_ttl_ns != UINT64_MAX || c->options.ttl_ns != UINT64_MAX ||
+	       c->pod_template || c->options.pod_template || c->options.sets_image || c->options.sets_resources ||
+	       c->settings;
 }
 
 /* Where nobody may give a template, a grant with admin may still take one away. */
@@ -541,6 +601,24 @@ static int check_scope(struct life_job *j, const char *agent, struct err *e)
 	return broker_check_enter(j->hub, &j->rq, agent, verbs[j->verb].name, e);
 }
 
+/* A workspace is copied for whoever might fork it. Of any other snapshot nobody is told that it is there. */
+static int check_begin(struct life_job *j, struct err *e)
+{
+	struct policy_question q = {.op = POLICY_SNAPSHOT_FORK};
+	char whose[AGENT_NAME_MAX + 1], id[ID_STR_LEN];
+	int rc = life_snapshot_of(j->hub->p.life, &j->call.snapshot, whose, e);
+
+	q.agent = whose;
+	if (!rc)
+		rc = broker_check_any(j->hub, &j->rq, &q, LIFECYCLE, "workspace", NULL, e);
+	if (!rc)
+		rc = broker_check_enter(j->hub, &j->rq, whose, "workspace", e);
+	if (rc != ERR_FORBIDDEN && rc != ERR_NOT_FOUND)
+		return rc;
+	id_format(&j->call.snapshot, id);
+	return err_set(e, ERR_NOT_FOUND, "there is no snapshot %s, or your grant does not reach its sandbox", id);
+}
+
 static int check_call(struct life_job *j, struct err *e)
 {
 	char origin[AGENT_NAME_MAX + 1];
@@ -555,6 +633,8 @@ static int check_call(struct life_job *j, struct err *e)
 		rc = check_scope(j, j->as, e);
 	if (!rc && j->verb != VERB_KILL && !j->hub->p.life)
 		rc = err_set(e, ERR_UNSUPPORTED, "this daemon keeps no lifecycle of sandboxes");
+	if (!rc && j->verb == VERB_RESUME && !id_is_nil(&j->call.snapshot))
+		rc = check_begin(j, e);
 	if (!rc && j->hub->stopping)
 		rc = err_set(e, ERR_UNAVAILABLE, "the daemon is stopping");
 	if (!rc && j->pod_template)

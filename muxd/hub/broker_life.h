@@ -13,7 +13,11 @@
 #include "muxd/hub/broker.h"
 
 enum life_verb {
-	VERB_RESUME,    /* terminal, rounds or lifecycle; with options: lifecycle or admin */
+	/*
+	 * terminal, rounds or lifecycle; with options: lifecycle or admin, and with a snapshot on whose it is, too. One
+	 * that is there goes on where it began with that snapshot, else it is ERR_CONFLICT.
+	 */
+	VERB_RESUME,
 	VERB_STOP,      /* lifecycle or admin, as all that follow; reason */
 	VERB_TERMINATE, /* reason */
 	VERB_SNAPSHOT,
@@ -44,7 +48,7 @@ struct life_call {
 	 */
 	const json_t *settings;
 	enum life_end how;  /* terminate */
-	struct id snapshot; /* restore, drop; fork: nil for the one of a moment */
+	struct id snapshot; /* restore, drop; fork: nil for the one of a moment; resume: a new one begins with it */
 	struct id session;  /* fork: of the sandbox as it was in that session; nil: none */
 	int64_t at_ns;      /* fork: since the session's beginning, or else the wall clock; 0: its beginning, or now */
 	const char *as;     /* fork; NULL: made from the agent's */

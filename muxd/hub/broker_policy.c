@@ -124,7 +124,7 @@ bool broker_policy_would(const struct hub *h, const struct request *rq, const st
 
 bool broker_policy_may(struct hub *h, const struct request *rq, enum policy_op op)
 {
-	return broker_policy_would(h, rq, &(struct policy_question){.op = op});
+	return broker_policy_would(h, rq, &(struct policy_question){.op = op, .some_server = true});
 }
 
 /* ---- files */

@@ -36,6 +36,7 @@ struct hub {
 	struct grant_public_key *keys;
 	struct grant_keyset keyset;
 	struct grants_known known;
+	struct shown_tokens *shown;           /* muxd/hub/broker_shown.h; NULL: none was yet */
 	int64_t edge_heard_ns;                /* of an edge: hub_set_edge_state() */
 	struct id_times *revoked, *renewed;   /* grants (policy/grant_kin.h) */
 	struct renewed_token *renewed_tokens; /* of what was renewed since the start: what goes on asks with them */

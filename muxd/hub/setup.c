@@ -10,6 +10,7 @@
 #include "muxd/hub/attachment_state.h"
 #include "muxd/hub/audit.h"
 #include "muxd/hub/broker_lock.h"
+#include "muxd/hub/broker_shown.h"
 #include "muxd/hub/executions.h"
 #include "muxd/hub/filespace.h"
 #include "muxd/hub/gate.h"
@@ -341,6 +342,7 @@ void hub_destroy(struct hub *h)
 	id_times_destroy(h->revoked);
 	id_times_destroy(h->renewed);
 	grants_forget_tokens(h, INT64_MAX);
+	broker_shown_finish(h);
 	conf_destroy(h->conf);
 	grants_known_finish(&h->known);
 	free(h->keys);

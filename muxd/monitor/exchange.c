@@ -15,13 +15,17 @@
 #define MARGIN_NS     (5 * NS_PER_SEC) /* for the checker itself, beside what it fetches */
 #define EXCHANGES_MAX 64               /* of one issuer: a slow one holds up its own alone */
 #define BY_PREFIX     "issuer "
+#define ISSUER_MAX    40 /* conf_check_witness_name() */
 
 struct exchange {
 	struct exchange *next;
 	struct monitor *m;
 	uv_timer_t timer;
 	int64_t tag;
-	json_t *msg; /* as net sent it */
+	json_t *msg;             /* as net sent it */
+	char issuer[ISSUER_MAX]; /* whose checker's answer is waited for */
+	bool shown;              /* as it is, at /mcp: nobody says whose it is, and why */
+	struct err best;         /* shown: the best word of those that were asked before */
 	issue_done *done;
 	void *arg;
 };
@@ -48,11 +52,6 @@ static void exchange_refuse(struct exchange *x, int rc, const struct err *e)
 {
 	exchange_unlink(x);
 	x->done(x->arg, rc, e, NULL, NULL);
-}
-
-static const char *issuer_of(const struct exchange *x)
-{
-	return json_get_text(x->msg, "issuer");
 }
 
 /* ---- silence */
@@ -89,7 +88,7 @@ static void exchange_on_silent(uv_timer_t *t)
 	struct monitor *m = x->m;
 	struct err e = {0};
 
-	err_set(&e, ERR_ISSUER, "issuer %s: nobody could say in time whether its token is good", issuer_of(x));
+	err_set(&e, ERR_ISSUER, "issuer %s: nobody could say in time whether its token is good", x->issuer);
 	exchange_refuse(x, ERR_ISSUER, &e);
 	checker_look(m);
 }
@@ -103,7 +102,7 @@ void exchange_heard(struct monitor *m)
 
 static json_t *check_of(const struct exchange *x)
 {
-	return json_pack("{s:s,s:I,s:s,s:s,s:I}", "op", "check", "tag", (json_int_t)x->tag, "issuer", issuer_of(x),
+	return json_pack("{s:s,s:I,s:s,s:s,s:I}", "op", "check", "tag", (json_int_t)x->tag, "issuer", x->issuer,
 			 "token", json_get_text(x->msg, "token"), "now",
 			 (json_int_t)(floor_now(&x->m->floor) / (int64_t)NS_PER_SEC));
 }
@@ -113,52 +112,87 @@ static size_t exchanges_count(const struct monitor *m, const char *issuer)
 	size_t n = 0;
 
 	for (const struct exchange *x = m->exchanges; x; x = x->next)
-		n += strcmp(issuer_of(x), issuer) == 0;
+		n += strcmp(x->issuer, issuer) == 0;
 	return n;
 }
 
-int exchange_begin(struct monitor *m, const json_t *msg, issue_done *done, void *arg, struct err *e)
+static int exchange_check(const struct monitor *m, const char *name, const struct conf_issuer **out, struct err *e)
 {
-	const char *name = NULL, *token = NULL;
-	const struct conf_issuer *issuer;
-	struct exchange *x;
-	json_t *check;
-	int rc;
+	const struct conf_issuer *issuer = conf_issuer_find(m->conf, name);
 
-	if ((rc = json_need_str(msg, "issuer", &name, e)) || (rc = json_need_str(msg, "token", &token, e)))
-		return rc;
 	if (m->edge.on)
 		return err_set(e, ERR_UNSUPPORTED, "an edge makes no grants: its centre mints leases");
-	issuer = conf_issuer_find(m->conf, name);
 	if (!issuer)
 		return err_set(e, ERR_ISSUER_UNKNOWN, "the configuration has no issuer \"%.40s\"", name);
 	if (m->checker.state != PROC_READY)
 		return err_set(e, ERR_UNAVAILABLE, "the checker of issuers' tokens is being started");
 	if (exchanges_count(m, name) >= EXCHANGES_MAX)
 		return err_set(e, ERR_AGAIN, "%d tokens of this issuer are being checked already", EXCHANGES_MAX);
+	*out = issuer;
+	return 0;
+}
+
+/* The checker is asked whether it is one of this issuer's. */
+static int exchange_ask(struct exchange *x, const struct conf_issuer *issuer, struct err *e)
+{
+	struct monitor *m = x->m;
+	json_t *check;
+	int rc;
+
+	x->tag = ++m->exchange_tag;
+	text_put(x->issuer, sizeof(x->issuer), issuer->name);
+	check = check_of(x);
+	rc = check ? proc_send(&m->checker, check, NULL, 0) : ERR_NOMEM;
+	json_decref(check);
+	if (rc)
+		return err_set(e, rc, "the checker of issuers' tokens cannot be asked");
+	if (!m->checker_silent_ns)
+		m->checker_silent_ns = clock_boot_ns();
+	uv_timer_start(&x->timer, exchange_on_silent, bound_of(issuer) / NS_PER_MS, 0);
+	return 0;
+}
+
+/* The issuer that the caller names, or of a token that is shown the first whose tokens open that door. */
+static int exchange_name(const struct monitor *m, const json_t *msg, bool shown, const char **out, struct err *e)
+{
+	const struct conf_issuer *first = shown ? conf_issuer_shown(m->conf, NULL) : NULL;
+
+	if (!shown)
+		return json_need_str(msg, "issuer", out, e);
+	if (!first)
+		return err_set(e, ERR_ISSUER_UNKNOWN,
+			       "no issuer's tokens open this door: none of issuers has a reason");
+	*out = first->name;
+	return 0;
+}
+
+int exchange_begin(struct monitor *m, const json_t *msg, issue_done *done, void *arg, struct err *e)
+{
+	bool shown = json_is_true(json_object_get(msg, "shown"));
+	const char *name = NULL, *token = NULL;
+	const struct conf_issuer *issuer = NULL;
+	struct exchange *x;
+	int rc;
+
+	if ((rc = exchange_name(m, msg, shown, &name, e)) || (rc = json_need_str(msg, "token", &token, e)) ||
+	    (rc = exchange_check(m, name, &issuer, e)))
+		return rc;
 	x = calloc(1, sizeof(*x));
 	if (!x)
 		return err_set(e, ERR_NOMEM, "no memory for an exchange");
 	x->m = m;
-	x->tag = ++m->exchange_tag;
 	x->msg = json_incref((json_t *)(uintptr_t)msg);
+	x->shown = shown;
 	x->done = done;
 	x->arg = arg;
 	x->timer.data = x;
 	uv_timer_init(&m->loop, &x->timer);
 	x->next = m->exchanges;
 	m->exchanges = x;
-	check = check_of(x);
-	rc = check ? proc_send(&m->checker, check, NULL, 0) : ERR_NOMEM;
-	json_decref(check);
-	if (rc) {
+	rc = exchange_ask(x, issuer, e);
+	if (rc)
 		exchange_unlink(x);
-		return err_set(e, rc, "the checker of issuers' tokens cannot be asked");
-	}
-	if (!m->checker_silent_ns)
-		m->checker_silent_ns = clock_boot_ns();
-	uv_timer_start(&x->timer, exchange_on_silent, bound_of(issuer) / NS_PER_MS, 0);
-	return 0;
+	return rc;
 }
 
 /* ---- the answer */
@@ -191,9 +225,9 @@ static int found_take(const json_t *msg, int64_t now_ns, struct found *out, stru
 }
 
 /* The shortest of what is asked for, what the issuer's tokens may, and what grants may. */
-static uint64_t ttl_of(const struct conf *c, const struct conf_issuer *x, uint64_t wanted_ns)
+static uint64_t ttl_of(const struct conf *c, const struct conf_issuer *x, bool shown, uint64_t wanted_ns)
 {
-	uint64_t ttl = wanted_ns ? wanted_ns : c->grant_ttl_ns;
+	uint64_t ttl = wanted_ns ? wanted_ns : shown ? x->ttl_ns : c->grant_ttl_ns;
 
 	ttl = ttl < x->ttl_ns ? ttl : x->ttl_ns;
 	return ttl < c->grant_ttl_max_ns ? ttl : c->grant_ttl_max_ns;
@@ -218,27 +252,40 @@ static size_t share_of(const struct conf *c)
 	return TALLY_MAX / (n ? n : 1);
 }
 
+/* Net's wish; of a token that is shown nothing is asked for, and the operator's words say why. */
+static int wish_take(const struct exchange *x, const struct conf_issuer *issuer, const struct found *f,
+		     struct outside_words *words, struct wish *w, struct err *e)
+{
+	int rc;
+
+	if (!x->shown)
+		return request_child(json_object_get(x->msg, "grant"), w, e);
+	rc = outside_words(issuer, f->claims, words, e);
+	w->reason = words->reason;
+	w->task = words->task[0] ? words->task : NULL;
+	return rc;
+}
+
 /* A reload may have come since the question: the configuration of now counts. */
 static int exchange_create(struct exchange *x, const json_t *msg, struct err *e)
 {
-	const struct conf_issuer *issuer = conf_issuer_find(x->m->conf, issuer_of(x));
+	const struct conf_issuer *issuer = conf_issuer_find(x->m->conf, x->issuer);
 	struct wish w = {.how = WISH_NEW, .via = "issuer"};
+	struct outside_words words;
 	struct outside_grant g;
 	struct found f;
 	int rc;
 
 	if (!issuer)
-		return err_set(e, ERR_ISSUER_UNKNOWN, "the configuration has no issuer \"%.40s\" any more",
-			       issuer_of(x));
-	if ((rc = found_take(msg, floor_now(&x->m->floor), &f, e)) ||
-	    (rc = request_child(json_object_get(x->msg, "grant"), &w, e)) ||
+		return err_set(e, ERR_ISSUER_UNKNOWN, "the configuration has no issuer \"%.40s\" any more", x->issuer);
+	if ((rc = found_take(msg, floor_now(&x->m->floor), &f, e)) || (rc = wish_take(x, issuer, &f, &words, &w, e)) ||
 	    (rc = outside_map(issuer, f.claims, w.agent, w.scopes, &g, e)))
 		return rc;
 	w.principal = g.principal;
 	w.agent = g.agent;
 	w.kind = g.kind;
 	w.scopes = g.scopes;
-	w.ttl_ns = ttl_of(x->m->conf, issuer, w.ttl_ns);
+	w.ttl_ns = ttl_of(x->m->conf, issuer, x->shown, w.ttl_ns);
 	w.ends_ns = f.expires * (int64_t)NS_PER_SEC;
 	w.used = f.seen;
 	w.uses_max = (int64_t)issuer->exchanges;
@@ -249,6 +296,42 @@ static int exchange_create(struct exchange *x, const json_t *msg, struct err *e)
 	issue_create(x->m, &w, x->done, x->arg);
 	json_decref(w.detail);
 	return 0;
+}
+
+/*
+ * A token that is shown is none of this issuer's, by what it says itself and before anything is fetched for it: the
+ * next one is asked. An issuer whose tokens have another typ says that the header is wrong; who could read it and says
+ * that it is foreign knows better, and who could not be asked might have known. True: one was asked.
+ */
+static bool exchange_goes_on(struct exchange *x, const struct err *e)
+{
+	const struct conf_issuer *issuer = NULL;
+	const char *name = x->issuer;
+
+	if (!x->best.code && e->code == ERR_TOKEN_FOREIGN)
+		x->best = *e;
+	uv_timer_stop(&x->timer);
+	while ((issuer = conf_issuer_shown(x->m->conf, name))) {
+		struct err own = {0};
+
+		name = issuer->name;
+		if (exchange_check(x->m, name, &issuer, &own) == 0 && exchange_ask(x, issuer, &own) == 0)
+			return true;
+		x->best = own;
+	}
+	return false;
+}
+
+static void exchange_refused(struct exchange *x, const struct err *e)
+{
+	bool anothers = x->shown && (e->code == ERR_TOKEN_FOREIGN || e->code == ERR_TOKEN_ALGORITHM);
+	struct err said = *e;
+
+	if (anothers && exchange_goes_on(x, e))
+		return;
+	if (anothers && x->best.code)
+		said = x->best;
+	exchange_refuse(x, said.code, &said);
 }
 
 void exchange_answer(struct monitor *m, const json_t *msg)
@@ -272,7 +355,7 @@ void exchange_answer(struct monitor *m, const json_t *msg)
 	else
 		code = exchange_create(x, msg, &e);
 	if (code)
-		exchange_refuse(x, code, &e);
+		exchange_refused(x, &e);
 }
 
 void exchange_ended(struct monitor *m)

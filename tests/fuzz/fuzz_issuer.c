@@ -21,7 +21,8 @@ static const char conf_text[] =
     "issuers:\n"
     "  - {name: x, issuer: \"https://issuer\", audience: muxd, principal: \"x/{sub}\", require: \"repo=org/*\",\n"
     "     kinds: \"agent,service\", kind_claim: kind, agents: [\"ci-*\", demo], agents_claim: agents,\n"
-    "     scopes: \"rounds,files\", scopes_claim: scope}\n";
+    "     scopes: \"rounds,files\", scopes_claim: scope,\n"
+    "     reason: \"MCP of {sub} by {client_id}\", task: \"mcp-{client_id}\"}\n";
 
 static const struct conf *configured(void)
 {
@@ -35,8 +36,12 @@ static const struct conf *configured(void)
 static void worth(const json_t *claims, const char *agent)
 {
 	const struct conf_issuer *x = &configured()->issuers[0];
+	struct outside_words w;
 	struct outside_grant g;
 
+	if (outside_words(x, claims, &w, NULL) == 0 &&
+	    (strncmp(w.reason, "MCP of ", 7) != 0 || strncmp(w.task, "mcp-", 4) != 0 || strchr(w.task, '/')))
+		abort();
 	if (outside_map(x, claims, agent, 0, &g, NULL))
 		return;
 	if (g.scopes & ~(uint32_t)(SCOPE_ROUNDS | SCOPE_FILES) || !g.scopes ||

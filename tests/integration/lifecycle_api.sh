@@ -66,6 +66,26 @@ ok "which cannot be written"
 muxctl sandbox fork $a --snapshot "$first" --as api-three --writable --ttl 1h >/dev/null || fail "no writable fork"
 equal "a writable one can" changed "$(run api-three 'printf changed >file; cat file')"
 equal "and the first has its own" first "$(run $a 'cat file')"
+# A sandbox that begins with a snapshot: made by who reaches both, found again by the same call, and nothing of one that is there is lost.
+begin() { muxctl sandbox resume "$1" --workspace "$2" -o json >"$tmp/out" 2>&1; }
+begin api-begun "snapshot:$second" && equal "a new one begins with a snapshot" "running second" "$(jq -r .state "$tmp/out") $(run api-begun 'cat file')"
+run api-begun 'printf mine >file'
+begin api-begun "snapshot:$second" && equal "the same call finds it as it is" mine "$(run api-begun 'cat file')"
+begin api-begun "snapshot:$first" && fail "another snapshot over what is there: $(cat "$tmp/out")"
+grep -q conflict "$tmp/out" && equal "another snapshot is refused" mine "$(run api-begun 'cat file')" || fail "$(cat "$tmp/out")"
+begin $a "snapshot:$first" && fail "a snapshot over a sandbox that did not begin with it"
+begin api-none "artifact:x" && fail "an artifact: $(cat "$tmp/out")"
+grep -q unsupported "$tmp/out" && ok "what it cannot begin with is refused by name" || fail "$(cat "$tmp/out")"
+begin api-none "snapshot:01890a5d-ac96-774b-bcce-b302099a8057" && fail "a snapshot that is not there"
+PRINCIPAL=narrow new_token api-none agent rounds,lifecycle >"$tmp/narrow"
+api "$(cat "$tmp/narrow")" POST /v1/agents/api-none/resume "{\"workspace\":\"snapshot:$second\"}" >"$tmp/out"
+equal "nor one of a sandbox that the grant does not reach" not_found "$(jq -r .error.code "$tmp/out")"
+muxctl sandbox show api-none >/dev/null 2>&1 && fail "something was made of it"
+PRINCIPAL=wide new_token 'api-*' agent rounds,lifecycle >"$tmp/wide"
+for i in 1 2 3; do api "$(cat "$tmp/wide")" POST /v1/agents/api-many/resume "{\"workspace\":\"snapshot:$second\"}" >"$tmp/many$i" & many[i]=$!; done
+wait "${many[@]}"
+equal "asked for three times at once it is one" "running running running 1" \
+	"$(jq -r .state "$tmp"/many[123] | xargs) $(jq -r .sandbox_id "$tmp"/many[123] | sort -u | wc -l)"
 muxctl sandbox fork --from-session "$session" --at 0s --as api-four >"$tmp/out" 2>&1 &&
 	fail "a session before any snapshot was forked"
 grep -q 'not_found' "$tmp/out" && ok "before the first snapshot there is nothing to fork" || fail "$(cat "$tmp/out")"

@@ -15,9 +15,12 @@ export NODE_EXTRA_CA_CERTS=$MUXD_STATE/keys/tls.crt
 ln -s "$packages/node_modules" "$tmp/node_modules"
 cp "$here/tests/mcp/clients.mjs" "$tmp/"
 PRINCIPAL=agent
+# shellcheck source=tests/mcp/furnish.sh
+. "$here/tests/mcp/furnish.sh"
 client() {
 	local sandbox=mcp-$1-$2
-	new_token "$sandbox" agent rounds,files,terminal,lifecycle | "$node" "$tmp/clients.mjs" "$1" "$2" "$(ready https_url)mcp" "$sandbox" \
+	furnish "$sandbox"
+	new_token "$sandbox" agent rounds,files,terminal,lifecycle,ports | "$node" "$tmp/clients.mjs" "$1" "$2" "$(ready https_url)mcp" "$sandbox" \
 		>"$tmp/out-$1-$2" 2>&1
 }
 ran() { sed "s/^/    $1, $2: /" "$tmp/out-$1-$2"; }

@@ -1,11 +1,13 @@
 #!/bin/bash
 # Over MCP a round belongs to its task, and a call for another task does not reach it. The daemon lets nobody wait for a round
-# (rounds.wait_max), and a long call has its end all the same. A page of another origin is in the audit log.
-# tier: test
+# (rounds.wait_max), and a long call has its end all the same. A page of another origin is in the audit log. The tools that an agent is
+# shown are those that the profile of its task allows.
+# tier: test, slice OPERATIONS=6
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
 
-echo 'rounds: {wait_max: 0s}' >"$tmp/conf.yaml"
+printf 'policy: {file: %s}\nrounds: {wait_max: 0s, pty: true}\nrouter: {ports: "1-65535"}\n' "$tmp/policy.yaml" >"$tmp/conf.yaml"
+echo '{"policy": 1, "otherwise": "as_granted", "profiles": []}' >"$tmp/policy.yaml"
 chmod 0711 "$tmp"
 start_daemon "$tmp/state" --config "$tmp/conf.yaml" || fail "no daemon"
 trap 'stop_daemon; tidy' EXIT
@@ -31,3 +33,18 @@ equal "a foreign page" 403 "$(curl -s -o "$tmp/refused" -w '%{http_code}' --cace
 told() { muxctl audit --principal page --event verdict -o json | jq -e 'select(.record.outcome == "forbidden")' >"$tmp/told"; }
 wait_for 10 told || fail "the foreign page is not in the audit log"
 ok "and the audit log has it"
+
+# What an agent is shown is what the profile of its task allows: each operation, each tool.
+# shellcheck source=tests/mcp/furnish.sh
+. "$here/tests/mcp/furnish.sh"
+furnish profiles
+muxctl grant create --agent profiles --principal profiler --kind agent --scopes rounds,files,terminal,lifecycle,ports,observe,grant --reason profiles \
+	-o json | jq -r .token | /usr/bin/python3 "$here/tests/integration/mcp_profiles.py" "$(ready https_url)" "$MUXD_STATE/keys/tls.crt" "$tmp/policy.yaml" \
+	"$MUXCTL" --state "$MUXD_STATE" config reload || fail "tools and profiles"
+ok "an agent is shown what the profile of its task allows, and no more"
+denials() { muxctl audit -n 1000 --principal profiler --event policy.deny -o json | jq -r .record.detail.operation | sort -u; }
+least=20
+[ -n "${OPERATIONS:-}" ] && least=2
+all_told() { [ "$(denials | wc -l)" -ge "$least" ]; }
+wait_for 10 all_told || fail "denials in the audit log: $(denials | xargs)"
+ok "each denial is in the audit log, by its operation"

@@ -13,10 +13,13 @@ start_daemon "$tmp/state" --config "$tmp/conf.yaml" || fail "no daemon"
 trap 'stop_daemon; tidy' EXIT
 ln -s "$packages/node_modules" "$tmp/node_modules"
 cp "$here/tests/mcp/clients.mjs" "$tmp/"
+# shellcheck source=tests/mcp/furnish.sh
+. "$here/tests/mcp/furnish.sh"
 client() {
 	local sandbox=stdio-$1
+	furnish "$sandbox"
 	"$node" "$tmp/clients.mjs" "$1" "$2" \
-		"stdio:$MUXCTL --state $MUXD_STATE mcp $sandbox --task story --scopes rounds,files,terminal,lifecycle" "$sandbox" \
+		"stdio:$MUXCTL --state $MUXD_STATE mcp $sandbox --task story --scopes rounds,files,terminal,lifecycle,ports" "$sandbox" \
 		</dev/null >"$tmp/out-$1" 2>&1 || { cat "$tmp/out-$1"; fail "the SDK's generation $1 by $2"; }
 	ok "the SDK's generation $1 by $2"
 }

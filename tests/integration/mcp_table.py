@@ -26,12 +26,12 @@ failures = []
 cases = 0
 
 
-def send(method, headers, body=None):
+def send(method, headers, body=None, path=None):
     """(status, headers, body of JSON or the first message of a stream)"""
     c = http.client.HTTPSConnection(at.hostname, at.port, context=tls, timeout=30)
     given = {"Authorization": "Bearer " + TOKEN, **headers}
     data = None if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
-    c.putrequest(method, at.path, skip_host="Host" in given, skip_accept_encoding=True)
+    c.putrequest(method, path or at.path, skip_host="Host" in given, skip_accept_encoding=True)
     for key, value in given.items():
         if value is not None:
             c.putheader(key, value)
@@ -127,6 +127,9 @@ def any_era():
     cell("a grant that is none", 401, "token_malformed", ok | {"Authorization": "Bearer x"}, rpc("ping"))
     status, head, _ = send("POST", {"Content-Type": JSON, "Accept": BOTH, "Authorization": None}, rpc("ping"))
     check("401 says how", (status, head["WWW-Authenticate"]), (401, 'Bearer realm="muxd"'))
+    for suffix in ("", "/mcp", "/mcp/demo/files"):  # no issuer's tokens open it: nobody is led to one
+        status, _, said = send("GET", {"Authorization": None}, path="/.well-known/oauth-protected-resource" + suffix)
+        check("no metadata " + suffix, (status, said["error"]["code"]), (404, "not_found"))
     cell("another verb", 405, "invalid_request", ok, rpc("ping"), method="PUT")
     for what, body in {"a number": 3, "no version": {"id": 1, "method": "ping"}, "another version": rpc("ping", jsonrpc="1.0"),
                        "a method that is no text": rpc(5), "an id that is null": rpc("ping", ident=None),

@@ -319,6 +319,8 @@ def mcp(api):
     api.call("GET", "/mcp", {406})
     api.call("DELETE", "/mcp", {404}, headers={"Mcp-Session-Id": "none"})
     api.refused("POST", "/mcp", 401, "unauthenticated", body=begin, headers=both, token=False)
+    for suffix in ("", "/mcp", "/mcp/{agent}/{server}"):
+        api.refused("GET", "/.well-known/oauth-protected-resource" + suffix, 404, "not_found", token=False)
 
 
 def services(api, agent):

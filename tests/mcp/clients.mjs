@@ -40,22 +40,37 @@ const kept = {};
 const patch = "*** Begin Patch\n*** Update File: a.txt\n@@\n-one\n+two\n*** End Patch\n";
 // One call of each tool, in an order in which each finds what it needs: arguments, and what has to be in the result.
 const calls = [
-  ["sandbox.session.create", { constraints: { idle_ttl: "1h" } }, (r) => assert.equal(r.state, "running")],
+  ["sandbox.session.create", { constraints: { idle_ttl: "1h", ttl: "8h", timeout_ms: 60000, workdir: "/workspace", env: { COLOUR: "blue" }, labels: { of: "story" } } },
+    (r) => assert.deepEqual([r.state, r.idle_ttl ?? r.idle_ttl_ms !== undefined, r.labels?.of ?? "story"], ["running", r.idle_ttl ?? true, "story"])],
   ["sandbox.session.exec", { argv: ["sh", "-c", "echo out; echo err >&2; exit 3"] }, (r) => {
     assert.deepEqual([r.exit_code, r.stdout, r.stderr, r.stdout_truncated], [3, "out\n", "err\n", false]);
     kept.round = r.round_id;
   }],
+  ["sandbox.session.show", {}, (r) => assert.deepEqual([r.agent, r.state], [session_id, "running"])],
+  ["sandbox.session.list", { prefix: session_id }, (r) => assert(r.agents.some((a) => a.agent === session_id))],
+  ["sandbox.round.list", { limit: 10 }, (r) => assert(r.sessions.some((s) => s.session_id === kept.round || s.id === kept.round), JSON.stringify(r).slice(0, 300))],
   ["sandbox.workspace.write_file", { path: "a.txt", content: "one\n" }, (r) => assert.equal(r.size ?? 4, 4)],
   ["sandbox.workspace.apply_patch", { patch }, () => undefined],
   ["sandbox.workspace.read_file", { path: "a.txt" }, (r) => assert.equal(r.data, "two\n")],
   ["sandbox.workspace.list", {}, (r) => assert(r.entries.some((e) => e.path === "a.txt"))],
   ["sandbox.workspace.search", { pattern: "two" }, (r) => assert(JSON.stringify(r).includes("a.txt"))],
+  ["sandbox.workspace.stat", { path: "a.txt", sha256: true }, (r) => assert.equal(JSON.stringify(r).includes("sha256"), true)],
+  ["sandbox.workspace.mkdir", { path: "deep/down" }, () => undefined],
+  ["sandbox.workspace.copy", { path: "a.txt", to: "deep/b.txt" }, () => undefined],
+  ["sandbox.workspace.move", { path: "deep/b.txt", to: "deep/down/c.txt" }, () => undefined],
+  ["sandbox.workspace.glob", { pattern: "**/*.txt" }, (r) => assert(JSON.stringify(r).includes("deep/down/c.txt"))],
+  ["sandbox.lock.take", { path: "deep", label: "tidying" }, (r) => { kept.lock = r.id ?? r.lock_id; }],
+  ["sandbox.lock.list", {}, (r) => assert(JSON.stringify(r).includes("tidying"))],
+  ["sandbox.lock.renew", () => ({ lock_id: kept.lock, ttl_ms: 60000 }), () => undefined],
+  ["sandbox.lock.release", () => ({ lock_id: kept.lock }), () => undefined],
+  ["sandbox.workspace.delete", { path: "deep", recursive: true }, () => undefined],
   ["create_file", { path: `new-${process.pid}.txt`, content: "x" }, () => undefined],
   ["python_exec", { code: "print(6 * 7)" }, (r) => assert.equal(r.stdout, "42\n")],
   ["artifact.put", { name, content: "# Note\n", media_type: "text/markdown" }, (r) => assert.equal(r.size, 7)],
-  ["artifact.keep", { name: "a.txt", session_id, path: "a.txt" }, (r) => assert.equal(r.size, 4)],
+  ["artifact.keep", { name: `kept-${name}`, session_id, path: "a.txt" }, (r) => assert.equal(r.size, 4)],
   ["artifact.get", { name, offset: 2, length: 4 }, (r) => assert.deepEqual([r.data, r.total_bytes, r.truncated], ["Note", 7, true])],
   ["artifact.list", {}, (r) => assert(r.artifacts.some((a) => a.name === name))],
+  ["artifact.delete", { name: `kept-${name}` }, () => undefined],
   ["sandbox.round.start", { command: "cat; echo got it", stdin_open: true }, (r) => {
     assert.equal(r.exit_code, null);
     kept.cat = r.round_id;
@@ -63,6 +78,18 @@ const calls = [
   ["sandbox.round.stdin", () => ({ round_id: kept.cat, data: "typed\n", eof: true }), (r) => assert.equal(r.taken, 6)],
   ["sandbox.round.show", () => ({ round_id: kept.cat, wait_ms: 10000 }), (r) => assert.equal(r.stdout, "typed\ngot it\n")],
   ["sandbox.round.output", () => ({ round_id: kept.cat, tail: 7 }), (r) => assert.equal(r.data, "got it\n")],
+  ["sandbox.shell.list", {}, (r) => assert.deepEqual(r.shells, [])],
+  ["sandbox.shell.end", async () => {
+    const begun = await call({ name: "sandbox.round.start", arguments: { task_id, session_id, command: "x=1", shell: "build" } });
+    await call({ name: "sandbox.round.show", arguments: { task_id, round_id: begun.structuredContent.round_id, wait_ms: 20000 } });
+    return { shell: "build" };
+  }, () => undefined],
+  ["sandbox.service.list", {}, (r) => assert.deepEqual(r.services.map((s) => s.name), ["web"])],
+  ["sandbox.service.restart", { service: "web" }, () => undefined],
+  ["sandbox.service.log", { service: "web" }, (r) => assert.equal(r.service, "web")],
+  ["sandbox.port.list", {}, (r) => assert.deepEqual([r.ports[0].port, r.ports[0].headers["X-Sandbox-ID"], r.ports[0].headers["X-Sandbox-Port"]], [8765, session_id, "8765"])],
+  ["sandbox.mcp.list", {}, (r) => assert.deepEqual(r.servers.map((s) => s.name), ["echo"])],
+  ["sandbox.mcp.request", { server: "echo", method: "tools/list" }, (r) => assert.equal(r.result.tools[0].name, "say")],
   ["sandbox.context.create", { language: "python" }, (r) => { kept.context = r.context_id; }],
   ["sandbox.context.execute", () => ({ context_id: kept.context, code: "x = 5\nprint(x)" }), (r) => assert.equal(r.stdout, "5\n")],
   ["sandbox.context.list", {}, (r) => assert.equal(r.contexts.length, 1)],
@@ -78,10 +105,13 @@ const calls = [
   ["sandbox.context.delete", () => ({ context_id: kept.context }), () => undefined],
   ["sandbox.terminal.start", { command: "echo here; sleep 300" }, (r) => { kept.terminal = r.round_id; }],
   ["sandbox.terminal.keys", () => ({ round_id: kept.terminal, keys: ["text:typed", "Enter"] }), () => undefined],
+  ["sandbox.terminal.resize", () => ({ round_id: kept.terminal, cols: 100, rows: 30 }), (r) => assert.equal(r.cols, 100)],
   ["sandbox.terminal.screen", () => ({ round_id: kept.terminal, wait_ms: 3000 }), (r) => assert(JSON.stringify(r).includes("here"))],
   ["sandbox.round.signal", () => ({ round_id: kept.terminal, signal: "CONT" }), () => undefined],
   ["sandbox.round.end", () => ({ round_id: kept.terminal, reason: "done" }), () => undefined],
   ["sandbox.session.snapshot", { reason: "story" }, (r) => { kept.snapshot = r.snapshot.id; }],
+  ["sandbox.session.snapshots", {}, (r) => assert(r.snapshots.some((s) => s.id === kept.snapshot))],
+  ["sandbox.session.restore", () => ({ snapshot_id: kept.snapshot, reason: "story" }), () => undefined],
   ["sandbox.session.fork", () => ({ snapshot_id: kept.snapshot, reason: "story" }), () => undefined],
   ["sandbox.session.end", { reason: "the story is over" }, () => undefined],
 ];

@@ -483,7 +483,19 @@ static void issuers_are_described(void **state)
 	    {"issuers:\n  - {name: x, audience: a, scopes: rounds, " AT_X "}\n", "agents is missing"},
 	    {ISSUER(AT_X) "  - {name: x, audience: b, agents: demo, scopes: rounds, " AT_X "}\n", "stands twice"},
 	    {ISSUER(AT_X) "  - {name: y, audience: a, agents: demo, scopes: rounds, " AT_X "}\n",
-	     "one URL and audience"}};
+	     "one URL and audience"},
+	    {ISSUER(AT_X ", reason: \"MCP of {sub}\", task: \"{repo}\""), NULL},
+	    {ISSUER(AT_X ", reason: \"MCP of {sub\""), "a brace"},
+	    {ISSUER(AT_X ", reason: \" \""), "no text"},
+	    {ISSUER(AT_X ", task: a"), "which reason opens"},
+	    {"issuers:\n  - {name: x, audience: a, agents: [a, b], scopes: rounds, reason: r, " AT_X "}\n",
+	     "one entry in agents"},
+	    {"issuers:\n  - {name: x, audience: a, agents: [a, b], agents_claim: c, scopes: rounds, reason: r, " AT_X
+	     "}\n",
+	     NULL},
+	    {ISSUER(AT_X ", reason: r") "  - {name: y, audience: b, agents: demo, scopes: rounds, reason: r, issuer: "
+					"\"https://y\"}\n",
+	     "one audience"}};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {

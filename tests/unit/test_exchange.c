@@ -34,6 +34,14 @@ static const char two_text[] =
     "issuers:\n"
     "  - {name: slow, issuer: \"https://slow\", audience: muxd, agents: \"ci\", scopes: rounds, timeout: 10s}\n"
     "  - {name: quick, issuer: \"https://quick\", audience: muxd, agents: \"ci\", scopes: rounds, timeout: 1s}\n";
+static const char shown_text[] =
+    "grants: {ttl: 5m, ttl_max: 1h}\n"
+    "issuers:\n"
+    "  - {name: ci, issuer: \"https://ci\", audience: muxd, agents: \"ci\", scopes: rounds}\n"
+    "  - {name: first, issuer: \"https://first\", audience: \"https://muxd/mcp\", agents: \"a\", scopes: rounds,\n"
+    "     reason: \"MCP of {sub}\"}\n"
+    "  - {name: second, issuer: \"https://second\", audience: \"https://muxd/mcp\", agents: \"b-*\", scopes: files,\n"
+    "     reason: \"MCP of {sub} for {team}\", task: \"{team}\", ttl: 20m}\n";
 static const char none_text[] = "grants: {ttl: 5m}\n";
 
 struct fixture {
@@ -405,6 +413,82 @@ static void a_checker_that_answers_nobody_is_ended(void **state)
 	f->m.checker.pid = 0;
 }
 
+/* A token that is shown as it is: said[i] is what the checker says to the i-th question. Returns the code of the end.
+ */
+static int show(struct fixture *f, const char *const *said, const char *const *names)
+{
+	json_t *msg = json_pack("{s:b,s:s,s:s,s:{s:s,s:s,s:s}}", "shown", 1, "token", "t.t.t", "issuer", "ci", "grant",
+				"reason", "another", "agent", "*", "task", "theirs");
+	struct err e = {0};
+	int before = f->answers, rc = exchange_begin(&f->m, msg, on_done, f, &e);
+
+	json_decref(msg);
+	for (size_t i = 0; rc == 0 && said[i]; i++) {
+		json_t *answer = json_loads(said[i], 0, NULL), *asked = hear(f->checker);
+
+		assert_non_null(answer);
+		assert_non_null(asked);
+		assert_string_equal(json_get_text(asked, "issuer"), names[i]);
+		json_object_set(answer, "tag", json_object_get(asked, "tag"));
+		exchange_answer(&f->m, answer);
+		journal_all(f);
+		json_decref(answer);
+		json_decref(asked);
+	}
+	assert_null(hear(f->checker));
+	assert_int_equal(f->answers, before + (rc == 0));
+	return rc ? rc : f->rc;
+}
+
+#define REFUSED(code) "{\"rc\":-1,\"error\":{\"code\":\"" code "\",\"message\":\"m\"}}"
+#define OF_TEAM(n, team)                                                                                               \
+	"{\"rc\":0,\"kid\":\"k\",\"alg\":\"RS256\",\"subject\":\"s\",\"jti\":\"j\",\"seen\":\"" SEEN n                 \
+	"\",\"expires\":1800003000,\"claims\":{\"sub\":\"a\",\"team\":\"" team "\"}}"
+
+static void a_token_that_is_shown_gets_what_the_configuration_says(void **state)
+{
+	static const char *const names[] = {"first", "second"};
+	struct fixture *f = *state;
+
+	conf_destroy(f->m.conf);
+	assert_int_equal(conf_parse(shown_text, strlen(shown_text), "test", &f->m.conf, NULL), 0);
+	/* Whatever net says of its wish: it has none. */
+	assert_int_equal(show(f, (const char *const[]){OF_TEAM("1", "x"), NULL}, names), 0);
+	assert_string_equal(f->grant.reason, "MCP of a");
+	assert_string_equal(f->grant.task, "");
+	assert_string_equal(f->grant.agent, "a");
+	assert_int_equal(f->grant.expires_ns, (NOW + 900) * SECOND);
+	/* The next issuer is asked where it is none of the first's. */
+	assert_int_equal(show(f, (const char *const[]){REFUSED("token_foreign"), OF_TEAM("2", "core/x"), NULL}, names),
+			 0);
+	assert_string_equal(f->grant.principal, "second:a");
+	assert_string_equal(f->grant.reason, "MCP of a for core/x");
+	assert_string_equal(f->grant.task, "core+2Fx");
+	assert_true(f->grant.kin.task_asked);
+	assert_int_equal(f->grant.expires_ns, (NOW + 1200) * SECOND);
+	assert_int_equal(show(f, (const char *const[]){REFUSED("token_algorithm"), OF_TEAM("2", "x"), NULL}, names),
+			 ERR_TOKEN_USED);
+	/* The best word counts, and any other refusal ends it. */
+	assert_int_equal(
+	    show(f, (const char *const[]){REFUSED("token_foreign"), REFUSED("token_algorithm"), NULL}, names),
+	    ERR_TOKEN_FOREIGN);
+	assert_int_equal(
+	    show(f, (const char *const[]){REFUSED("token_algorithm"), REFUSED("token_algorithm"), NULL}, names),
+	    ERR_TOKEN_ALGORITHM);
+	assert_int_equal(show(f, (const char *const[]){REFUSED("token_expired"), NULL}, names), ERR_TOKEN_EXPIRED);
+	/* A reason made of claims is looked at as any is. */
+	assert_int_equal(show(f, (const char *const[]){REFUSED("token_foreign"), OF_TEAM("3", "\\n"), NULL}, names),
+			 ERR_INVAL);
+	assert_int_equal(show(f, (const char *const[]){REFUSED("token_foreign"), OF_TEAM("4", "\\u0007"), NULL}, names),
+			 ERR_INVAL);
+	assert_int_equal(show(f, (const char *const[]){REFUSED("token_foreign"), OF_TEAM("5", ""), NULL}, names),
+			 ERR_TOKEN_CLAIMS);
+	/* Without an entry that opens the door nothing is asked of anybody. */
+	conf_destroy(f->m.conf);
+	assert_int_equal(conf_parse(two_text, strlen(two_text), "test", &f->m.conf, NULL), 0);
+	assert_int_equal(show(f, (const char *const[]){NULL}, names), ERR_ISSUER_UNKNOWN);
+}
+
 static void an_issuer_that_is_named_no_more_has_no_grants(void **state)
 {
 	struct fixture *f = *state;
@@ -496,6 +580,7 @@ int main(void)
 	    cmocka_unit_test_setup_teardown(a_checker_that_ends_leaves_nobody_waiting, setup, teardown),
 	    cmocka_unit_test_setup_teardown(a_slow_issuer_holds_up_its_own_alone, setup, teardown),
 	    cmocka_unit_test_setup_teardown(a_checker_that_answers_nobody_is_ended, setup, teardown),
+	    cmocka_unit_test_setup_teardown(a_token_that_is_shown_gets_what_the_configuration_says, setup, teardown),
 	    cmocka_unit_test_setup_teardown(an_issuer_that_is_named_no_more_has_no_grants, setup, teardown),
 	    cmocka_unit_test_setup_teardown(very_many_are_shut_out_in_turns, setup, teardown),
 	    cmocka_unit_test_setup_teardown(a_revocation_that_could_not_be_written_is_tried_again, setup, teardown),

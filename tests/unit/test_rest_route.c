@@ -247,6 +247,38 @@ static void operations(char *text, char *out, size_t size)
 }
 
 /* A stranger is asked for a body by few rows, each of which says how long it may be and what it is for. */
+/* A token of an issuer goes on to the handler of MCP where the configuration names one, and nowhere else. */
+static void test_a_token_is_shown_at_mcp_alone(void **state)
+{
+	struct conf_issuer one = {.name = (char[]){"x"}, .issuer = (char[]){"https://x"}};
+	struct conf conf = {.issuers = &one, .nissuers = 1};
+	struct hub h = {.conf = &conf};
+	struct http_exchange x;
+	struct err e = {0};
+
+	(void)state;
+	assert_int_equal(find(&x, HTTP_POST, "/mcp"), 0);
+	x.hub = &h;
+	assert_int_not_equal(route_authorize(&x, "a.b.c", &e), 0);
+	assert_null(x.token);
+	one.reason = (char[]){"MCP"};
+	e = (struct err){0};
+	assert_int_equal(route_authorize(&x, "a.b.c", &e), 0);
+	assert_false(x.authenticated);
+	assert_string_equal(x.token, "a.b.c");
+	free(x.token);
+	assert_int_equal(find(&x, HTTP_POST, "/mcp/demo/files"), 0);
+	x.hub = &h;
+	assert_int_equal(route_authorize(&x, "a b", &e), ERR_TOKEN_MALFORMED);
+	e = (struct err){0};
+	assert_int_equal(route_authorize(&x, NULL, &e), ERR_UNAUTHENTICATED);
+	assert_int_equal(find(&x, HTTP_GET, "/v1/agents"), 0);
+	x.hub = &h;
+	e = (struct err){0};
+	assert_int_not_equal(route_authorize(&x, "a.b.c", &e), 0);
+	assert_null(x.token);
+}
+
 static void test_bodies_of_strangers(void **state)
 {
 	size_t n, open = 0;
@@ -263,7 +295,7 @@ static void test_bodies_of_strangers(void **state)
 			fail_msg("%s: its body without a grant", r[i].pattern);
 		open += o != NULL;
 	}
-	assert_int_equal(open, 3);
+	assert_int_equal(open, 5);
 }
 
 static void test_document_and_table_agree(void **state)
@@ -338,6 +370,7 @@ int main(void)
 	    cmocka_unit_test(test_authorize),
 	    cmocka_unit_test(test_metrics_are_open_from_loopback_where_it_is_said),
 	    cmocka_unit_test(test_a_scraper_has_a_credential_of_its_own),
+	    cmocka_unit_test(test_a_token_is_shown_at_mcp_alone),
 	    cmocka_unit_test(test_bodies_of_strangers),
 	    cmocka_unit_test(test_document_and_table_agree),
 	    cmocka_unit_test(test_document_lists_every_error),

@@ -226,7 +226,7 @@ static int authorize(struct conn *c, struct err *e)
 	char *token = NULL;
 	int rc = conn_bearer(c, &token, e);
 
-	if (rc == 0 && !token && (auth == ROUTE_GRANT || auth == ROUTE_METRICS)) {
+	if (rc == 0 && !token && (auth == ROUTE_GRANT || auth == ROUTE_SHOWN || auth == ROUTE_METRICS)) {
 		rc = read_cookie(c, &token, e);
 		what = "origin";
 	}
@@ -490,13 +490,27 @@ static bool is_foreign(struct conn *c, enum lws_token_indexes token)
 	return !mcp_host_name(text, name, sizeof(name)) || !is_own_name(c, name);
 }
 
+/* Of Host, whose name was found to be one of the door's; what else there is but a port leaves it without. */
+static void read_own_url(struct conn *c)
+{
+	static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._:[]";
+	const char *host = c->x->host, *port = host + strcspn(host, *host == '[' ? "]" : ":");
+	size_t digits;
+
+	port += *port == ']';
+	digits = *port == ':' ? strspn(port + 1, "0123456789") : 0;
+	if (*host && !host[strspn(host, allowed)] && (!*port || (digits && digits < 6 && !port[1 + digits])))
+		text_format(c->x->own_url, sizeof(c->x->own_url), "https://%s", host);
+}
+
 /* A request for MCP: what its head says beside what others have. */
 static int adopt_mcp(struct conn *c)
 {
 	struct mcp_head *h;
 	char name[MCP_NAME_MAX + 1];
 
-	if (strcmp(c->x->path, MCP_PATH) != 0 && strncmp(c->x->path, MCP_PATH "/", sizeof(MCP_PATH)) != 0)
+	if (strcmp(c->x->path, MCP_PATH) != 0 && strncmp(c->x->path, MCP_PATH "/", sizeof(MCP_PATH)) != 0 &&
+	    strncmp(c->x->path, HTTP_PROTECTED_RESOURCE, sizeof(HTTP_PROTECTED_RESOURCE) - 1) != 0)
 		return 0;
 	h = calloc(1, sizeof(*h));
 	if (!h)
@@ -514,6 +528,8 @@ static int adopt_mcp(struct conn *c)
 	}
 	h->host_foreign = !c->listener->local && is_foreign(c, WSI_TOKEN_HOST);
 	h->origin_foreign = is_foreign(c, WSI_TOKEN_ORIGIN);
+	if (!c->listener->local && !h->host_foreign && conf_issuer_shown(hub_conf(c->door->hub), NULL))
+		read_own_url(c);
 	return 0;
 }
 

@@ -73,6 +73,8 @@ void rest_round_events(struct http_exchange *x);
 void rest_mcp_post(struct http_exchange *x);
 void rest_mcp_get(struct http_exchange *x);
 void rest_mcp_delete(struct http_exchange *x);
+/* mcp/shown.c */
+void rest_mcp_resource(struct http_exchange *x);
 /* mcp/through.c */
 void rest_mcp_through(struct http_exchange *x);
 /* pty.c */

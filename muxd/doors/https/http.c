@@ -455,6 +455,18 @@ static int head_date(struct buf *out)
 	return buf_printf(out, "Date: %s\r\n", text);
 }
 
+/* RFC 6750, 3; RFC 9728, 5.1. */
+static int head_challenge(const struct http_exchange *x, struct buf *out)
+{
+	int rc = buf_append_str(out, "WWW-Authenticate: Bearer realm=\"muxd\"");
+
+	if (rc == 0 && x->own_url[0] && x->error != ERR_UNAUTHENTICATED)
+		rc = buf_append_str(out, ", error=\"invalid_token\"");
+	if (rc == 0 && x->own_url[0])
+		rc = buf_printf(out, ", resource_metadata=\"%s%s/mcp\"", x->own_url, HTTP_PROTECTED_RESOURCE);
+	return rc ? rc : buf_append_str(out, "\r\n");
+}
+
 int http_head(const struct http_exchange *x, bool keep_alive, struct buf *out)
 {
 	int rc = buf_printf(out,
@@ -483,7 +495,7 @@ int http_head(const struct http_exchange *x, bool keep_alive, struct buf *out)
 	if (rc == 0 && x->location[0])
 		rc = buf_printf(out, "Location: %s\r\n", x->location);
 	if (rc == 0 && x->challenge)
-		rc = buf_append_str(out, "WWW-Authenticate: Bearer realm=\"muxd\"\r\n");
+		rc = head_challenge(x, out);
 	if (rc == 0 && x->retry_after_s)
 		rc = buf_printf(out, "Retry-After: %u\r\n", x->retry_after_s);
 	if (rc == 0)

@@ -43,6 +43,8 @@ struct http_flow {
 	const char *while_granted;
 };
 
+#define HTTP_PROTECTED_RESOURCE "/.well-known/oauth-protected-resource" /* RFC 9728, 3.1 */
+
 #define HTTP_PATH_MAX        1024
 #define HTTP_PARAMS_MAX      2
 #define HTTP_QUERY_MAX       12
@@ -100,8 +102,9 @@ struct http_exchange {
 	char endpoint[ENDPOINT_MAX + 1];
 	bool authenticated;
 	struct mcp_head *mcp_head; /* of a request for MCP; owned */
-	bool routed;               /* to a port in a sandbox: none of the routes */
-	char *token;               /* ROUTE_CLUSTER, ROUTE_EDGE: what was sent that is no grant; owned, wiped */
+	char own_url[272]; /* of MCP: "https://HOST:PORT" as the client named us, where issuers' tokens open it */
+	bool routed;       /* to a port in a sandbox: none of the routes */
+	char *token;       /* ROUTE_CLUSTER, _SHOWN, _EDGE: what was sent that is no grant; owned, wiped */
 	struct buf body;
 	uint64_t body_len; /* BODY_STREAM: as announced, UINT64_MAX when chunked */
 	char *file_path;   /* query parameter path, or path_base64: any bytes but NUL, up to HTTP_FILE_PATH_MAX */

@@ -3,6 +3,7 @@
 #include "muxd/doors/https/handlers.h"
 #include "muxd/doors/https/runtime.h"
 #include "muxd/doors/https/scraper.h"
+#include "muxd/hub/broker_shown.h"
 #include "muxd/hub/hub.h"
 
 #include <stdio.h>
@@ -21,12 +22,16 @@ static const struct route routes[] = {
     {HTTP_GET, "/metrics", rest_metrics_show, ROUTE_METRICS, BODY_NONE, "observe or admin, or a scraper's token", NULL,
      NULL},
     {HTTP_POST, "/k8s/admission", rest_admission, ROUTE_OPEN, BODY_REQUIRED, "none", "timeout", NULL},
-    {HTTP_POST, "/mcp", rest_mcp_post, ROUTE_GRANT, BODY_REQUIRED, "as each tool's call", "", NULL},
-    {HTTP_GET, "/mcp", rest_mcp_get, ROUTE_GRANT, BODY_NONE, "any", "", NULL},
-    {HTTP_DELETE, "/mcp", rest_mcp_delete, ROUTE_GRANT, BODY_NONE, "any", "", NULL},
-    {HTTP_POST, "/mcp/{agent}/{server}", rest_mcp_through, ROUTE_GRANT, BODY_REQUIRED, "rounds", "", NULL},
-    {HTTP_GET, "/mcp/{agent}/{server}", rest_mcp_get, ROUTE_GRANT, BODY_NONE, "any", "", NULL},
-    {HTTP_DELETE, "/mcp/{agent}/{server}", rest_mcp_delete, ROUTE_GRANT, BODY_NONE, "any", "", NULL},
+    {HTTP_GET, "/.well-known/oauth-protected-resource", rest_mcp_resource, ROUTE_OPEN, BODY_NONE, "none", "", NULL},
+    {HTTP_GET, "/.well-known/oauth-protected-resource/mcp", rest_mcp_resource, ROUTE_OPEN, BODY_NONE, "none", "", NULL},
+    {HTTP_GET, "/.well-known/oauth-protected-resource/mcp/{agent}/{server}", rest_mcp_resource, ROUTE_OPEN, BODY_NONE,
+     "none", "", NULL},
+    {HTTP_POST, "/mcp", rest_mcp_post, ROUTE_SHOWN, BODY_REQUIRED, "as each tool's call", "", NULL},
+    {HTTP_GET, "/mcp", rest_mcp_get, ROUTE_SHOWN, BODY_NONE, "any", "", NULL},
+    {HTTP_DELETE, "/mcp", rest_mcp_delete, ROUTE_SHOWN, BODY_NONE, "any", "", NULL},
+    {HTTP_POST, "/mcp/{agent}/{server}", rest_mcp_through, ROUTE_SHOWN, BODY_REQUIRED, "rounds", "", NULL},
+    {HTTP_GET, "/mcp/{agent}/{server}", rest_mcp_get, ROUTE_SHOWN, BODY_NONE, "any", "", NULL},
+    {HTTP_DELETE, "/mcp/{agent}/{server}", rest_mcp_delete, ROUTE_SHOWN, BODY_NONE, "any", "", NULL},
     {HTTP_POST, "/v1/grants", rest_grant_create, ROUTE_CLUSTER, BODY_REQUIRED,
      "grant; none with a token of the cluster or of an outside issuer", "", NULL},
     {HTTP_GET, "/v1/grants", rest_grant_list, ROUTE_GRANT, BODY_NONE, "any; one's own, and those made from it",
@@ -245,10 +250,19 @@ static int wants_outside(const struct conf *c, struct err *e)
 		   : err_set(e, ERR_UNSUPPORTED, "tokens of a cluster open no grants here: kubernetes.staff");
 }
 
+/* route_authorize() has looked. */
+static int wants_shown(const struct conf *c, struct err *e)
+{
+	(void)c, (void)e;
+	return 0;
+}
+
 static const struct route_open opens[] = {
     {rest_witness_keep, 512u << 10, wants_heads}, /* a batch of entries: the recorder takes no more */
     {rest_admission, 4u << 20, wants_reviews},    /* two objects, of which etcd takes 1.5 MiB each */
     {rest_grant_create, 32u << 10, wants_outside},
+    {rest_mcp_post, 4u << 20, wants_shown}, /* its token is good, most likely, and the body that of any call */
+    {rest_mcp_through, 4u << 20, wants_shown},
 };
 
 const struct route_open *route_open_find(const struct route *r)
@@ -493,20 +507,35 @@ static int take_token(struct http_exchange *x, const char *token, struct err *e)
 	return x->token ? 0 : err_set(e, ERR_NOMEM, "out of memory");
 }
 
+static int take_outside(struct http_exchange *x, const char *token, struct err *e)
+{
+	struct origin from = http_origin(x, "rest");
+	int rc = take_token(x, token, e);
+
+	if (rc)
+		broker_refuse(x->hub, NULL, 0, &from, token ? "token" : "no token", e);
+	return rc;
+}
+
+/* No grant, and there are issuers whose tokens open the door as they are. */
+static bool is_shown(const struct http_exchange *x, const char *token)
+{
+	return token && !grant_is_token(token, strlen(token)) && conf_issuer_shown(hub_conf(x->hub), NULL);
+}
+
 int route_authorize(struct http_exchange *x, const char *token, struct err *e)
 {
 	int rc;
 
 	if (x->route->auth == ROUTE_EDGE)
 		return take_call(x, token, e);
-	if (x->route->auth == ROUTE_CLUSTER && !(token && grant_is_token(token, strlen(token)))) {
-		struct origin from = http_origin(x, "rest");
+	if (x->route->auth == ROUTE_SHOWN && is_shown(x, token)) {
+		const char *held = broker_shown_find(x->hub, token);
 
-		rc = take_token(x, token, e);
-		if (rc)
-			broker_refuse(x->hub, NULL, 0, &from, token ? "token" : "no token", e);
-		return rc;
+		return held ? route_authenticate(x, held, strlen(held), e) : take_outside(x, token, e);
 	}
+	if (x->route->auth == ROUTE_CLUSTER && !(token && grant_is_token(token, strlen(token))))
+		return take_outside(x, token, e);
 	if (x->route->auth == ROUTE_OPEN || (x->route->auth == ROUTE_METRICS && metrics_open(x, token)))
 		return 0;
 	rc = route_authenticate(x, token, token ? strlen(token) : 0, e);

@@ -15,9 +15,10 @@
 struct conf;
 
 enum route_auth {
-	ROUTE_OPEN,    /* nothing */
-	ROUTE_GRANT,   /* a bearer grant */
-	ROUTE_BASIC,   /* the same, or as the password of Basic; no cookie */
+	ROUTE_OPEN,  /* nothing */
+	ROUTE_GRANT, /* a bearer grant */
+	ROUTE_SHOWN, /* the same, or a token of an outside issuer as it is, which the handler has exchanged; for MCP */
+	ROUTE_BASIC, /* the same, or as the password of Basic; no cookie */
 	ROUTE_CLUSTER, /* a bearer grant, or a token of the cluster or an outside issuer, which the handler has reviewed
 			*/
 	ROUTE_EDGE,    /* an edge's call, which the handler has looked at (broker_edge.h); nothing else opens it */

@@ -3,6 +3,7 @@
 #include "muxd/doors/https/handlers.h"
 #include "muxd/doors/https/mcp/asking.h"
 #include "muxd/doors/https/mcp/resources.h"
+#include "muxd/doors/https/mcp/shown.h"
 #include "muxd/doors/https/mcp/stream.h"
 #include "muxd/doors/https/mcp/tasks.h"
 #include "muxd/doors/https/mcp/turn.h"
@@ -200,6 +201,8 @@ void rest_mcp_post(struct http_exchange *x)
 	struct mcp_message m;
 	struct mcp_turn t;
 
+	if (mcp_shown_waits(x))
+		return;
 	mcp_message_read(buf_ptr(&x->body), buf_len(&x->body), hub_conf(x->hub)->api_max_body, &m);
 	if (!mcp_turn_begin(&t, x, MCP_POST, &m, has_method)) {
 		if (m.kind == MCP_REQUEST)
@@ -219,6 +222,8 @@ void rest_mcp_get(struct http_exchange *x)
 	struct mcp_turn t;
 	int rc;
 
+	if (mcp_shown_waits(x))
+		return;
 	if (mcp_turn_begin(&t, x, MCP_GET, &none, has_method))
 		return;
 	if (last->given && strcmp(last->text, MCP_STAYS_OPEN) != 0) {
@@ -245,6 +250,8 @@ void rest_mcp_delete(struct http_exchange *x)
 	static const struct mcp_message none;
 	struct mcp_turn t;
 
+	if (mcp_shown_waits(x))
+		return;
 	if (mcp_turn_begin(&t, x, MCP_DELETE, &none, has_method))
 		return;
 	mcp_stream_end_all(t.mcp->streams, &t.session);

@@ -59,6 +59,25 @@ json_t *mcp_tell_round(const json_t *round)
 	return o;
 }
 
+/* The address of a port is the daemon's own, with two fields in the head of the request (docs/api.md, "Ports"). */
+json_t *mcp_tell_ports(const json_t *agent)
+{
+	const char *name = json_get_text(agent, "agent");
+	json_t *ports = json_array(), *one;
+	size_t i;
+
+	json_array_foreach(json_object_get(agent, "endpoints"), i, one)
+	{
+		char port[24];
+		json_t *p = json_copy(one);
+
+		text_format(port, sizeof(port), "%lld", (long long)json_integer_value(json_object_get(one, "port")));
+		json_object_set_new(p, "headers", json_pack("{s:s,s:s}", "X-Sandbox-ID", name, "X-Sandbox-Port", port));
+		json_array_append_new(ports, p);
+	}
+	return json_pack("{s:s,s:s,s:o}", "session_id", name, "state", json_get_text(agent, "state"), "ports", ports);
+}
+
 json_t *mcp_tell_execution(const json_t *execution)
 {
 	static const char *const keys[] = {"execution_id", "state", "cause",      "exit_code",

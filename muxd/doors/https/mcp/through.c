@@ -7,6 +7,7 @@
 #include "muxd/doors/https/handlers.h"
 #include "muxd/doors/https/mcp/asking.h"
 #include "muxd/doors/https/mcp/log_level.h"
+#include "muxd/doors/https/mcp/shown.h"
 #include "muxd/doors/https/mcp/stream.h"
 #include "muxd/doors/https/mcp/turn.h"
 #include "muxd/doors/https/mcp/watch.h"
@@ -416,6 +417,8 @@ void rest_mcp_through(struct http_exchange *x)
 	struct mcp_message m;
 	struct mcp_turn t;
 
+	if (mcp_shown_waits(x))
+		return;
 	mcp_message_read(buf_ptr(&x->body), buf_len(&x->body), hub_conf(x->hub)->api_max_body, &m);
 	if (!mcp_turn_begin(&t, x, MCP_POST, &m, has_method)) {
 		if (m.kind == MCP_REQUEST)

@@ -72,11 +72,14 @@ static const struct mcp_arg create_args[] = {
     {"image_ref", ARG_TEXT, false, TO_BODY, "image",
      "The image of its next start, by its name in the daemon's configuration; without it that stays as it is.", 1, 128,
      NULL},
-    {"workspace_ref", ARG_TEXT, false, TO_NOWHERE, NULL,
-     "Not supported: leave it out. A sandbox begins empty, or goes on with the workspace that it has.", 0, 0, ""},
-    {"constraints", ARG_OBJECT, false, TO_ALL, "idle_ttl,ttl,timeout_ms",
-     "idle_ttl and ttl (durations as \"90s\", \"1h30m\"; \"0s\" for none) and timeout_ms (of this call). Any other is "
-     "refused by name.",
+    {"workspace_ref", ARG_TEXT, false, TO_BODY, "workspace",
+     "What the workspace begins with, where the sandbox is not there yet: \"snapshot:ID\" of another sandbox that your "
+     "grant reaches. Without it a new one is empty, and one that is there goes on with the workspace that it has.",
+     1, 256, NULL},
+    {"constraints", ARG_OBJECT, false, TO_ALL, "idle_ttl,ttl,timeout_ms,workdir,env,labels",
+     "idle_ttl and ttl (durations as \"90s\", \"1h30m\"; \"0s\" for none), timeout_ms (of this call), workdir and env "
+     "of "
+     "its programs where a call names none, and labels. Any other is refused by name.",
      0, 0, NULL},
 };
 static const struct mcp_arg exec_args[] = {
@@ -144,6 +147,133 @@ static const struct mcp_arg search_args[] = {
     {"context", ARG_INTEGER, false, TO_BODY, NULL, "Lines around each match.", 0, 20, NULL},
     {"limit", ARG_INTEGER, false, TO_BODY, NULL, "How many matches at most.", 1, 10000, NULL},
     {"gitignore", ARG_BOOL, false, TO_BODY, NULL, "Leave out what .gitignore names.", 0, 0, NULL},
+};
+static const struct mcp_arg stat_args[] = {
+    TASK,
+    SESSION,
+    PATH("A file, a directory or a link."),
+    {"follow", ARG_BOOL, false, TO_BODY, NULL, "Of what a link leads to.", 0, 0, NULL},
+    {"sha256", ARG_BOOL, false, TO_BODY, NULL, "With the SHA-256 of a file's content.", 0, 0, NULL},
+};
+static const struct mcp_arg glob_args[] = {
+    TASK,
+    SESSION,
+    {"pattern", ARG_TEXT, true, TO_BODY, NULL, "As **/*.c: ** stands for any number of directories.", 1, 4096, NULL},
+    {"path", ARG_TEXT, false, TO_BODY, NULL, "Where; /workspace where none is said.", 1, 4095, NULL},
+    {"limit", ARG_INTEGER, false, TO_BODY, NULL, "How many names at most.", 1, 10000, NULL},
+    {"cursor", ARG_TEXT, false, TO_BODY, NULL, "The cursor of the page before.", 1, 4095, NULL},
+    {"gitignore", ARG_BOOL, false, TO_BODY, NULL, "Leave out what .gitignore names.", 0, 0, NULL},
+};
+static const struct mcp_arg mkdir_args[] = {
+    TASK,
+    SESSION,
+    PATH("The directory. Missing ones above it are made."),
+};
+#define TO_PATH(what)                                                                                                  \
+	{                                                                                                              \
+		"to", ARG_TEXT, true, TO_BODY, NULL, what, 1, 4095, NULL                                               \
+	}
+static const struct mcp_arg move_args[] = {
+    TASK,
+    SESSION,
+    PATH("What is moved: a file, a directory or a link."),
+    TO_PATH("Its new path. Missing directories are made."),
+    {"overwrite", ARG_BOOL, false, TO_BODY, NULL, "In place of what is there.", 0, 0, NULL},
+    {"if_match", ARG_TEXT, false, TO_BODY, NULL, "The SHA-256 that the file has to have now: else it is left as it is.",
+     64, 64, NULL},
+};
+static const struct mcp_arg copy_args[] = {
+    TASK,
+    SESSION,
+    PATH("What is copied."),
+    TO_PATH("The path of the copy. Missing directories are made."),
+    {"overwrite", ARG_BOOL, false, TO_BODY, NULL, "In place of what is there.", 0, 0, NULL},
+    {"recursive", ARG_BOOL, false, TO_BODY, NULL, "A directory with all that is in it.", 0, 0, NULL},
+};
+static const struct mcp_arg delete_args[] = {
+    TASK,
+    SESSION,
+    PATH("What is deleted."),
+    {"recursive", ARG_BOOL, false, TO_BODY, NULL, "A directory with all that is in it.", 0, 0, NULL},
+    {"if_match", ARG_TEXT, false, TO_BODY, NULL, "The SHA-256 that the file has to have now: else it is left as it is.",
+     64, 64, NULL},
+};
+static const struct mcp_arg lock_take_args[] = {
+    TASK,
+    SESSION,
+    PATH("A file or a directory, with all that is in it."),
+    {"label", ARG_TEXT, false, TO_BODY, NULL, "What for, for those who meet it.", 1, 128, NULL},
+    {"ttl_ms", ARG_INTEGER, false, TO_BODY, NULL, "How long; five minutes where nothing is said.", 1000, 86400000,
+     NULL},
+};
+#define LOCK                                                                                                           \
+	{                                                                                                              \
+		"lock_id", ARG_TEXT, true, TO_NAME, NULL, "As sandbox.lock.take named it.", 36, 36, NULL               \
+	}
+static const struct mcp_arg lock_renew_args[] = {
+    TASK,
+    SESSION,
+    LOCK,
+    {"ttl_ms", ARG_INTEGER, false, TO_BODY, NULL, "How long from now on; five minutes where nothing is said.", 1000,
+     86400000, NULL},
+};
+#define TASK_QUERY                                                                                                     \
+	{                                                                                                              \
+		"task_id", ARG_TEXT, true, TO_QUERY, NULL, "The task that this call is for, as your grant names it.",  \
+		    1, 128, NULL                                                                                       \
+	}
+static const struct mcp_arg lock_release_args[] = {TASK_QUERY, SESSION, LOCK};
+static const struct mcp_arg session_args[] = {TASK_ONLY, SESSION}; /* of a sandbox, and nothing else */
+static const struct mcp_arg sessions_args[] = {
+    TASK_ONLY,
+    {"prefix", ARG_TEXT, false, TO_QUERY, NULL, "Those whose names begin so.", 1, AGENT_NAME_MAX, NULL},
+    {"after", ARG_TEXT, false, TO_QUERY, NULL, "The last name of the page before.", 1, AGENT_NAME_MAX, NULL},
+    {"limit", ARG_INTEGER, false, TO_QUERY, NULL, "How many at most.", 1, 1000, NULL},
+};
+static const struct mcp_arg restore_args[] = {
+    TASK_ONLY,
+    SESSION,
+    {"snapshot_id", ARG_TEXT, true, TO_BODY, NULL, "The snapshot, as sandbox.session.snapshots lists it.", 36, 36,
+     NULL},
+    {"reason", ARG_TEXT, true, TO_BODY, NULL, "Why; it is audited.", 1, 256, NULL},
+};
+static const struct mcp_arg shell_end_args[] = {
+    TASK_QUERY,
+    SESSION,
+    {"shell", ARG_TEXT, true, TO_NAME, NULL, "Its name, as sandbox.round.start was given it.", 1, 64, NULL},
+};
+static const struct mcp_arg service_args[] = {
+    TASK_ONLY,
+    SESSION,
+    {"service", ARG_TEXT, true, TO_NAME, NULL, "Its name, as sandbox.service.list has it.", 1, 64, NULL},
+};
+static const struct mcp_arg artifact_delete_args[] = {
+    TASK_NAME,
+    {"name", ARG_TEXT, true, TO_NAME, NULL, "The artifact's name.", 1, 255, NULL},
+};
+static const struct mcp_arg rounds_args[] = {
+    TASK_ONLY,
+    {"session_id", ARG_TEXT, true, TO_QUERY, "agent", "Your name for the sandbox.", 1, AGENT_NAME_MAX, NULL},
+    {"live", ARG_TEXT, false, TO_QUERY, NULL, "Only those that run, or only those that have ended.", 0, 0,
+     "true,false"},
+    {"limit", ARG_INTEGER, false, TO_QUERY, NULL, "How many at most, the newest first.", 1, 1000, NULL},
+};
+static const struct mcp_arg terminal_resize_args[] = {
+    TASK_ONLY,
+    ROUND,
+    {"cols", ARG_INTEGER, true, TO_BODY, NULL, "Columns.", 1, 1000, NULL},
+    {"rows", ARG_INTEGER, true, TO_BODY, NULL, "Rows.", 1, 1000, NULL},
+};
+static const struct mcp_arg servers_request_args[] = {
+    TASK,
+    SESSION,
+    {"server", ARG_TEXT, true, TO_BODY, NULL, "The server's name, as sandbox.mcp.list has it.", 1, 64, NULL},
+    {"method", ARG_TEXT, true, TO_BODY, NULL, "As tools/list or tools/call.", 1, 128, NULL},
+    {"params", ARG_OBJECT, false, TO_BODY, NULL, "As the method wants them: of tools/call {name, arguments}.", 0, 0,
+     NULL},
+    TIMEOUT("Past it the request is cancelled; a minute where nothing is said.", 3600000),
+    {"exec_id", ARG_TEXT, false, TO_BODY, NULL, "A name of your own for this request: a repeat is done once.", 1, 128,
+     NULL},
 };
 static const struct mcp_arg artifact_put_args[] = {
     TASK_NAME,
@@ -244,7 +374,7 @@ static const struct mcp_arg context_create_args[] = {
     TASK, SESSION, {"language", ARG_TEXT, true, TO_BODY, NULL, "The interpreter.", 0, 0, "python,javascript,bash"},
     CWD,  ENV,
 };
-static const struct mcp_arg context_list_args[] = {TASK_ONLY, SESSION};
+
 static const struct mcp_arg context_execute_args[] = {
     TASK,
     SESSION,
@@ -253,12 +383,7 @@ static const struct mcp_arg context_execute_args[] = {
     TIMEOUT("Past it the execution is interrupted.", MS_MAX),
 };
 static const struct mcp_arg context_args[] = {TASK, SESSION, CONTEXT};
-static const struct mcp_arg context_delete_args[] = {
-    {"task_id", ARG_TEXT, true, TO_QUERY, NULL, "The task that this call is for, as your grant names it.", 1, 128,
-     NULL},
-    SESSION,
-    CONTEXT,
-};
+static const struct mcp_arg context_delete_args[] = {TASK_QUERY, SESSION, CONTEXT};
 static const struct mcp_arg terminal_start_args[] = {
     TASK,
     SESSION,
@@ -308,6 +433,7 @@ static const struct mcp_arg fork_args[] = {
 #define A                         "{\"type\":\"array\"}"
 #define O                         "{\"type\":\"object\"}"
 static const char out_any[] = OBJECT("", "");
+static const char out_ports[] = OBJECT("\"session_id\":" S ",\"state\":" S ",\"ports\":" A, "\"session_id\",\"ports\"");
 static const char out_sandbox[] = OBJECT("\"agent\":" S ",\"state\":" S, "\"agent\",\"state\"");
 static const char out_round[] =
     OBJECT("\"round_id\":" S ",\"state\":" S ",\"exit_code\":" NI ",\"signal\":" N ",\"cause\":" N ",\"timed_out\":" B
@@ -356,6 +482,32 @@ static const struct mcp_tool tools[] = {
      LIFE, 0, 0, HTTP_POST, AGENT "/snapshots", NULL, ARGS(snapshot_args), out_any, NULL},
     {"sandbox.session.fork", "Copy a sandbox", "Makes a new sandbox whose workspace begins with a snapshot.", LIFE, 0,
      0, HTTP_POST, AGENT "/fork", NULL, ARGS(fork_args), out_any, NULL},
+    {"sandbox.session.show", "Look at a sandbox", "Its state, its snapshot, its services' ports, and what is enforced.",
+     0, 0, READS, HTTP_GET, AGENT, NULL, ARGS(session_args), out_sandbox, NULL},
+    {"sandbox.session.list", "List sandboxes", "Those that your grant is for, by name.", 0, 0, READS, HTTP_GET,
+     "/v1/agents", NULL, ARGS(sessions_args), out_any, NULL},
+    {"sandbox.session.snapshots", "List snapshots", "The snapshots of a workspace, the newest first.", 0, 0, READS,
+     HTTP_GET, AGENT "/snapshots", NULL, ARGS(session_args), out_any, NULL},
+    {"sandbox.session.restore", "Put a workspace back",
+     "The workspace is as it was in a snapshot of its own. What runs is ended, and what there is now is kept in a "
+     "snapshot.",
+     LIFE, 0, TOOL_DESTROYS, HTTP_POST, AGENT "/restore", NULL, ARGS(restore_args), out_any, NULL},
+    {"sandbox.port.list", "List ports",
+     "The ports of a sandbox's services, each with the fields of a request that the daemon sends on to it: any method "
+     "and path at the root of this server's address, with your grant.",
+     0, SCOPE_PORTS, READS, HTTP_GET, AGENT, NULL, ARGS(session_args), out_ports, mcp_tell_ports},
+    {"sandbox.service.list", "List services",
+     "The programs that run as long as the sandbox is awake, and their health.", SCOPE_ROUNDS | LIFE, 0, READS,
+     HTTP_GET, AGENT "/services", NULL, ARGS(session_args), out_any, NULL},
+    {"sandbox.service.log", "Read a service's log", "The end of what it printed.", SCOPE_OBSERVE | LIFE, 0, READS,
+     HTTP_GET, AGENT "/services/{service}/log", NULL, ARGS(service_args), out_any, NULL},
+    {"sandbox.service.restart", "Begin a service anew", "It is ended and begun again.", LIFE, 0, TOOL_DESTROYS,
+     HTTP_POST, AGENT "/services/{service}/restart", NULL, ARGS(service_args), out_any, NULL},
+    {"sandbox.mcp.list", "List MCP servers inside", "The sandbox's own MCP servers, and the state of each.",
+     SCOPE_ROUNDS | LIFE, 0, READS, HTTP_GET, AGENT "/mcp/servers", NULL, ARGS(session_args), out_any, NULL},
+    {"sandbox.mcp.request", "Ask an MCP server inside",
+     "One request to an MCP server in the sandbox: tools/list, tools/call, and what else it has.", 0, SCOPE_ROUNDS,
+     TOOL_DESTROYS, HTTP_POST, AGENT "/mcp/request", NULL, ARGS(servers_request_args), out_any, NULL},
     {"sandbox.workspace.read_file", "Read a file", "Reads a file, all of it or by lines or bytes, 1 MiB at most.", 0,
      SCOPE_FILES, READS, HTTP_POST, AGENT "/fs/read", NULL, ARGS(read_args), out_any, NULL},
     {"sandbox.workspace.write_file", "Write a file", "Writes a whole file, in place of what was there.", 0, SCOPE_FILES,
@@ -367,6 +519,27 @@ static const struct mcp_tool tools[] = {
      SCOPE_FILES, READS, HTTP_POST, AGENT "/fs/list", "{\"path\":\".\"}", ARGS(list_args), out_any, NULL},
     {"sandbox.workspace.search", "Search in files", "The lines that have a text, in all files below a directory.", 0,
      SCOPE_FILES, READS, HTTP_POST, AGENT "/fs/search", "{\"path\":\".\"}", ARGS(search_args), out_any, NULL},
+    {"sandbox.workspace.stat", "Look at a name", "Type, size, mode and time of a file, and its SHA-256.", 0,
+     SCOPE_FILES, READS, HTTP_POST, AGENT "/fs/stat", NULL, ARGS(stat_args), out_any, NULL},
+    {"sandbox.workspace.glob", "Find files by name", "The names below a directory that fit a pattern.", 0, SCOPE_FILES,
+     READS, HTTP_POST, AGENT "/fs/glob", "{\"path\":\".\"}", ARGS(glob_args), out_any, NULL},
+    {"sandbox.workspace.mkdir", "Make a directory", "Makes a directory.", 0, SCOPE_FILES, 0, HTTP_POST,
+     AGENT "/fs/mkdir", "{\"parents\":true}", ARGS(mkdir_args), out_any, NULL},
+    {"sandbox.workspace.move", "Move or rename", "Gives a file or a directory another path.", 0, SCOPE_FILES,
+     TOOL_DESTROYS, HTTP_POST, AGENT "/fs/move", "{\"parents\":true}", ARGS(move_args), out_any, NULL},
+    {"sandbox.workspace.copy", "Copy", "Copies a file, or a directory.", 0, SCOPE_FILES, TOOL_DESTROYS, HTTP_POST,
+     AGENT "/fs/copy", "{\"parents\":true}", ARGS(copy_args), out_any, NULL},
+    {"sandbox.workspace.delete", "Delete", "Deletes a file, or a directory.", 0, SCOPE_FILES, TOOL_DESTROYS, HTTP_POST,
+     AGENT "/fs/delete", NULL, ARGS(delete_args), out_any, NULL},
+    {"sandbox.lock.take", "Lock a path",
+     "Tells the other agents of a sandbox that you work on a file or a directory. Whoever has it already is named.", 0,
+     SCOPE_FILES, 0, HTTP_POST, AGENT "/locks", NULL, ARGS(lock_take_args), out_any, NULL},
+    {"sandbox.lock.renew", "Keep a lock", "It lasts longer.", 0, SCOPE_FILES, SAME, HTTP_POST, AGENT "/locks/{id}",
+     NULL, ARGS(lock_renew_args), out_any, NULL},
+    {"sandbox.lock.release", "Release a lock", "Others may work there.", 0, SCOPE_FILES, SAME, HTTP_DELETE,
+     AGENT "/locks/{id}", NULL, ARGS(lock_release_args), out_any, NULL},
+    {"sandbox.lock.list", "List locks", "Who works on what in a sandbox.", 0, SCOPE_FILES, READS, HTTP_GET,
+     AGENT "/locks", NULL, ARGS(session_args), out_any, NULL},
     {"artifact.put", "Keep bytes as an artifact",
      "Keeps content under a name of the task. It outlives the sandbox. For a file in a sandbox: artifact.keep.", 0,
      SCOPE_FILES, TOOL_DESTROYS | SAME | TOOL_NEW_ONLY, HTTP_PUT, "/v1/tasks/{task}/artifacts/{name}", NULL,
@@ -380,6 +553,8 @@ static const struct mcp_tool tools[] = {
      out_bytes, NULL},
     {"artifact.list", "List artifacts", "The artifacts of a task.", 0, SCOPE_FILES, READS, HTTP_GET,
      "/v1/tasks/{task}/artifacts", NULL, ARGS(artifact_list_args), out_any, NULL},
+    {"artifact.delete", "Delete an artifact", "The name is free again.", 0, SCOPE_FILES, TOOL_DESTROYS, HTTP_DELETE,
+     "/v1/tasks/{task}/artifacts/{name}", NULL, ARGS(artifact_delete_args), out_any, NULL},
     {"python_exec", "Run Python", "Runs Python code once, with nothing left over from calls before.", 0, SCOPE_ROUNDS,
      RUNS_CODE, HTTP_POST, AGENT "/python", "{\"yield_ms\":0}", ARGS(python_args), out_execution, mcp_tell_execution},
     {"create_file", "Make a file", "Writes a file that is not there yet.", 0, SCOPE_FILES, 0, HTTP_POST,
@@ -388,6 +563,9 @@ static const struct mcp_tool tools[] = {
      "Begins a program and answers at once: sandbox.round.show and sandbox.round.output follow it.", 0, SCOPE_ROUNDS,
      TOOL_DESTROYS | TOOL_EXEC_ID, HTTP_POST, AGENT "/rounds", "{\"wait_ms\":0," BOUND "}", ARGS(round_start_args),
      out_round, mcp_tell_round},
+    {"sandbox.round.list", "List rounds",
+     "What you ran and run in a sandbox, with ids: sandbox.round.show and sandbox.round.output have the rest.", 0, 0,
+     READS, HTTP_GET, "/v1/sessions", NULL, ARGS(rounds_args), out_any, NULL},
     {"sandbox.round.show", "Look at a round", "The state of a round, its exit code and its output so far.", SEES, 0,
      READS, HTTP_GET, "/v1/rounds/{id}", NULL, ARGS(round_show_args), out_round, mcp_tell_round},
     {"sandbox.round.output", "Read a round's output", "Its whole output, by ranges, from its end, or lines by text.",
@@ -398,10 +576,14 @@ static const struct mcp_tool tools[] = {
      "/v1/rounds/{id}/signal", NULL, ARGS(round_signal_args), out_any, NULL},
     {"sandbox.round.end", "End a round", "Its whole process tree is ended: HUP, TERM, then KILL.", ACTS, 0,
      TOOL_DESTROYS | SAME, HTTP_POST, "/v1/sessions/{id}/terminate", NULL, ARGS(round_end_args), out_any, NULL},
+    {"sandbox.shell.list", "List shells", "Those that your rounds go on in, with their directories.", 0, SCOPE_ROUNDS,
+     READS, HTTP_GET, AGENT "/shells", NULL, ARGS(session_args), out_any, NULL},
+    {"sandbox.shell.end", "End a shell", "What it keeps between rounds goes.", 0, SCOPE_ROUNDS, TOOL_DESTROYS,
+     HTTP_DELETE, AGENT "/shells/{name}", NULL, ARGS(shell_end_args), out_any, NULL},
     {"sandbox.context.create", "Make a code context", "An interpreter that keeps its variables between executions.", 0,
      SCOPE_ROUNDS, 0, HTTP_POST, AGENT "/contexts", NULL, ARGS(context_create_args), out_any, NULL},
     {"sandbox.context.list", "List code contexts", "Yours in a sandbox.", 0, SCOPE_ROUNDS, READS, HTTP_GET,
-     AGENT "/contexts", NULL, ARGS(context_list_args), out_any, NULL},
+     AGENT "/contexts", NULL, ARGS(session_args), out_any, NULL},
     {"sandbox.context.execute", "Run code in a context", "Runs code where the last one stopped.", 0, SCOPE_ROUNDS,
      RUNS_CODE, HTTP_POST, AGENT "/contexts/{id}/executions", "{\"yield_ms\":0}", ARGS(context_execute_args),
      out_execution, mcp_tell_execution},
@@ -419,6 +601,8 @@ static const struct mcp_tool tools[] = {
      mcp_tell_round},
     {"sandbox.terminal.keys", "Type into a terminal", "Text and keys by name.", 0, TYPES, TOOL_DESTROYS, HTTP_POST,
      "/v1/rounds/{id}/keys", NULL, ARGS(terminal_keys_args), out_any, NULL},
+    {"sandbox.terminal.resize", "Resize a terminal", "80 columns and 24 rows, until it is told otherwise.", ACTS, 0,
+     SAME, HTTP_POST, "/v1/rounds/{id}/resize", NULL, ARGS(terminal_resize_args), out_any, NULL},
     {"sandbox.terminal.screen", "Look at a terminal", "What its screen shows now, as text.", SEES, 0, READS, HTTP_GET,
      "/v1/rounds/{id}/screen", NULL, ARGS(terminal_screen_args), out_screen, NULL},
 };
@@ -475,6 +659,30 @@ static const struct {
     {HTTP_POST, AGENT "/contexts/{id}/interrupt", POLICY_CONTEXT_EXECUTE, POLICY_OPS},
     {HTTP_POST, AGENT "/contexts/{id}/reset", POLICY_CONTEXT_EXECUTE, POLICY_OPS},
     {HTTP_DELETE, AGENT "/contexts/{id}", POLICY_CONTEXT_DELETE, POLICY_OPS},
+    {HTTP_GET, AGENT, POLICY_SANDBOX_READ, POLICY_OPS},
+    {HTTP_GET, "/v1/agents", POLICY_SANDBOX_READ, POLICY_OPS},
+    {HTTP_GET, AGENT "/snapshots", POLICY_SANDBOX_READ, POLICY_OPS},
+    {HTTP_POST, AGENT "/restore", POLICY_SNAPSHOT_RESTORE, POLICY_OPS},
+    {HTTP_GET, AGENT "/services", POLICY_SERVICE_READ, POLICY_OPS},
+    {HTTP_GET, AGENT "/services/{service}/log", POLICY_SERVICE_READ, POLICY_OPS},
+    {HTTP_POST, AGENT "/services/{service}/restart", POLICY_SERVICE_RESTART, POLICY_OPS},
+    {HTTP_GET, AGENT "/mcp/servers", POLICY_MCP_READ, POLICY_OPS},
+    {HTTP_POST, AGENT "/mcp/request", POLICY_MCP_CALL, POLICY_OPS},
+    {HTTP_POST, AGENT "/fs/stat", POLICY_FILE_READ, POLICY_OPS},
+    {HTTP_POST, AGENT "/fs/glob", POLICY_FILE_READ, POLICY_OPS},
+    {HTTP_POST, AGENT "/fs/mkdir", POLICY_FILE_WRITE, POLICY_OPS},
+    {HTTP_POST, AGENT "/fs/move", POLICY_FILE_READ, POLICY_FILE_WRITE},
+    {HTTP_POST, AGENT "/fs/copy", POLICY_FILE_READ, POLICY_FILE_WRITE},
+    {HTTP_POST, AGENT "/fs/delete", POLICY_FILE_WRITE, POLICY_OPS},
+    {HTTP_POST, AGENT "/locks", POLICY_FILE_LOCK, POLICY_OPS},
+    {HTTP_POST, AGENT "/locks/{id}", POLICY_FILE_LOCK, POLICY_OPS},
+    {HTTP_DELETE, AGENT "/locks/{id}", POLICY_FILE_LOCK, POLICY_OPS},
+    {HTTP_GET, AGENT "/locks", POLICY_FILE_LOCK, POLICY_OPS},
+    {HTTP_DELETE, "/v1/tasks/{task}/artifacts/{name}", POLICY_ARTIFACT_WRITE, POLICY_OPS},
+    {HTTP_GET, "/v1/sessions", POLICY_SESSION_LIST, POLICY_OPS},
+    {HTTP_GET, AGENT "/shells", POLICY_ROUND_READ, POLICY_OPS},
+    {HTTP_DELETE, AGENT "/shells/{name}", POLICY_ROUND_INPUT, POLICY_OPS},
+    {HTTP_POST, "/v1/rounds/{id}/resize", POLICY_ROUND_INPUT, POLICY_OPS},
     {HTTP_POST, "/v1/rounds/{id}/stdin", POLICY_ROUND_INPUT, POLICY_OPS},
     {HTTP_POST, "/v1/rounds/{id}/keys", POLICY_ROUND_INPUT, POLICY_OPS},
     {HTTP_POST, "/v1/rounds/{id}/signal", POLICY_ROUND_INPUT, POLICY_OPS},

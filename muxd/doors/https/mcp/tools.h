@@ -79,7 +79,7 @@ int mcp_args_check(const struct mcp_tool *t, const json_t *args, struct err *e);
 /* One call of the API, made of arguments that were checked: what inner_begin() wants, and what it is built of. */
 struct mcp_ask {
 	struct buf body;
-	char query[4][160];
+	char query[6][160];
 	size_t nquery;
 	const char *names[HTTP_PARAMS_MAX];
 	char range[64];
@@ -93,6 +93,7 @@ void mcp_ask_finish(struct mcp_ask *a);
 
 /* tell.c: answers of the API as a tool's structured content. NULL: no memory. */
 json_t *mcp_tell_round(const json_t *round);
+json_t *mcp_tell_ports(const json_t *agent);
 json_t *mcp_tell_execution(const json_t *execution);
 json_t *mcp_tell_screen(const uint8_t *p, size_t n, const char *headers);
 json_t *mcp_tell_bytes(const uint8_t *p, size_t n, bool more, const char *headers);

@@ -1,0 +1,300 @@
+#define LOG_SUBSYS "broker"
+#include "muxd/hub/broker_shown.h"
+
+#include "base/err.h"
+#include "base/text.h"
+#include "muxd/hub/attachment_state.h"
+#include "muxd/hub/broker_check.h"
+#include "muxd/hub/broker_grant.h"
+#include "muxd/hub/hub_state.h"
+#include "policy/grant_narrow.h"
+
+#include <openssl/crypto.h>
+#include <openssl/sha.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PLACES 256 /* by the first byte of the digest */
+
+enum shown_state { SHOWN_ASKED, SHOWN_HELD };
+
+/* A request that waits for the exchange: where it comes from. */
+struct shown_waiter {
+	struct shown_waiter *next;
+	struct request rq;
+	broker_grant_done *done;
+	void *arg;
+};
+
+/* Its answer may come behind the hub's end: then nothing but this is touched. */
+struct shown_job {
+	struct hub *hub;
+	uint8_t digest[SHA256_DIGEST_LENGTH];
+	struct shown_waiter *first, **last;
+};
+
+struct shown_token {
+	struct shown_token *next;
+	uint8_t digest[SHA256_DIGEST_LENGTH];
+	enum shown_state state;
+	struct shown_job *job; /* ASKED */
+	/* HELD */
+	char *token; /* of the grant; wiped */
+	char principal[GRANT_NAME_MAX + 1];
+	struct grant_line grant;
+	int64_t since_ns;
+};
+
+struct shown_tokens {
+	size_t n;
+	struct shown_token *places[PLACES];
+};
+
+/* ---- the table */
+
+static struct shown_token **place_of(struct shown_tokens *t, const uint8_t digest[SHA256_DIGEST_LENGTH])
+{
+	struct shown_token **at = &t->places[digest[0]];
+
+	while (*at && CRYPTO_memcmp((*at)->digest, digest, SHA256_DIGEST_LENGTH) != 0)
+		at = &(*at)->next;
+	return at;
+}
+
+static void shown_drop(struct shown_tokens *t, struct shown_token **at)
+{
+	struct shown_token *s = *at;
+
+	*at = s->next;
+	t->n--;
+	grant_token_free(s->token);
+	free(s);
+}
+
+static void digest_of(const char *token, uint8_t out[SHA256_DIGEST_LENGTH])
+{
+	SHA256((const uint8_t *)token, strlen(token), out);
+}
+
+/* Of a grant that was taken back the token opens nothing more, however often it may be exchanged. */
+static int64_t shown_ends(struct hub *h, const struct shown_token *s)
+{
+	struct grant_news news = hub_grant_news(h);
+	uint64_t longest = 0;
+
+	if (!grant_line_revoked(&s->grant, &news))
+		return s->grant.expires_ns;
+	for (size_t i = 0; i < h->conf->nissuers; i++)
+		if (h->conf->issuers[i].lifetime_ns > longest)
+			longest = h->conf->issuers[i].lifetime_ns;
+	return s->since_ns + (int64_t)longest;
+}
+
+static bool shown_is_over(struct hub *h, const struct shown_token *s)
+{
+	return s->state == SHOWN_HELD && shown_ends(h, s) <= hub_now_wall(h);
+}
+
+static void shown_sweep(struct hub *h)
+{
+	for (size_t i = 0; i < PLACES; i++)
+		for (struct shown_token **at = &h->shown->places[i]; *at;)
+			if (shown_is_over(h, *at))
+				shown_drop(h->shown, at);
+			else
+				at = &(*at)->next;
+}
+
+/* Of that principal, and those made from it: how many, and the one that came first. */
+static size_t count_of(struct shown_tokens *t, const char *principal, struct shown_token ***out_oldest)
+{
+	size_t n = 0;
+
+	*out_oldest = NULL;
+	for (size_t i = 0; i < PLACES; i++)
+		for (struct shown_token **at = &t->places[i]; *at; at = &(*at)->next) {
+			if ((*at)->state != SHOWN_HELD || !grant_same_root((*at)->principal, principal))
+				continue;
+			n++;
+			if (!*out_oldest || (*at)->since_ns < (**out_oldest)->since_ns)
+				*out_oldest = at;
+		}
+	return n;
+}
+
+const char *broker_shown_find(struct hub *h, const char *token)
+{
+	uint8_t digest[SHA256_DIGEST_LENGTH];
+	struct shown_token **at;
+
+	if (!h->shown)
+		return NULL;
+	digest_of(token, digest);
+	at = place_of(h->shown, digest);
+	if (!*at || (*at)->state != SHOWN_HELD)
+		return NULL;
+	if (!shown_is_over(h, *at))
+		return (*at)->token;
+	shown_drop(h->shown, at);
+	return NULL;
+}
+
+void broker_shown_finish(struct hub *h)
+{
+	if (!h->shown)
+		return;
+	for (size_t i = 0; i < PLACES; i++)
+		while (h->shown->places[i])
+			shown_drop(h->shown, &h->shown->places[i]); /* who is asked has the waiters, and will answer */
+	free(h->shown);
+	h->shown = NULL;
+}
+
+/* ---- the exchange */
+
+static struct origin waiter_origin(const struct shown_waiter *w)
+{
+	return (struct origin){.door = w->rq.door, .peer = w->rq.peer, .endpoint = w->rq.endpoint};
+}
+
+static void waiter_free(struct shown_waiter *w)
+{
+	request_finish(&w->rq);
+	free(w);
+}
+
+/* Each request is let in as by the grant's token; what is refused was audited for the first, and is for the others. */
+static void waiter_tell(struct shown_job *j, struct shown_waiter *w, int rc, const struct err *e, const char *token)
+{
+	struct origin from = waiter_origin(w);
+	struct request rq;
+	struct err own = {0};
+
+	if (rc && rc != ERR_CANCELLED && w != j->first)
+		broker_audit_refused(j->hub, &from, "token of an issuer", NULL, e);
+	if (rc == 0) {
+		rc = broker_authenticate(j->hub, token, strlen(token), &from, &rq, &own);
+		e = &own;
+	}
+	w->done(w->arg, rc, e, rc ? NULL : &rq);
+	if (rc == 0)
+		request_finish(&rq);
+}
+
+static void job_end(struct shown_job *j, int rc, const struct err *e, const char *token)
+{
+	struct shown_waiter *w, *next;
+
+	for (w = j->first; w; w = w->next)
+		waiter_tell(j, w, rc, e, token);
+	for (w = j->first; w; w = next) {
+		next = w->next;
+		waiter_free(w);
+	}
+	free(j);
+}
+
+/* The grant's token stands for it. Its principal's oldest makes room. ERR_TOKEN_*, ERR_NOMEM. */
+static int shown_hold(struct hub *h, struct shown_token *s, const char *token, struct err *e)
+{
+	struct grant_trust trust = hub_trust(h);
+	struct shown_token **oldest;
+	struct grant g;
+	int rc = grants_known_verify(&h->known, token, strlen(token), &trust, hub_now_wall(h), &g, e);
+
+	if (rc)
+		return rc;
+	if (!(s->token = strdup(token)))
+		return err_set(e, ERR_NOMEM, "no memory");
+	if (count_of(h->shown, g.principal, &oldest) >= SHOWN_OF_ONE)
+		shown_drop(h->shown, oldest);
+	text_put(s->principal, sizeof(s->principal), g.principal);
+	s->grant = grant_line(&g);
+	s->since_ns = hub_now_wall(h);
+	s->job = NULL;
+	s->state = SHOWN_HELD;
+	return 0;
+}
+
+static void broker_shown_on_exchanged(void *arg, int rc, const struct err *e, json_t *result)
+{
+	struct shown_job *j = arg;
+	const char *token = json_get_text(result, "token");
+	struct shown_token **at;
+	struct err own = {0};
+
+	if (rc == ERR_CANCELLED) {
+		job_end(j, rc, e, NULL);
+		return;
+	}
+	at = place_of(j->hub->shown, j->digest);
+	if (rc == 0 && (rc = shown_hold(j->hub, *at, token, &own)))
+		e = &own;
+	if (rc)
+		shown_drop(j->hub->shown, place_of(j->hub->shown, j->digest));
+	job_end(j, rc, e, token);
+}
+
+static int shown_begin(struct hub *h, const uint8_t digest[SHA256_DIGEST_LENGTH], struct shown_token **out,
+		       struct err *e)
+{
+	struct shown_token *s;
+
+	if (!h->shown && !(h->shown = calloc(1, sizeof(*h->shown))))
+		return err_set(e, ERR_NOMEM, "no memory");
+	if (h->shown->n >= SHOWN_MAX)
+		shown_sweep(h);
+	if (h->shown->n >= SHOWN_MAX)
+		return err_set(e, ERR_LIMIT,
+			       "%d tokens of issuers stand for grants already: wait until some have ended", SHOWN_MAX);
+	s = calloc(1, sizeof(*s));
+	if (!s || !(s->job = calloc(1, sizeof(*s->job)))) {
+		free(s);
+		return err_set(e, ERR_NOMEM, "no memory");
+	}
+	memcpy(s->digest, digest, sizeof(s->digest));
+	memcpy(s->job->digest, digest, sizeof(s->digest));
+	s->job->hub = h;
+	s->job->last = &s->job->first;
+	s->next = h->shown->places[digest[0]];
+	h->shown->places[digest[0]] = s;
+	h->shown->n++;
+	*out = s;
+	return 0;
+}
+
+void broker_shown_enter(struct hub *h, const char *token, const struct origin *from, broker_grant_done *done, void *arg)
+{
+	struct shown_waiter *w = calloc(1, sizeof(*w));
+	struct grant_exchange x = {.token = token};
+	uint8_t digest[SHA256_DIGEST_LENGTH];
+	struct shown_token *s = NULL;
+	struct err e = {0};
+	bool first;
+	int rc = w ? 0 : err_set(&e, ERR_NOMEM, "no memory");
+
+	digest_of(token, digest);
+	if (rc == 0 && h->shown)
+		s = *place_of(h->shown, digest);
+	first = !s;
+	if (rc == 0 && first)
+		rc = shown_begin(h, digest, &s, &e);
+	if (rc) {
+		free(w);
+		done(arg, rc, &e, NULL);
+		return;
+	}
+	*w = (struct shown_waiter){.done = done, .arg = arg};
+	request_begin(&w->rq, from);
+	if (s->state == SHOWN_HELD) { /* since its head was looked at */
+		struct shown_job now = {.hub = h};
+
+		waiter_tell(&now, w, 0, NULL, s->token);
+		waiter_free(w);
+		return;
+	}
+	*s->job->last = w;
+	s->job->last = &w->next;
+	if (first)
+		broker_exchange(h, &x, from, broker_shown_on_exchanged, s->job);
+}

@@ -1,0 +1,34 @@
+/*
+ * broker_shown.h - access tokens of outside issuers that a client shows at /mcp with each request, and the grants that
+ * stand for them (docs/mcp.md, docs/issuers.md).
+ *
+ * The first request with a token has it exchanged by the monitor, as any exchange, with the reason and the task that
+ * the issuer's entry makes of its claims; others with it wait for that. From then on its SHA-256 stands for the grant,
+ * whose own token is what everything else is asked with: so it ends, is revoked, counted and narrowed as any grant.
+ * Nothing of it is on a disk: behind a restart the token is exchanged anew, as often as `exchanges` of its issuer says.
+ *
+ *   (unknown) -> ASKED -> HELD -> (gone: its grant has ended)
+ *                  |       +-> HELD, revoked: stays for as long as a token of any issuer may last, and opens nothing
+ *                  +-> (gone: refused)
+ *
+ * Owned by the hub. One loop.
+ */
+#ifndef MUXD_HUB_BROKER_SHOWN_H
+#define MUXD_HUB_BROKER_SHOWN_H
+
+#include "muxd/hub/broker.h"
+
+#define SHOWN_MAX    4096 /* tokens at a time, of all; a principal's oldest gives way to its SHOWN_OF_ONE + 1st */
+#define SHOWN_OF_ONE 32
+
+/* The token of the grant that stands for it, to be authenticated as one that was sent; borrowed. NULL: not known. */
+const char *broker_shown_find(struct hub *h, const char *token);
+/*
+ * Exchanges it, or waits for who does. done: once, with a request under the grant; also when the hub ends
+ * (ERR_CANCELLED). ERR_LIMIT: there are SHOWN_MAX; else as broker_exchange().
+ */
+void broker_shown_enter(struct hub *h, const char *token, const struct origin *from, broker_grant_done *done,
+			void *arg);
+void broker_shown_finish(struct hub *h); /* with the hub */
+
+#endif
