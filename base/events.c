@@ -88,7 +88,7 @@ static int event_over(struct events *v, events_fn *fn, void *arg)
 	return rc;
 }
 
-static int take_line(struct events *v, events_fn *fn, void *arg)
+static int events_take_line(struct events *v, events_fn *fn, void *arg)
 {
 	const char *p = (const char *)buf_ptr(&v->line);
 	size_t n = buf_len(&v->line), mark = !v->begun && n >= 3 && memcmp(p, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
@@ -121,7 +121,7 @@ int events_feed(struct events *v, const void *bytes, size_t n, events_fn *fn, vo
 			return rc;
 		v->cr = *stop == '\r';
 		p = stop + 1;
-		rc = take_line(v, fn, arg);
+		rc = events_take_line(v, fn, arg);
 	}
 	return rc;
 }

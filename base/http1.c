@@ -44,7 +44,7 @@ static bool is_printable(struct http1_text t)
  * The line at p, without its end, and where the next begins. 1; 0: it is not whole; ERR_INVAL, ERR_TOO_LARGE: it never
  * will be.
  */
-static int take_line(const char **p, const char *end, bool lf, struct http1_text *out)
+static int http1_take_line(const char **p, const char *end, bool lf, struct http1_text *out)
 {
 	const char *nl = memchr(*p, '\n', (size_t)(end - *p));
 
@@ -88,7 +88,7 @@ static int take_fields(const char *text, const char *p, const char *end, bool lf
 	int rc;
 
 	h->nfields = 0;
-	while ((rc = take_line(&p, end, lf, &line)) == 1) {
+	while ((rc = http1_take_line(&p, end, lf, &line)) == 1) {
 		if (!line.n) {
 			h->len = (size_t)(p - text);
 			return 1;
@@ -142,7 +142,7 @@ static int http1_parse(const char *text, size_t n, bool answer, struct http1_hea
 {
 	const char *p = text, *end = text + n;
 	struct http1_text line;
-	int rc = take_line(&p, end, answer, &line);
+	int rc = http1_take_line(&p, end, answer, &line);
 
 	if (rc != 1)
 		return rc;
@@ -208,7 +208,7 @@ static bool skip(struct http1_text *t, const char *start)
 	return true;
 }
 
-static bool is_same(struct http1_text a, struct http1_text b)
+static bool http1_is_same(struct http1_text a, struct http1_text b)
 {
 	return a.n == b.n && strncasecmp(a.p, b.p, a.n) == 0;
 }
@@ -227,7 +227,7 @@ int http1_request_path(const struct http1_head *h, struct http1_text *out, struc
 	authority = (struct http1_text){.p = t.p};
 	while (authority.n < t.n && !strchr("/?#", t.p[authority.n]))
 		authority.n++;
-	if (!authority.n || (host && !is_same(authority, host->value)))
+	if (!authority.n || (host && !http1_is_same(authority, host->value)))
 		return err_set(e, ERR_INVAL, "the target of the request is on another host than its Host field names");
 	*out = (struct http1_text){.p = t.p + authority.n, .n = t.n - authority.n};
 	return out->n && *out->p == '#' ? err_set(e, ERR_INVAL, "the target of the request has a fragment") : 0;

@@ -101,7 +101,7 @@ static bool take_text(struct scan *s)
 	}
 }
 
-static bool take_number(struct scan *s)
+static bool json_scan_take_number(struct scan *s)
 {
 	const uint8_t *first;
 
@@ -127,7 +127,7 @@ static bool take_plain_value(struct scan *s)
 	case 'n':
 		return take_word(s, "null");
 	default:
-		return take_number(s);
+		return json_scan_take_number(s);
 	}
 }
 
@@ -150,7 +150,7 @@ static bool key_is_free(const struct scan *s, const struct level *l, const struc
 }
 
 /* A key has no escapes, so that each has one spelling. */
-static bool take_key(struct scan *s, struct level *l)
+static bool json_scan_take_key(struct scan *s, struct level *l)
 {
 	struct key k;
 
@@ -196,7 +196,7 @@ static bool take_member(struct scan *s)
 
 	if (l->members && !take(s, ','))
 		return false;
-	if (l->object && !take_key(s, l))
+	if (l->object && !json_scan_take_key(s, l))
 		return false;
 	l->members += l->object || !l->members;
 	if (s->p < s->end && (*s->p == '{' || *s->p == '['))
@@ -265,14 +265,14 @@ int json_scan_true(const void *bytes, size_t n, const char *key, bool *out)
 	return 0;
 }
 
-static bool is_blank(char c)
+static bool json_scan_is_blank(char c)
 {
 	return c == ' ' || c == '\t' || c == '\n' || c == '\r';
 }
 
 static const char *behind_blanks(const char *p, const char *end)
 {
-	while (p < end && is_blank(*p))
+	while (p < end && json_scan_is_blank(*p))
 		p++;
 	return p;
 }

@@ -63,7 +63,7 @@ static bool may_persist(const char *path)
 	return false;
 }
 
-static int check_path(const char *list, size_t before, const char *path, struct err *e)
+static int persist_check_path(const char *list, size_t before, const char *path, struct err *e)
 {
 	char other[PATH_LONGEST + 2];
 	size_t at = 0;
@@ -94,7 +94,7 @@ int persist_check(const char *list, struct err *e)
 	while (!rc && persist_next(list, &at, path, sizeof(path))) {
 		if (++n > PERSIST_MAX)
 			return err_set(e, ERR_CONFIG, "more than %d paths", PERSIST_MAX);
-		rc = check_path(list, at, path, e);
+		rc = persist_check_path(list, at, path, e);
 	}
 	return rc;
 }

@@ -45,7 +45,7 @@ bool resources_equal(const struct resources *a, const struct resources *b);
 struct resources resources_quantities(const char *cpu, const char *memory);
 /* The most that the configuration gives, of its backend. 0: no limit. */
 void resources_most(const struct conf *c, struct resources *out);
-/* What is asked, and where nothing is the most; never more than that. */
+/* As asked, and where nothing is asked the most; never more than that. */
 struct resources resources_clip(const struct resources *asked, const struct resources *most);
 /* The names of what was asked beyond the most: ["memory"], or null. */
 json_t *resources_clipped(const struct resources *asked, const struct resources *most);

@@ -330,7 +330,7 @@ int sock_send_packet(int fd, const json_t *msg, const int *fds, size_t nfds, str
 	return rc;
 }
 
-static void close_all(const int *fds, size_t n)
+static void sock_close_all(const int *fds, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
 		close(fds[i]);
@@ -421,7 +421,7 @@ int sock_recv_packet(int fd, json_t **out_msg, int *out_fds, size_t *inout_nfds,
 	explicit_bzero(text, size);
 	free(text);
 	if (rc < 0) {
-		close_all(fds, nfds);
+		sock_close_all(fds, nfds);
 		return rc;
 	}
 	if (out_fds)

@@ -42,7 +42,7 @@ struct sandbox_info {
 	uint8_t secret[SANDBOX_SECRET_LEN];
 	uint32_t oom_kills; /* counted by the cgroup since the sandbox began */
 	bool cap_enforced, memory_enforced, pids_enforced, cpu_enforced;
-	/* What was asked for when it was made, and what it was made with, enforced or not; zeros: not known. */
+	/* As its caller asked when it was made, and what it was made with, enforced or not; zeros: not known. */
 	struct resources asked, limits;
 	char snapshot_id[ID_STR_LEN]; /* the snapshot that was current when it was asked; "": none */
 	bool has_workspace;           /* there is a disk that outlives the programs, running or not */

@@ -12,7 +12,7 @@ struct sink {
 	void *arg;
 };
 
-static int say(const struct sink *k, const char *text)
+static int gitpatch_say(const struct sink *k, const char *text)
 {
 	return k->put(k->arg, text, strlen(text));
 }
@@ -29,10 +29,10 @@ static bool plain(const char *path)
 
 static int say_quoted(const struct sink *k, const char *prefix, const char *path)
 {
-	int rc = say(k, "\"");
+	int rc = gitpatch_say(k, "\"");
 
 	if (!rc)
-		rc = say(k, prefix);
+		rc = gitpatch_say(k, prefix);
 	for (; !rc && *path; path++) {
 		char text[8];
 
@@ -42,9 +42,9 @@ static int say_quoted(const struct sink *k, const char *prefix, const char *path
 			snprintf(text, sizeof(text), "\\%c", *path);
 		else
 			snprintf(text, sizeof(text), "\\%03o", (unsigned char)*path);
-		rc = say(k, text);
+		rc = gitpatch_say(k, text);
 	}
-	return rc ? rc : say(k, "\"");
+	return rc ? rc : gitpatch_say(k, "\"");
 }
 
 static int say_name(const struct sink *k, const char *prefix, const char *path)
@@ -53,18 +53,18 @@ static int say_name(const struct sink *k, const char *prefix, const char *path)
 
 	if (!plain(path))
 		return say_quoted(k, prefix, path);
-	rc = say(k, prefix);
-	return rc ? rc : say(k, path);
+	rc = gitpatch_say(k, prefix);
+	return rc ? rc : gitpatch_say(k, path);
 }
 
 /* Behind a name with blanks a tab says where it ends. */
 static int say_line(const struct sink *k, const char *word, const char *prefix, const char *path)
 {
-	int rc = say(k, word);
+	int rc = gitpatch_say(k, word);
 
 	if (!rc)
-		rc = path ? say_name(k, prefix, path) : say(k, "/dev/null");
-	return rc ? rc : say(k, path && plain(path) && strchr(path, ' ') ? "\t\n" : "\n");
+		rc = path ? say_name(k, prefix, path) : gitpatch_say(k, "/dev/null");
+	return rc ? rc : gitpatch_say(k, path && plain(path) && strchr(path, ' ') ? "\t\n" : "\n");
 }
 
 /* ---- the head of a change */
@@ -79,7 +79,7 @@ static int say_modes(const struct sink *k, const struct gitpatch_side *old, cons
 		snprintf(text, sizeof(text), "deleted file mode %o\n", old->mode);
 	else if (old->mode != now->mode)
 		snprintf(text, sizeof(text), "old mode %o\nnew mode %o\n", old->mode, now->mode);
-	return say(k, text);
+	return gitpatch_say(k, text);
 }
 
 static void hex(const struct gitpatch_side *s, char out[2 * SHA1_LEN + 1])
@@ -100,22 +100,22 @@ static int say_index(const struct sink *k, const struct gitpatch_side *old, cons
 	if (old->mode == now->mode)
 		snprintf(mode, sizeof(mode), " %o", now->mode);
 	snprintf(text, sizeof(text), "index %s..%s%s\n", from, to, mode);
-	return say(k, text);
+	return gitpatch_say(k, text);
 }
 
 static int say_head(const struct sink *k, const char *path, const struct gitpatch_side *old,
 		    const struct gitpatch_side *now)
 {
-	int rc = say(k, "diff --git ");
+	int rc = gitpatch_say(k, "diff --git ");
 
 	if (!rc)
 		rc = say_name(k, "a/", path);
 	if (!rc)
-		rc = say(k, " ");
+		rc = gitpatch_say(k, " ");
 	if (!rc)
 		rc = say_name(k, "b/", path);
 	if (!rc)
-		rc = say(k, "\n");
+		rc = gitpatch_say(k, "\n");
 	if (!rc)
 		rc = say_modes(k, old, now);
 	return rc ? rc : say_index(k, old, now);
@@ -225,7 +225,7 @@ int gitpatch_literal_begin(struct gitpatch_literal *l, const char *path, const s
 	*l = (struct gitpatch_literal){.put = put, .arg = arg, .left = now->mode ? now->size : 0, .a = 1};
 	snprintf(text, sizeof(text), "GIT binary patch\nliteral %llu\n", (unsigned long long)l->left);
 	if (!rc)
-		rc = say(&k, text);
+		rc = gitpatch_say(&k, text);
 	if (!rc)
 		rc = literal_bytes(l, zlib, sizeof(zlib));
 	return rc || l->left ? rc : literal_block(l); /* of nothing, too, one block is the last */
@@ -275,11 +275,11 @@ int gitpatch_literal_end(struct gitpatch_literal *l)
 int gitpatch_remark(const char *text, const char *path, diff_put *put, void *arg)
 {
 	const struct sink k = {put, arg};
-	int rc = say(&k, text);
+	int rc = gitpatch_say(&k, text);
 
 	if (!rc)
-		rc = say(&k, ": ");
+		rc = gitpatch_say(&k, ": ");
 	if (!rc)
 		rc = say_name(&k, "", path);
-	return rc ? rc : say(&k, "\n");
+	return rc ? rc : gitpatch_say(&k, "\n");
 }

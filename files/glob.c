@@ -23,14 +23,14 @@ struct translator {
 	struct match_error *err;
 };
 
-static int bad(struct translator *t, size_t at, const char *why)
+static int glob_bad(struct translator *t, size_t at, const char *why)
 {
 	t->err->at = at;
 	snprintf(t->err->why, sizeof(t->err->why), "%s", why);
 	return -1;
 }
 
-static void put(struct translator *t, const char *text, size_t n)
+static void glob_put(struct translator *t, const char *text, size_t n)
 {
 	if (n > sizeof(t->out) - t->n_out) {
 		t->full = true;
@@ -42,7 +42,7 @@ static void put(struct translator *t, const char *text, size_t n)
 
 static void put_text(struct translator *t, const char *text)
 {
-	put(t, text, strlen(text));
+	glob_put(t, text, strlen(text));
 }
 
 static void glob_put_char(struct translator *t, char c)
@@ -50,8 +50,8 @@ static void glob_put_char(struct translator *t, char c)
 	bool plain = (c >= '0' && c <= '9') || ((c | 0x20) >= 'a' && (c | 0x20) <= 'z') || (unsigned char)c >= 0x80;
 
 	if (!plain)
-		put(t, "\\", 1);
-	put(t, &c, 1);
+		glob_put(t, "\\", 1);
+	glob_put(t, &c, 1);
 }
 
 /* --- [classes] */
@@ -94,7 +94,7 @@ static void put_bits(struct translator *t, const bool bits[256])
 	char range[16];
 	bool any = false;
 
-	put(t, "[", 1);
+	glob_put(t, "[", 1);
 	for (unsigned lo = 0; lo < 256; lo++) {
 		unsigned hi = lo;
 
@@ -102,7 +102,7 @@ static void put_bits(struct translator *t, const bool bits[256])
 			continue;
 		while (hi < 255 && bits[hi + 1])
 			hi++;
-		put(t, range, (size_t)snprintf(range, sizeof(range), "\\x%02x-\\x%02x", lo, hi));
+		glob_put(t, range, (size_t)snprintf(range, sizeof(range), "\\x%02x-\\x%02x", lo, hi));
 		any = true;
 		lo = hi;
 	}
@@ -130,7 +130,8 @@ static int class_member(struct translator *t, bool bits[256], unsigned *prev)
 		int length = class_named(p + 2, left - 2, bits);
 
 		if (length < 0)
-			return bad(t, t->at, "unknown class name: write [:alpha:], [:digit:], [:alnum:] or [:space:]");
+			return glob_bad(t, t->at,
+					"unknown class name: write [:alpha:], [:digit:], [:alnum:] or [:space:]");
 		if (length > 0) {
 			*prev = 0;
 			t->at += 2 + (size_t)length;
@@ -159,7 +160,7 @@ static int translate_class(struct translator *t)
 		if (class_member(t, bits, &prev) < 0)
 			return -1;
 	if (t->at == t->n)
-		return bad(t, start, "[ without its ]: write \\[ for the character");
+		return glob_bad(t, start, "[ without its ]: write \\[ for the character");
 	t->at++;
 	for (unsigned i = 0; i < 256 && negated; i++)
 		bits[i] = !bits[i];
@@ -222,15 +223,15 @@ static int translate_brace(struct translator *t, char c)
 	if (c == '{') {
 		/* One look ahead for all of them: what closes the outermost closes those in it, or is their error. */
 		if (t->depth == 0 && !brace_closes(t, t->at))
-			return bad(t, t->at, "{ without its }: write \\{ for the character");
+			return glob_bad(t, t->at, "{ without its }: write \\{ for the character");
 		if (++t->depth > MATCH_DEPTH_MAX)
-			return bad(t, t->at, "too many { in each other");
+			return glob_bad(t, t->at, "too many { in each other");
 		put_text(t, "(?:");
 	} else if (c == '}') {
 		t->depth--;
-		put(t, ")", 1);
+		glob_put(t, ")", 1);
 	} else {
-		put(t, "|", 1);
+		glob_put(t, "|", 1);
 	}
 	t->at++;
 	return 0;
@@ -254,7 +255,7 @@ static int translate_one(struct translator *t)
 		return translate_class(t);
 	case '\\':
 		if (++t->at == t->n)
-			return bad(t, t->n - 1, "the pattern ends in a backslash: write \\\\ for the character");
+			return glob_bad(t, t->n - 1, "the pattern ends in a backslash: write \\\\ for the character");
 		glob_put_char(t, t->p[t->at]);
 		break;
 	default:
@@ -267,11 +268,11 @@ static int translate_one(struct translator *t)
 static int translate(struct translator *t)
 {
 	if (t->n > GLOB_PATTERN_MAX)
-		return bad(t, GLOB_PATTERN_MAX, "a pattern of names has 1024 bytes at most");
+		return glob_bad(t, GLOB_PATTERN_MAX, "a pattern of names has 1024 bytes at most");
 	while (t->at < t->n && !t->full)
 		if (translate_one(t) < 0)
 			return -1;
-	return t->full ? bad(t, t->at, "the pattern has too many classes and stars") : 0;
+	return t->full ? glob_bad(t, t->at, "the pattern has too many classes and stars") : 0;
 }
 
 /* Calls may say "./x" and "//x"; of a rule git passes over one "/". */

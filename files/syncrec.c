@@ -13,7 +13,7 @@ static uint8_t *put_number(uint8_t *p, uint64_t v, unsigned bytes)
 	return p;
 }
 
-static uint64_t take_number(const uint8_t **p, unsigned bytes)
+static uint64_t syncrec_take_number(const uint8_t **p, unsigned bytes)
 {
 	uint64_t v = 0;
 
@@ -43,16 +43,16 @@ void syncrec_head(const struct syncrec *r, uint8_t out[SYNCREC_HEAD])
 
 static void head_in(const uint8_t *p, struct syncrec *r)
 {
-	r->kind = (uint8_t)take_number(&p, 1);
-	r->executable = take_number(&p, 1) & 1;
-	r->path_len = (uint16_t)take_number(&p, 2);
-	r->why = (uint16_t)take_number(&p, 2);
-	r->used_kib = (uint16_t)take_number(&p, 2);
-	r->st.size = take_number(&p, 8);
-	r->st.inode = take_number(&p, 8);
-	r->st.mtime_ns = (int64_t)take_number(&p, 8);
-	r->st.ctime_ns = (int64_t)take_number(&p, 8);
-	r->content = take_number(&p, 8);
+	r->kind = (uint8_t)syncrec_take_number(&p, 1);
+	r->executable = syncrec_take_number(&p, 1) & 1;
+	r->path_len = (uint16_t)syncrec_take_number(&p, 2);
+	r->why = (uint16_t)syncrec_take_number(&p, 2);
+	r->used_kib = (uint16_t)syncrec_take_number(&p, 2);
+	r->st.size = syncrec_take_number(&p, 8);
+	r->st.inode = syncrec_take_number(&p, 8);
+	r->st.mtime_ns = (int64_t)syncrec_take_number(&p, 8);
+	r->st.ctime_ns = (int64_t)syncrec_take_number(&p, 8);
+	r->content = syncrec_take_number(&p, 8);
 	memcpy(r->sha256, p, SYNCREC_SHA_LEN);
 }
 

@@ -9,7 +9,7 @@
 
 #define CALL_KEYS "task|agent|principal|kind|path|port|server|tool|time|size|rounds|sessions|contexts|requests"
 
-static int take_number(const char *key, const char *value, unsigned long most, unsigned *out, struct err *e)
+static int call_take_number(const char *key, const char *value, unsigned long most, unsigned *out, struct err *e)
 {
 	char *end;
 	unsigned long n = strtoul(value, &end, 10);
@@ -20,7 +20,7 @@ static int take_number(const char *key, const char *value, unsigned long most, u
 	return 0;
 }
 
-static int take_path(char *value, struct policy_question *q)
+static int call_take_path(char *value, struct policy_question *q)
 {
 	size_t n = strlen(value);
 
@@ -50,17 +50,17 @@ static int call_word(struct policy_question *q, const char *key, char *value, st
 	else if (strcmp(key, "kind") == 0)
 		return grant_kind_parse(value, &q->kind, e);
 	else if (strcmp(key, "path") == 0)
-		return take_path(value, q);
+		return call_take_path(value, q);
 	else if (strcmp(key, "port") == 0)
-		return take_number(key, value, 65535, &q->port, e);
+		return call_take_number(key, value, 65535, &q->port, e);
 	else if (strcmp(key, "rounds") == 0)
-		return take_number(key, value, 1000000, &q->rounds, e);
+		return call_take_number(key, value, 1000000, &q->rounds, e);
 	else if (strcmp(key, "sessions") == 0)
-		return take_number(key, value, 1000000, &q->sessions, e);
+		return call_take_number(key, value, 1000000, &q->sessions, e);
 	else if (strcmp(key, "contexts") == 0)
-		return take_number(key, value, 1000000, &q->contexts, e);
+		return call_take_number(key, value, 1000000, &q->contexts, e);
 	else if (strcmp(key, "requests") == 0)
-		return take_number(key, value, 1000000, &q->requests, e);
+		return call_take_number(key, value, 1000000, &q->requests, e);
 	else if (strcmp(key, "time") == 0)
 		return clock_parse_duration(value, &q->timeout_ns)
 			   ? err_set(e, ERR_INVAL, "time=%.40s is no duration, as 90s or 10m", value)

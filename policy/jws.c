@@ -82,7 +82,7 @@ static int sign_bytes(const uint8_t seed[JWS_KEY_LEN], const char *text, size_t 
 }
 
 /* header "." payload "." signature, once the three are encoded. */
-static int join(const char *header, const char *body, const char *signature, size_t max, char **out, struct err *e)
+static int jws_join(const char *header, const char *body, const char *signature, size_t max, char **out, struct err *e)
 {
 	size_t need = strlen(header) + strlen(body) + strlen(signature) + 3;
 	char *token;
@@ -136,7 +136,7 @@ int jws_sign(const char *typ, const char *kid, const uint8_t seed[JWS_KEY_LEN], 
 	rc = ERR_NOMEM;
 	parts[2] = base64_encode(signature, sizeof signature, true);
 	if (parts[2])
-		rc = join(parts[0], parts[1], parts[2], max, out_token, e);
+		rc = jws_join(parts[0], parts[1], parts[2], max, out_token, e);
 out:
 	if (rc == ERR_NOMEM)
 		err_set(e, rc, "no memory for a token");

@@ -185,7 +185,7 @@ static int take_kinds(struct yamlnode map, unsigned *out, struct err *e)
 
 /* ---- options of an operation */
 
-static int check_path(struct yamlnode at, const char *text, struct err *e)
+static int profile_check_path(struct yamlnode at, const char *text, struct err *e)
 {
 	struct grant_files f;
 	struct err why = {0};
@@ -216,7 +216,7 @@ static int take_paths(struct yamlnode v, const char *op, struct policy_rule *r, 
 		int rc;
 
 		list[i] = yamlnode_text(at);
-		rc = check_path(at, list[i], e);
+		rc = profile_check_path(at, list[i], e);
 		if (rc)
 			return rc;
 		for (size_t k = 0; k < i; k++)
@@ -627,8 +627,7 @@ static int check_reached(const struct policy *p, const struct policy_profile *q,
 static const struct later profile_later[] = {
     {"deny", "is not needed: what allow does not name is denied"},
     {"image", "is not supported yet: sandbox.shape under allow says who may choose one of sandbox.images"},
-    {"resources",
-     "is not supported yet: sandbox.shape under allow says who may ask for less than every sandbox has"},
+    {"resources", "is not supported yet: sandbox.shape under allow says who may ask for less than every sandbox has"},
     {"record", "is not supported yet: record.rules in the configuration says what is kept"},
     {"watch", "is written session.watch under allow, with principals"},
     {"drive", "is written session.drive under allow, with principals"},

@@ -17,7 +17,7 @@ static bool is_control(uint32_t c)
 }
 
 /* White_Space of Unicode, and the characters that have no width or no ink. */
-static bool is_blank(uint32_t c)
+static bool reason_is_blank(uint32_t c)
 {
 	return c == ' ' || c == 0xa0 || c == 0xad || c == 0x115f || c == 0x1160 || c == 0x1680 || c == 0x180e ||
 	       (c >= 0x2000 && c <= 0x200f) || c == 0x202f || c == 0x205f || (c >= 0x2060 && c <= 0x2064) ||
@@ -52,7 +52,7 @@ static int policy_reason_check(const char *reason, uint32_t *out_unseen, struct 
 			lines = true;
 		else if (is_control(c))
 			return err_set(e, ERR_INVAL, "reason holds the control character U+%04X", (unsigned)c);
-		else if (!is_blank(c))
+		else if (!reason_is_blank(c))
 			ink = true;
 		if (!*out_unseen && !visible_is_plain(c) && !is_joiner(c))
 			*out_unseen = c;

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int bad(const char *what, const char *name, struct err *e)
+static int names_bad(const char *what, const char *name, struct err *e)
 {
 	char shown[160];
 
@@ -92,7 +92,7 @@ static int names_remember(struct names *n, const char *name, size_t len, struct 
 	n->last = copy;
 	n->last_len = len;
 	n->last_place = *out;
-	return *out ? 0 : bad("what it lies in is not in the archive", name, e);
+	return *out ? 0 : names_bad("what it lies in is not in the archive", name, e);
 }
 
 int names_find(struct names *n, const char *name, struct place **out, const char **out_base, struct err *e)
@@ -108,7 +108,7 @@ int names_find(struct names *n, const char *name, struct place **out, const char
 	}
 	if (!base || !base[1] || strcmp(base, "/.") == 0 || strcmp(base, "/..") == 0 ||
 	    (base - name == 2 && name[0] == '.' && name[1] == '.'))
-		return bad("not the name of a file in a workspace", name, e);
+		return names_bad("not the name of a file in a workspace", name, e);
 	rc = names_remember(n, name, (size_t)(base - name), &at, e);
 	if (rc)
 		return rc;
@@ -138,9 +138,9 @@ int names_add(struct names *n, const char *name, struct place *parent, const cha
 	struct place *p;
 
 	if (!parent != !n->n)
-		return bad("the workspace itself is not the first in the archive, or not once", name, e);
+		return names_bad("the workspace itself is not the first in the archive, or not once", name, e);
 	if (parent && child(n, parent, (char *)base))
-		return bad("it is in the archive twice", name, e);
+		return names_bad("it is in the archive twice", name, e);
 	p = calloc(1, sizeof(*p));
 	if (!p)
 		return names_no_memory(e);

@@ -48,7 +48,7 @@ static const char *word(const json_t *o, const char *key)
 }
 
 /* err_set() shows a stranger's word as text, and cuts it between characters. */
-static int bad(struct err *e, const char *what, const char *of)
+static int oci_bad(struct err *e, const char *what, const char *of)
 {
 	return err_set(e, ERR_IMAGE, "%s%s%.60s", what, *of ? ": " : "", of);
 }
@@ -73,7 +73,7 @@ static int blob_read(const json_t *o, struct oci_blob *out, struct err *e)
 	const json_t *size = json_object_get(o, "size");
 
 	if (!oci_digest(word(o, "digest"), out->hex))
-		return bad(e, "a digest is not sha256: and 64 hexadecimal digits", word(o, "digest"));
+		return oci_bad(e, "a digest is not sha256: and 64 hexadecimal digits", word(o, "digest"));
 	if (!json_is_integer(size) || json_integer_value(size) < 0)
 		return err_set(e, ERR_IMAGE, "sha256:%.12s... is named without a size", out->hex);
 	out->size = (uint64_t)json_integer_value(size);
@@ -95,7 +95,7 @@ static int layer_read(const json_t *o, struct oci_blob *out, struct err *e)
 	while (i < sizeof(types) / sizeof(types[0]) && strcmp(types[i].type, word(o, "mediaType")) != 0)
 		i++;
 	if (i == sizeof(types) / sizeof(types[0]))
-		return bad(e, "a layer's media type is none of tar, tar+gzip and tar+zstd", word(o, "mediaType"));
+		return oci_bad(e, "a layer's media type is none of tar, tar+gzip and tar+zstd", word(o, "mediaType"));
 	out->packing = types[i].packing;
 	return blob_read(o, out, e);
 }
@@ -216,7 +216,7 @@ static int env_add(struct oci_config *c, const json_t *v, struct err *e)
 	size_t n = s ? strlen(s) + 1 : 0;
 
 	if (!s || n != json_string_length(v) + 1 || !is_variable(s))
-		return bad(e, "a variable of the image is no NAME=VALUE", s ? s : "");
+		return oci_bad(e, "a variable of the image is no NAME=VALUE", s ? s : "");
 	if (is_ours(s))
 		return 0;
 	if (n > OCI_ENV_MAX - c->env_len)
@@ -252,7 +252,7 @@ static int diffs_read(const json_t *o, struct oci_config *c, struct err *e)
 		const char *s = json_string_value(v);
 
 		if (!oci_digest(s ? s : "", c->layers[i]))
-			return bad(e, "a diff_id is not sha256: and 64 hexadecimal digits", s ? s : "");
+			return oci_bad(e, "a diff_id is not sha256: and 64 hexadecimal digits", s ? s : "");
 	}
 	c->nlayers = i;
 	return 0;
@@ -270,8 +270,8 @@ int oci_config_read(const char *text, size_t len, struct oci_config *out, struct
 		return rc;
 	*c = (struct oci_config){0};
 	if (strcmp(word(o, "os"), "linux") != 0 || strcmp(word(o, "architecture"), oci_architecture()) != 0)
-		rc = bad(e, "the image is for another system than linux and this machine's processor",
-			 word(o, "architecture"));
+		rc = oci_bad(e, "the image is for another system than linux and this machine's processor",
+			     word(o, "architecture"));
 	rc = rc ? rc : diffs_read(o, c, e);
 	list = json_object_get(json_object_get(o, "config"), "Env");
 	json_array_foreach((json_t *)(uintptr_t)list, i, v)

@@ -12,7 +12,7 @@
 #define OPAQUE       ".wh..wh..opq"
 
 /* The caller says of which name. */
-static int bad(struct err *e, const char *what)
+static int oci_tree_bad(struct err *e, const char *what)
 {
 	return err_set(e, ERR_IMAGE, "%s", what);
 }
@@ -75,7 +75,7 @@ static int take_apart(const char *path, struct parts *out, struct err *e)
 
 	out->n = 0;
 	if (why)
-		return bad(e, why);
+		return oci_tree_bad(e, why);
 	if (strcmp(path, ".") == 0 || strcmp(path, "./") == 0)
 		return 0;
 	strcpy(out->text, strncmp(path, "./", 2) == 0 ? path + 2 : path);
@@ -87,9 +87,9 @@ static int take_apart(const char *path, struct parts *out, struct err *e)
 		if (next)
 			*next++ = '\0';
 		if ((why = part_wrong(at)))
-			return bad(e, why);
+			return oci_tree_bad(e, why);
 		if (out->n == OCI_DEPTH_MAX)
-			return bad(e, "the name has too many parts");
+			return oci_tree_bad(e, "the name has too many parts");
 		out->part[out->n++] = at;
 	}
 	return 0;
@@ -163,8 +163,8 @@ static int parent_of(struct oci_tree *t, const struct parts *p, bool make, struc
 		struct oci_node *next = child(at, p->part[i]);
 
 		if (next && next->kind != OCI_DIR)
-			return bad(e, next->kind == OCI_LINK ? "the name leads through a symbolic link"
-							     : "the name leads through a file");
+			return oci_tree_bad(e, next->kind == OCI_LINK ? "the name leads through a symbolic link"
+								      : "the name leads through a file");
 		if (!next && make && !(next = node_add(t, at, p->part[i], OCI_DIR, 0)))
 			return no_memory(e);
 		at = next;
@@ -180,7 +180,7 @@ static void touch(struct oci_tree *t, struct oci_node *n)
 		n->touched = t->layer;
 }
 
-static int member(struct oci_tree *t, const char *path, struct parts *p, struct err *e)
+static int oci_tree_member(struct oci_tree *t, const char *path, struct parts *p, struct err *e)
 {
 	if (t->names++ >= t->max)
 		return err_set(e, ERR_IMAGE, "the image has more than %llu names", (unsigned long long)t->max);
@@ -192,18 +192,18 @@ static int make_room(struct oci_tree *t, const char *path, enum oci_kind kind, s
 {
 	struct oci_node *in, *was;
 	struct parts p;
-	int rc = member(t, path, &p, e);
+	int rc = oci_tree_member(t, path, &p, e);
 
 	if (rc)
 		return rc;
 	if (p.n == 0 && kind != OCI_DIR)
-		return bad(e, "the root is no directory");
+		return oci_tree_bad(e, "the root is no directory");
 	if (p.n == 0) {
 		*out = &t->root;
 		return 0;
 	}
 	if (strncmp(p.part[p.n - 1], WHITEOUT, WHITEOUT_LEN) == 0)
-		return bad(e, "a name that begins with .wh. is a whiteout's, which is an empty file");
+		return oci_tree_bad(e, "a name that begins with .wh. is a whiteout's, which is an empty file");
 	rc = parent_of(t, &p, true, &in, e);
 	if (rc)
 		return rc;
@@ -212,7 +212,7 @@ static int make_room(struct oci_tree *t, const char *path, enum oci_kind kind, s
 		was->layer = t->layer;
 	} else {
 		if (was && (was->layer == t->layer || was->touched == t->layer))
-			return bad(e, "the name comes twice in one layer");
+			return oci_tree_bad(e, "the name comes twice in one layer");
 		if (was)
 			node_drop(t, was);
 		was = node_add(t, in, p.part[p.n - 1], kind, t->layer);
@@ -256,7 +256,7 @@ int oci_tree_link(struct oci_tree *t, const char *path, const char *target, stru
 	int rc;
 
 	if (!*target || strlen(target) > OCI_PATH_MAX - 1)
-		return bad(e, "a symbolic link has no target, or one that is too long");
+		return oci_tree_bad(e, "a symbolic link has no target, or one that is too long");
 	rc = make_room(t, path, OCI_LINK, &n, e);
 	if (rc == 0 && !(n->target = strdup(target)))
 		rc = no_memory(e);
@@ -342,11 +342,11 @@ int oci_tree_whiteout(struct oci_tree *t, const char *path, bool *out_is, struct
 	if (!*out_is)
 		return 0;
 	name = base + WHITEOUT_LEN;
-	rc = member(t, path, &p, e);
+	rc = oci_tree_member(t, path, &p, e);
 	if (rc)
 		return rc;
 	if (strcmp(base, OPAQUE) != 0 && (strncmp(name, WHITEOUT, WHITEOUT_LEN) == 0 || part_wrong(name)))
-		return bad(e, "the whiteout takes away no name");
+		return oci_tree_bad(e, "the whiteout takes away no name");
 	rc = parent_of(t, &p, false, &in, e);
 	if (rc || !in)
 		return rc;

@@ -164,7 +164,7 @@ static int far_check(struct reading *r, struct place *to, struct err *e)
 		       "its hard links lie too deep, and too far from each other, to be restored in time");
 }
 
-static int member(struct reading *r, const struct item *i, struct err *e)
+static int read_entry(struct reading *r, const struct item *i, struct err *e)
 {
 	struct place *place, *from = NULL, *dir = NULL;
 	const char *base, *from_base = NULL;
@@ -206,7 +206,7 @@ static int next(struct reading *r, struct err *e)
 	if (got != ARCHIVE_OK && got != ARCHIVE_WARN)
 		return from_failed(r, e);
 	rc = item_take(r, &i, &why);
-	rc = rc ? rc : member(r, &i, &why);
+	rc = rc ? rc : read_entry(r, &i, &why);
 	if (rc) {
 		walk_show(r->name ? r->name : "", shown, sizeof(shown));
 		err_set(e, rc, "at %s: %.200s", shown, why.message);

@@ -332,7 +332,7 @@ static int check_room_of_all(struct sqlite3 *db, const struct artifact_writer *w
 	return rc ? rc : check_share(db, w, CONF_SHARE_AGENT, size, e);
 }
 
-static int put_in_db(struct sqlite3 *db, void *arg, struct err *e)
+static int artifact_writer_put_in_db(struct sqlite3 *db, void *arg, struct err *e)
 {
 	struct artifact_writer *w = arg;
 	char blob[ID_STR_LEN];
@@ -385,7 +385,7 @@ static void writer_store(struct artifact_writer *w)
 	w->row.size = w->taken;
 	w->row.created_ns = artifacts_now(a);
 	w->row.expires_ns = w->conf.keep_ns ? w->row.created_ns + (int64_t)w->conf.keep_ns : 0;
-	store_write(a->store, put_in_db, writer_on_stored, w);
+	store_write(a->store, artifact_writer_put_in_db, writer_on_stored, w);
 }
 
 static void writer_on_worked(uv_work_t *t, int status)
@@ -442,7 +442,7 @@ static int check_size(const struct artifact_writer *w, uint64_t n, struct err *e
 		       (unsigned long long)most);
 }
 
-static int check_room(const struct artifact_writer *w, uint64_t n, struct err *e)
+static int artifact_writer_check_room(const struct artifact_writer *w, uint64_t n, struct err *e)
 {
 	const struct artifacts *a = w->a;
 	const struct artifact_conf *c = &w->conf;
@@ -465,7 +465,7 @@ ssize_t artifact_writer_take(struct artifact_writer *w, const uint8_t *p, size_t
 	size_t room = buf_room(&w->filling), taken = n < room ? n : room;
 	struct err why = {0};
 
-	if (w->state == WRITER_OPEN && check_room(w, taken, &why)) {
+	if (w->state == WRITER_OPEN && artifact_writer_check_room(w, taken, &why)) {
 		w->e = why;
 		writer_set_state(w, WRITER_FAILED);
 	}
@@ -615,7 +615,7 @@ int artifact_write(struct artifacts *a, const struct artifact_spec *spec, const 
 	if (!rc)
 		rc = store_read(a->store, begin_in_db, w, e);
 	if (!rc && w->announced != UINT64_MAX)
-		rc = check_room(w, w->announced, e);
+		rc = artifact_writer_check_room(w, w->announced, e);
 	if (rc) {
 		writer_free(w);
 		return rc;

@@ -79,7 +79,7 @@ struct rows_job {
 	void *arg;
 };
 
-static int put_row(sqlite3 *db, const char *agent, const struct filespace_file *f, struct err *e)
+static int rows_put_row(sqlite3 *db, const char *agent, const struct filespace_file *f, struct err *e)
 {
 	if (!f->side.key[0] && !f->side.deleted)
 		return store_run(db, NULL, e, "DELETE FROM filespace_files WHERE agent = ? AND path = ?", "tt", agent,
@@ -89,7 +89,7 @@ static int put_row(sqlite3 *db, const char *agent, const struct filespace_file *
 			 f->mtime_ns, f->ctime_ns);
 }
 
-static int put_in_db(sqlite3 *db, void *job, struct err *e)
+static int rows_put_in_db(sqlite3 *db, void *job, struct err *e)
 {
 	const struct filespace_change *c = &((struct rows_job *)job)->c;
 	char markers[2 * sizeof(c->state.marker)];
@@ -99,7 +99,7 @@ static int put_in_db(sqlite3 *db, void *job, struct err *e)
 	if (c->forget)
 		rc = store_run(db, NULL, e, "DELETE FROM filespace_files WHERE agent = ?", "t", c->agent);
 	for (size_t i = 0; i < c->rows.n && !rc; i++)
-		rc = put_row(db, c->agent, &c->rows.p[i], e);
+		rc = rows_put_row(db, c->agent, &c->rows.p[i], e);
 	if (!rc && c->has_state)
 		rc = store_run(db, NULL, e, "INSERT OR REPLACE INTO filespaces VALUES(?, ?, ?, ?)", "ttti", c->agent,
 			       markers, c->state.sandbox, c->state.synced_wall_ns);
@@ -129,5 +129,5 @@ void filespace_rows_put(struct store *s, struct filespace_change *c, filespace_r
 	c->rows = (struct filespace_list){0};
 	j->done = done;
 	j->arg = arg;
-	store_write(s, put_in_db, rows_on_put, j);
+	store_write(s, rows_put_in_db, rows_on_put, j);
 }

@@ -24,17 +24,17 @@ struct build {
 	unsigned entries;
 };
 
-static int put(struct build *w, const char *word)
+static int cmdline_image_put(struct build *w, const char *word)
 {
 	return buf_append(w->b, word, strlen(word) + 1);
 }
 
 static int put_three(struct build *w, const char *a, const char *b, const char *c)
 {
-	int rc = put(w, a);
+	int rc = cmdline_image_put(w, a);
 
-	rc = rc ? rc : put(w, b);
-	return rc ? rc : put(w, c);
+	rc = rc ? rc : cmdline_image_put(w, b);
+	return rc ? rc : cmdline_image_put(w, c);
 }
 
 /* below: one that lies in it; else it itself. */
@@ -57,7 +57,7 @@ static int add_below(struct build *w, int dir, const char *name, const char *pat
 
 	if (fd < 0)
 		return err_sys(e, errno, "cannot look into the image");
-	rc = put(w, "--dir") || put(w, path) ? ERR_NOMEM : add_all(w, fd, path, e);
+	rc = cmdline_image_put(w, "--dir") || cmdline_image_put(w, path) ? ERR_NOMEM : add_all(w, fd, path, e);
 	close(fd);
 	return rc;
 }
@@ -126,10 +126,10 @@ static int add_env(struct build *w)
 
 		if (!value)
 			continue;
-		rc = put(w, "--setenv");
+		rc = cmdline_image_put(w, "--setenv");
 		rc = rc ? rc : buf_append(w->b, at, (size_t)(value - at));
 		rc = rc ? rc : buf_append(w->b, "", 1);
-		rc = rc ? rc : put(w, value + 1);
+		rc = rc ? rc : cmdline_image_put(w, value + 1);
 	}
 	return rc;
 }

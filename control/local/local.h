@@ -46,7 +46,7 @@ struct local_image {
 /* Reads what is there; ERR_MISSING when bwrap is not installed or user namespaces are switched off (says which). */
 int local_create(const struct local_params *p, const struct conf *c, struct local **out, struct err *e);
 void local_destroy(struct local *l); /* forgets; ends nothing */
-/* What a sandbox that has to be started is made as. */
+/* The shape of a sandbox that has to be started. */
 struct local_shape {
 	const struct local_image
 	    *image;                 /* unpacked where it is not yet, which takes its time; NULL: the host's programs */

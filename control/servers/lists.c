@@ -175,7 +175,7 @@ static int add_version(sqlite3 *db, const struct list_job *j, int64_t version, s
 	return rc ? rc : store_run(db, NULL, e, sql, "ti", j->agent, version - LIST_VERSIONS);
 }
 
-static int put_in_db(sqlite3 *db, void *job, struct err *e)
+static int lists_put_in_db(sqlite3 *db, void *job, struct err *e)
 {
 	struct list_job *j = job;
 	json_t *now = NULL, *wanted;
@@ -218,5 +218,5 @@ void lists_put(struct store *s, const struct list_kind *k, const struct list_put
 	text_put(j->principal, sizeof(j->principal), p->principal);
 	j->if_version = p->if_version;
 	j->now_ns = p->now_ns;
-	store_write(s, put_in_db, lists_on_done, j);
+	store_write(s, lists_put_in_db, lists_on_done, j);
 }

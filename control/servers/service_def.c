@@ -31,7 +31,7 @@ struct service_parts {
 };
 
 /* The path goes into a request as it is. */
-static int check_path(const struct schema *s, const struct schema_at *at, const json_t *v)
+static int service_def_check_path(const struct schema *s, const struct schema_at *at, const json_t *v)
 {
 	const char *text = json_string_value(v);
 
@@ -54,7 +54,7 @@ static int check_policy(const struct schema *s, const struct schema_at *at, cons
 
 #define TO(member) SCHEMA_TO(struct service_parts, member)
 static const struct schema_field health_fields[] = {
-    {"path", SCHEMA_TEXT, false, 1, PATH_MAX_LEN, check_path, TO(def.path)},
+    {"path", SCHEMA_TEXT, false, 1, PATH_MAX_LEN, service_def_check_path, TO(def.path)},
     {"interval_ms", SCHEMA_INTEGER, false, 1000, 3600000, NULL, TO(def.interval_ms)},
     {"timeout_ms", SCHEMA_INTEGER, false, 100, 60000, NULL, TO(def.timeout_ms)},
 };

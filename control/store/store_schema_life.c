@@ -61,7 +61,7 @@ const char store_schema_life_8[] = "ALTER TABLE snapshots ADD COLUMN orphan INTE
 				   "CREATE TRIGGER snapshots_orphaned AFTER DELETE ON agents BEGIN "
 				   "UPDATE snapshots SET orphan = 1 WHERE agent = old.agent; END;";
 
-/* What an agent's next start asks for (base/resources.h); 0: the configured limit. */
+/* Resources that an agent's next start asks for (base/resources.h); 0: the configured limit. */
 const char store_schema_life_9[] = "ALTER TABLE agents ADD COLUMN memory INTEGER NOT NULL DEFAULT 0;"
 				   "ALTER TABLE agents ADD COLUMN cpu_milli INTEGER NOT NULL DEFAULT 0;"
 				   "ALTER TABLE agents ADD COLUMN pids INTEGER NOT NULL DEFAULT 0;";

@@ -51,7 +51,7 @@ static void recover_on_reached(void *arg, int rc, const struct err *e)
 		log_warn(&ids, "leased, and not reached after a start: %s", e ? e->message : err_name(rc));
 }
 
-static void reach(struct pool_entry *p)
+static void recover_reach(struct pool_entry *p)
 {
 	p->out = true;
 	p->w->host.prepare(p->w->host.ctx, p->name, recover_on_reached, p);
@@ -84,7 +84,7 @@ static void recover_on_list(void *arg, int rc, const struct err *e, const struct
 		if (!runs(list, n, l->row.sandbox))
 			work_sandbox_gone(w, l->row.sandbox, "it does not run after a start");
 		else if (p && !p->out)
-			reach(p);
+			recover_reach(p);
 	}
 }
 

@@ -29,7 +29,7 @@ static json_t *stored_json(const struct workflow_row *r)
 }
 
 /* The same version with the same words is the same; what is newer than all is new; the rest is a conflict. */
-static int put_in_db(struct sqlite3 *db, struct job *j, struct err *e)
+static int stored_put_in_db(struct sqlite3 *db, struct job *j, struct err *e)
 {
 	struct put_job *k = (struct put_job *)j;
 	bool found = false;
@@ -109,7 +109,7 @@ void workflow_put(struct work *w, const struct work_caller *c, const json_t *bod
 	text_put(k->by, sizeof(k->by), c->principal);
 	k->row.version = json_integer_value(json_object_get(body, "version"));
 	k->row.body = json_dumps(body, JSON_COMPACT | JSON_SORT_KEYS);
-	job_write(&k->j, put_in_db, stored_on_put);
+	job_write(&k->j, stored_put_in_db, stored_on_put);
 }
 
 int workflow_find(struct sqlite3 *db, const struct work_caller *c, const char *id, struct workflow_row *out,

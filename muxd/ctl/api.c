@@ -250,8 +250,8 @@ static int receive_answer(struct ctl *c, int fd, struct buf *in, const struct ap
 }
 
 /* *out or b: what the answer is. */
-static int ask(struct ctl *c, const struct ctl_wish *w, const struct api_call *call, const struct api_bytes *b,
-	       json_t **out, struct err *e)
+static int api_question(struct ctl *c, const struct ctl_wish *w, const struct api_call *call, const struct api_bytes *b,
+			json_t **out, struct err *e)
 {
 	struct buf request, in;
 	char *token = NULL;
@@ -280,14 +280,14 @@ static int ask(struct ctl *c, const struct ctl_wish *w, const struct api_call *c
 
 int api_ask(struct ctl *c, const struct ctl_wish *w, const struct api_call *call, json_t **out, struct err *e)
 {
-	return ask(c, w, call, NULL, out, e);
+	return api_question(c, w, call, NULL, out, e);
 }
 
 int api_read(struct ctl *c, const struct ctl_wish *w, const struct api_call *call, const struct api_bytes *b,
 	     struct err *e)
 {
 	json_t *none = NULL;
-	int rc = ask(c, w, call, b, &none, e);
+	int rc = api_question(c, w, call, b, &none, e);
 
 	json_decref(none);
 	return rc;

@@ -66,7 +66,7 @@ static const char *last_name(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-static int put_run(struct ctl *c, const struct ctl_args *a)
+static int artifact_put_run(struct ctl *c, const struct ctl_args *a)
 {
 	const char *local = a->operands[1], *name = a->noperands > 2 ? a->operands[2] : last_name(local);
 	struct ctl_wish w = artifact_wish(a, "files");
@@ -93,7 +93,7 @@ static int put_run(struct ctl *c, const struct ctl_args *a)
 
 /* ---- get */
 
-static int get_run(struct ctl *c, const struct ctl_args *a)
+static int artifact_get_run(struct ctl *c, const struct ctl_args *a)
 {
 	const char *name = a->operands[1];
 	struct ctl_wish w = artifact_wish(a, "files");
@@ -134,7 +134,7 @@ static int list_page(struct ctl *c, const struct ctl_args *a, const char *after,
 	return api_ask(c, &w, &call, out, e);
 }
 
-static int list_run(struct ctl *c, const struct ctl_args *a)
+static int artifact_list_run(struct ctl *c, const struct ctl_args *a)
 {
 	json_t *all = json_array(), *page = NULL, *o;
 	const char *after = NULL;
@@ -157,7 +157,7 @@ static int list_run(struct ctl *c, const struct ctl_args *a)
 	return ctl_finish(c, rc, &e, o, "artifacts", list_columns);
 }
 
-static int rm_run(struct ctl *c, const struct ctl_args *a)
+static int artifact_rm_run(struct ctl *c, const struct ctl_args *a)
 {
 	struct ctl_wish w = artifact_wish(a, "files");
 	struct api_call call = {
@@ -171,7 +171,7 @@ static int rm_run(struct ctl *c, const struct ctl_args *a)
 
 /* ---- take */
 
-static int take_run(struct ctl *c, const struct ctl_args *a)
+static int artifact_take_run(struct ctl *c, const struct ctl_args *a)
 {
 	bool file = args_has(a, "agent");
 	struct ctl_wish w = artifact_wish(a, file ? "files" : "files,replay");
@@ -217,7 +217,7 @@ static int export_body(const struct ctl_args *a, json_t **out, struct err *e)
 	return 0;
 }
 
-static int export_run(struct ctl *c, const struct ctl_args *a)
+static int artifact_export_run(struct ctl *c, const struct ctl_args *a)
 {
 	struct ctl_wish w = artifact_wish(a, args_has(a, "git") ? "files,rounds" : "files");
 	struct api_call call = {.method = "POST", .path = "/v1/tasks/*/artifacts", .names = {a->operands[0]}};
@@ -261,8 +261,8 @@ static const struct ctl_option export_options[] = {
 
 #define ARTIFACT_COMMAND(verb, operands, min, max, help, more_text)                                                    \
 	{                                                                                                              \
-		"artifact " #verb, operands, min, max, help, verb##_options, .run = verb##_run, .more = more_text,     \
-									     .any_bytes = true                         \
+		"artifact " #verb, operands, min, max, help, verb##_options, .run = artifact_##verb##_run,             \
+									     .more = more_text, .any_bytes = true      \
 	}
 
 const struct ctl_command artifact_commands[] = {

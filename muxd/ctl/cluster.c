@@ -55,7 +55,7 @@ static int given_sandboxes(const struct ctl_args *a, json_t **out, struct err *e
 /* ---- what is shown */
 
 /* "a, b": lists of a row are texts in the table. */
-static int join(json_t *row, const char *key)
+static int cluster_join(json_t *row, const char *key)
 {
 	const json_t *list = json_object_get(row, key), *v;
 	struct buf b;
@@ -80,9 +80,9 @@ static int cluster_shown(const json_t *row, json_t *out)
 	int rc = copy ? 0 : ERR_NOMEM;
 
 	if (rc == 0)
-		rc = join(copy, "rights");
+		rc = cluster_join(copy, "rights");
 	if (rc == 0)
-		rc = join(copy, "by");
+		rc = cluster_join(copy, "by");
 	if (rc == 0 && !*json_string_value(json_object_get(copy, "where")))
 		json_object_set_new(copy, "where", json_string("(cluster)"));
 	if (rc == 0 && json_array_append(out, copy))

@@ -26,7 +26,7 @@ static bool complete_begins(const char *word, const char *prefix)
 	return strncmp(word, prefix, strlen(prefix)) == 0;
 }
 
-static void put(struct buf *b, const char *before, const char *word, size_t n, const char *help)
+static void complete_put(struct buf *b, const char *before, const char *word, size_t n, const char *help)
 {
 	(void)buf_printf(b, "%s%.*s\t%s\n", before, (int)n, word, help);
 }
@@ -65,7 +65,7 @@ static void put_choices(struct buf *b, const char *before, const char *choices, 
 {
 	for (const char *at = choices; *at; at += strcspn(at, "|") + (at[strcspn(at, "|")] != '\0'))
 		if (complete_begins(at, prefix))
-			put(b, before, at, strcspn(at, "|"), "");
+			complete_put(b, before, at, strcspn(at, "|"), "");
 }
 
 static void put_value(struct buf *b, const char *before, const char *what, const char *prefix)
@@ -80,7 +80,7 @@ static void put_options(struct buf *b, const struct ctl_option *o, const char *p
 {
 	for (; o && o->name; o++)
 		if (prefix[1] == '\0' || (prefix[1] == '-' && complete_begins(o->name, prefix + 2)))
-			put(b, "--", o->name, strlen(o->name), o->help);
+			complete_put(b, "--", o->name, strlen(o->name), o->help);
 }
 
 /* ---- commands */
@@ -164,9 +164,9 @@ static void put_commands(struct buf *b, const struct said *s, const char *prefix
 		const char *verb = strchr(cmd->name, ' ');
 
 		if (s->noun && noun_is(cmd, s->noun) && verb && complete_begins(verb + 1, prefix))
-			put(b, "", verb + 1, strlen(verb + 1), cmd->help);
+			complete_put(b, "", verb + 1, strlen(verb + 1), cmd->help);
 		else if (!s->noun && !verb && complete_begins(cmd->name, prefix))
-			put(b, "", cmd->name, strlen(cmd->name), cmd->help);
+			complete_put(b, "", cmd->name, strlen(cmd->name), cmd->help);
 		else if (!s->noun && verb && complete_begins(cmd->name, prefix) && first_of_noun(s, cmd))
 			put_noun(b, s, cmd);
 	}

@@ -67,7 +67,7 @@ static int create_run(struct ctl *c, const struct ctl_args *a)
 	return ctl_finish(c, rc, &e, o, NULL, one_columns);
 }
 
-static int list_run(struct ctl *c, const struct ctl_args *a)
+static int context_list_run(struct ctl *c, const struct ctl_args *a)
 {
 	json_t *o = NULL;
 	struct err e = {0};
@@ -319,7 +319,7 @@ static const char code_text[] =
 const struct ctl_command context_commands[] = {
     {"context create", "AGENT python|javascript|bash", 2, 2, "Make an interpreter that keeps its variables.",
      create_options, .run = create_run},
-    {"context list", "AGENT", 1, 1, "List your contexts in a sandbox.", only_reason, .run = list_run},
+    {"context list", "AGENT", 1, 1, "List your contexts in a sandbox.", only_reason, .run = context_list_run},
     {"context run", "AGENT ID [CODE]", 2, 3, "Run code in a context.", run_options, .run = run_run, .more = code_text},
     {"context interrupt", "AGENT ID", 2, 2, "Interrupt what runs in a context.", only_reason, .run = interrupt_run},
     {"context reset", "AGENT ID", 2, 2, "Give a context a fresh interpreter.", reset_options, .run = reset_run},

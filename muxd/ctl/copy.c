@@ -97,7 +97,7 @@ static bool here_is_directory(const char *path)
 }
 
 /* DIRECTORY/NAME, with the last name of the source: what cp(1) makes of a directory that is there. NULL: no memory. */
-static char *join(const char *dir, const char *source)
+static char *copy_join(const char *dir, const char *source)
 {
 	size_t n = strlen(source), begin;
 	char *out = NULL;
@@ -185,7 +185,7 @@ static int copy_in(struct copying *y, json_t **out, struct err *e)
 	bool tree = here_is_directory(y->here);
 
 	if (!args_has(y->a, "merge") && !args_has(y->a, "force") && strcmp(y->here, "-") != 0 &&
-	    inside_is_directory(y, y->inside) && !(y->inside = y->to = join(y->inside, y->here)))
+	    inside_is_directory(y, y->inside) && !(y->inside = y->to = copy_join(y->inside, y->here)))
 		return err_set(e, ERR_NOMEM, "no memory");
 	return tree ? put_tree(y, out, e) : put_file(y, out, e);
 }
@@ -236,7 +236,7 @@ static int copy_out(struct copying *y, json_t **out, struct err *e)
 {
 	bool tree = inside_is_directory(y, y->inside);
 
-	if (here_is_directory(y->here) && !(y->here = y->to = join(y->here, y->inside)))
+	if (here_is_directory(y->here) && !(y->here = y->to = copy_join(y->here, y->inside)))
 		return err_set(e, ERR_NOMEM, "no memory");
 	if (tree && strcmp(y->here, "-") == 0)
 		return err_set(e, ERR_INVAL, "%.200s is a directory: muxctl fs pack prints it as an archive",

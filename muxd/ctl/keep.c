@@ -88,7 +88,7 @@ static int finish_retention(struct ctl *c, int rc, const struct err *e, json_t *
 	return status;
 }
 
-static int show_run(struct ctl *c, const struct ctl_args *a)
+static int keep_show_run(struct ctl *c, const struct ctl_args *a)
 {
 	struct ctl_wish w = {.kind = "auditor", .agent = "*", .scopes = "replay", .reason = "muxctl retention show"};
 	json_t *o = NULL;
@@ -168,7 +168,7 @@ static int release_run(struct ctl *c, const struct ctl_args *a)
 }
 
 const struct ctl_command keep_commands[] = {
-    {"retention show", "", 0, 0, "Show how long recordings are kept, and which changes are due.", .run = show_run},
+    {"retention show", "", 0, 0, "Show how long recordings are kept, and which changes are due.", .run = keep_show_run},
     {"retention apply", "", 0, 0, "Apply a pending shorter retention now.", apply_options, .run = apply_run},
     {"hold add", "", 0, 0,
      "Place a legal hold: matching recordings are kept whatever retention says. All options given must match.",

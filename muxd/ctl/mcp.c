@@ -53,7 +53,7 @@ struct bridge {
 
 /* ---- lines out */
 
-static int say(const char *text, size_t n)
+static int mcp_say(const char *text, size_t n)
 {
 	if (n == 0)
 		return 0;
@@ -71,7 +71,7 @@ static int say_error(const json_t *id, const char *code, const char *message)
 	if (o && *code)
 		json_object_set_new(json_object_get(o, "error"), "data", json_pack("{s:s}", "code", code));
 	text = o ? json_text(o) : NULL;
-	rc = text ? say(text, strlen(text)) : ERR_NOMEM;
+	rc = text ? mcp_say(text, strlen(text)) : ERR_NOMEM;
 	free(text);
 	json_decref(o);
 	return rc;
@@ -99,12 +99,12 @@ static int flight_tell(struct flight *f, const char *text, size_t n)
 	if (f->told || n == 0)
 		return 0;
 	if (f->status < 400)
-		return say(text, n);
+		return mcp_say(text, n);
 	f->told = true;
 	(void)json_parse_values(text, n, ANSWER_MAX, ANSWER_VALUES, &o, NULL);
 	error = json_object_get(o, "error");
 	if (json_object_get(o, "jsonrpc"))
-		rc = say(text, n);
+		rc = mcp_say(text, n);
 	else
 		rc = f->id ? say_error(f->id, json_get_text(error, "code"), json_get_text(error, "message")) : 0;
 	json_decref(o);
@@ -119,7 +119,7 @@ static int flight_say(struct flight *f, const char *text, size_t n)
 	(void)json_parse_values(text, n, ANSWER_MAX, ANSWER_VALUES, &o, NULL);
 	f->told = f->told || json_object_get(o, "result") || json_object_get(o, "error");
 	json_decref(o);
-	return say(text, n);
+	return mcp_say(text, n);
 }
 
 /* Lines of events: data is a message, the others are for those who come back. */

@@ -373,7 +373,7 @@ static bool take_part(void *arg, const json_t *record)
 	return false;
 }
 
-static int text_of(struct ctl *c, const char *version, struct buf *out, struct err *e)
+static int policy_text_of(struct ctl *c, const char *version, struct buf *out, struct err *e)
 {
 	struct text_search s = {.version = version};
 	json_t *none = NULL;
@@ -424,7 +424,7 @@ static int policy_show_run(struct ctl *c, const struct ctl_args *a)
 	if (rc == 0 && !*version)
 		rc = err_set(&e, ERR_NOT_FOUND, "there is no policy: what grants allow is allowed (policy.file)");
 	if (rc == 0)
-		rc = text_of(c, version, &text, &e);
+		rc = policy_text_of(c, version, &text, &e);
 	if (rc)
 		return ctl_fail(c, &e);
 	if (c->json) {
@@ -485,7 +485,7 @@ static int print_rule(struct ctl *c, const char *version, const char *rule, stru
 {
 	struct policy *p = NULL;
 	struct buf text;
-	int rc = text_of(c, version, &text, e);
+	int rc = policy_text_of(c, version, &text, e);
 
 	if (rc)
 		return rc;

@@ -6,6 +6,7 @@
 #include "base/ids.h"
 #include "base/resources.h"
 #include "base/slurp.h"
+#include "base/text.h"
 #include "base/visible.h"
 #include "base/yamldoc.h"
 #include "muxd/ctl/api.h"
@@ -248,10 +249,12 @@ static void resources_words(json_t *agent, const char *name)
 
 	json_object_foreach(json_object_get(agent, name), key, value)
 	{
-		if (json_is_string(value))
-			json_array_append_new(list, json_sprintf("%s %s", key, json_string_value(value)));
-		else
-			json_array_append_new(list, json_sprintf("%s %lld", key, (long long)json_integer_value(value)));
+		char words[80], number[24];
+
+		snprintf(number, sizeof(number), "%" JSON_INTEGER_FORMAT, json_integer_value(value));
+		text_format(words, sizeof(words), "%s %s", key,
+			    json_is_string(value) ? json_string_value(value) : number);
+		json_array_append_new(list, json_string(words));
 	}
 	if (json_array_size(list))
 		json_object_set(agent, name, list);
@@ -292,7 +295,7 @@ static int agent_get(struct ctl *c, const struct ctl_args *a, const char *scopes
 	return rc;
 }
 
-static int show_run(struct ctl *c, const struct ctl_args *a)
+static int sandbox_show_run(struct ctl *c, const struct ctl_args *a)
 {
 	json_t *o = NULL;
 	struct err e = {0};
@@ -737,7 +740,8 @@ const struct ctl_command sandbox_commands[] = {
     {"sandbox list", "", 0, 0, "List agents, their sandboxes on this machine and in the cluster, and their states.",
      list_options, .run = sandbox_list_run},
     {"sandbox show", "AGENT", 1, 1,
-     "Show one sandbox: state, backend and why, enforced limits, what its mode cannot promise.", .run = show_run},
+     "Show one sandbox: state, backend and why, enforced limits, what its mode cannot promise.",
+     .run = sandbox_show_run},
     {"sandbox create", "AGENT", 1, 1, "Create the agent's sandbox, or find it, and wait until it runs.", resume_options,
      .run = life_run},
     {"sandbox resume", "AGENT", 1, 1, "Create or wake the agent's sandbox.", resume_options, .run = life_run},

@@ -32,7 +32,7 @@ static int services_ask(struct ctl *c, const struct ctl_args *a, const char *sco
 	return api_ask(c, &w, call, out, e);
 }
 
-static int list_run(struct ctl *c, const struct ctl_args *a)
+static int services_list_run(struct ctl *c, const struct ctl_args *a)
 {
 	const char *version = args_get(a, "version");
 	struct api_call call = {.method = "GET",
@@ -58,7 +58,7 @@ static int one_finish(struct ctl *c, int rc, const struct err *e, json_t *o)
 	return ctl_finish(c, 0, e, one, NULL, one_columns);
 }
 
-static int show_run(struct ctl *c, const struct ctl_args *a)
+static int services_show_run(struct ctl *c, const struct ctl_args *a)
 {
 	struct api_call call = {
 	    .method = "GET", .path = "/v1/agents/*/services/*", .names = {a->operands[0], a->operands[1]}};
@@ -152,10 +152,11 @@ static const struct ctl_option log_options[] = {{"bytes", 'n', "N", "The last so
 
 const struct ctl_command services_commands[] = {
     {"services list", "AGENT", 1, 1, "List the services inside a sandbox and their states.", list_options,
-     .run = list_run},
+     .run = services_list_run},
     {"services set", "AGENT FILE", 2, 2, "Set the services of an agent.", set_options, .run = set_run,
      .more = "FILE (- for standard input) is a list of services, or what `muxctl -o json services list` prints.\n"},
-    {"services show", "AGENT SERVICE", 2, 2, "Show one service inside a sandbox.", only_reason, .run = show_run},
+    {"services show", "AGENT SERVICE", 2, 2, "Show one service inside a sandbox.", only_reason,
+     .run = services_show_run},
     {"services log", "AGENT SERVICE", 2, 2, "Print the end of what a service said.", log_options, .run = log_run},
     {"services restart", "AGENT SERVICE", 2, 2, "Begin a service anew, also one that is held.", only_reason,
      .run = restart_run},

@@ -186,7 +186,7 @@ static int print_json(struct ctl *c, json_t *o, json_t *people)
 	return ctl_print_json(c, o);
 }
 
-static int show_run(struct ctl *c, const struct ctl_args *a)
+static int session_show_run(struct ctl *c, const struct ctl_args *a)
 {
 	const char *id = a->operands[0];
 	json_t *o = NULL;
@@ -242,7 +242,7 @@ static int terminate_run(struct ctl *c, const struct ctl_args *a)
 
 const struct ctl_command session_commands[] = {
     {"session list", "", 0, 0, "List live sessions; with --all, past ones too.", list_options, .run = session_list_run},
-    {"session show", "ID", 1, 1, "Show one session, live or past.", .run = show_run},
+    {"session show", "ID", 1, 1, "Show one session, live or past.", .run = session_show_run},
     {"session terminate", "ID", 1, 1, "Terminate a session: HUP, then TERM, then KILL.", terminate_options,
      .run = terminate_run},
     {0},

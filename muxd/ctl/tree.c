@@ -134,14 +134,14 @@ static int pack_one(struct packing *k, const FTSENT *f, struct err *e)
 	return pack_link(k, f->fts_path, e);
 }
 
-static int by_name(const FTSENT **a, const FTSENT **b)
+static int tree_by_name(const FTSENT **a, const FTSENT **b)
 {
 	return strcmp((*a)->fts_name, (*b)->fts_name);
 }
 
 static int pack_all(struct packing *k, char *local, struct err *e)
 {
-	FTS *walk = fts_open((char *[]){local, NULL}, FTS_PHYSICAL | FTS_COMFOLLOW | FTS_NOCHDIR, by_name);
+	FTS *walk = fts_open((char *[]){local, NULL}, FTS_PHYSICAL | FTS_COMFOLLOW | FTS_NOCHDIR, tree_by_name);
 	const FTSENT *f;
 	int rc = walk ? 0 : err_sys(e, errno, "read %s", local);
 

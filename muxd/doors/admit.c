@@ -501,7 +501,7 @@ void admit_out(struct admit_place *p, uint64_t now_ns)
 		admit_set_state(p, ADMIT_SPOKE);
 }
 
-static bool is_forgotten(struct group *host, uint64_t now_ns)
+static bool admit_is_forgotten(struct group *host, uint64_t now_ns)
 {
 	admit_forget(host, now_ns);
 	return host->failures == 0 && now_ns - host->filled_ns > RATE_FORGET_NS;
@@ -558,7 +558,7 @@ void admit_prune(struct admit *a, uint64_t now_ns)
 
 	for (g = TAILQ_FIRST(&a->idle); g; g = next) {
 		next = TAILQ_NEXT(g, idle);
-		if (is_forgotten(g, now_ns))
+		if (admit_is_forgotten(g, now_ns))
 			group_drop(a, g);
 	}
 }

@@ -192,7 +192,7 @@ static void artifact_begin(struct artifact_job *j)
 }
 
 /* An event about a row; detail is the row without what is only ours. Without it nothing is given out. */
-static int tell(struct artifact_job *j, const json_t *row)
+static int broker_artifact_tell(struct artifact_job *j, const json_t *row)
 {
 	json_t *d = row ? json_copy((json_t *)(uintptr_t)row) : json_pack("{s:s}", "task", j->task);
 	const char *agent = json_string_value(json_object_get(row, "agent"));
@@ -203,7 +203,7 @@ static int tell(struct artifact_job *j, const json_t *row)
 
 static void artifact_finish(struct artifact_job *j, int rc, struct err *e, const json_t *row, json_t *result)
 {
-	if (!rc && tell(j, row))
+	if (!rc && broker_artifact_tell(j, row))
 		rc = err_set(e, ERR_RECORD_UNAVAILABLE, "the audit log takes no event now");
 	artifact_answer(j, rc, e, rc ? NULL : result);
 	json_decref(result);

@@ -163,7 +163,8 @@ static int is_anothers(const struct request *rq, const char *agent, struct err *
 		       agent);
 }
 
-static int reach(struct hub *h, const struct request *rq, const char *agent, uint32_t scopes, struct err *e)
+static int broker_check_reach(struct hub *h, const struct request *rq, const char *agent, uint32_t scopes,
+			      struct err *e)
 {
 	int rc = in_force(h, rq, e);
 
@@ -182,7 +183,7 @@ int broker_reach(struct hub *h, const struct request *rq, const char *agent, uin
 	struct err own = {0};
 
 	e = e ? e : &own;
-	return reach(h, rq, agent, scopes, e) ? broker_refused(h, rq, agent, what, e) : 0;
+	return broker_check_reach(h, rq, agent, scopes, e) ? broker_refused(h, rq, agent, what, e) : 0;
 }
 
 int broker_check(struct hub *h, const struct request *rq, const struct policy_question *q, uint32_t scopes,
@@ -222,7 +223,7 @@ int broker_reach_any(struct hub *h, const struct request *rq, const char *agent,
 	for (; left; left &= left - 1) { /* by the lowest first; what that one is refused is told */
 		struct err each = {0};
 
-		if (reach(h, rq, agent, left & (~left + 1), &each) == 0)
+		if (broker_check_reach(h, rq, agent, left & (~left + 1), &each) == 0)
 			return 0;
 		if (!first.code)
 			first = each;

@@ -57,7 +57,7 @@ static json_t *child_json(const struct child_wish *w, uint64_t ttl_ns)
 	return o;
 }
 
-static json_t *question_of(const struct request *rq, const struct grant_ask *a)
+static json_t *broker_grant_question_of(const struct request *rq, const struct grant_ask *a)
 {
 	json_t *o = json_pack("{s:s,s:s,s:s*,s:s*,s:s*}", "op", grant_ops[a->call], "token", rq->token, "reason",
 			      a->reason, "id", a->id, "before", a->before);
@@ -157,5 +157,5 @@ void broker_grant(struct hub *h, const struct request *rq, const struct grant_as
 		return;
 	}
 	*j = (struct grant_job){.hub = h, .rq = *rq, .what = grant_ops[a->call], .done = done, .arg = arg};
-	i->ask(i->ctx, question_of(rq, a), broker_grant_on_answer, j);
+	i->ask(i->ctx, broker_grant_question_of(rq, a), broker_grant_on_answer, j);
 }

@@ -68,7 +68,7 @@ static void show_unable(json_t *o, const struct agent *a)
 	json_object_set_new(o, "detail", json_string(text));
 }
 
-/* What was asked for and is more than the configuration gives: its next start has less. */
+/* Names each resource that was asked for beyond what the configuration gives: the next start has less. */
 static void show_clipped(const struct hub *h, const json_t *row, json_t *o)
 {
 	struct resources asked, most;
@@ -205,7 +205,7 @@ static void add_other(struct list_job *j, json_t *others, const char *name, cons
 	json_decref(o);
 }
 
-static int by_name(const void *a, const void *b)
+static int broker_list_by_name(const void *a, const void *b)
 {
 	return strcmp(broker_list_name_of(*(json_t *const *)a), broker_list_name_of(*(json_t *const *)b));
 }
@@ -225,7 +225,7 @@ static json_t *page(struct list_job *j, json_t *rows, json_t *others)
 	json_array_foreach(rows, i, value) all[i] = value;
 	json_object_foreach(others, key, value) all[i++] = value;
 	if (json_object_size(others))
-		qsort(all, n, sizeof(json_t *), by_name);
+		qsort(all, n, sizeof(json_t *), broker_list_by_name);
 	for (i = 0; i < n && i < j->limit; i++)
 		json_array_append(list, all[i]);
 	j->more = j->more || i < n;

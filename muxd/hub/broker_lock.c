@@ -78,7 +78,7 @@ static void held_on_writable(void *arg, int rc, const struct err *e)
 	json_decref(call);
 }
 
-static int check_path(struct held_job *j, const char *path, struct err *e)
+static int broker_lock_check_path(struct held_job *j, const char *path, struct err *e)
 {
 	const struct file_spec f = {.op = FILE_WRITE, .path = path, .size = UINT64_MAX};
 
@@ -101,7 +101,7 @@ static int check_held(struct held_job *j, const struct lock_call *c, struct err 
 	if (rc)
 		return rc;
 	text_put(j->task, sizeof(j->task), task);
-	return c->path ? check_path(j, c->path, e) : 0;
+	return c->path ? broker_lock_check_path(j, c->path, e) : 0;
 }
 
 void broker_lock(struct hub *h, const struct request *rq, const struct lock_call *c, broker_json_done *done, void *arg)

@@ -33,7 +33,7 @@ struct told {
 
 /* ---- its parts */
 
-static json_t *text_of(const json_t *o, const char *key, size_t max)
+static json_t *context_answer_text_of(const json_t *o, const char *key, size_t max)
 {
 	const json_t *v = json_object_get(o, key);
 	const char *s = json_string_value(v) ?: "";
@@ -111,9 +111,10 @@ static void take_result(struct told *t, const json_t *o)
 
 static json_t *frame_of(const json_t *f)
 {
-	return json_pack("{s:o,s:I,s:o,s:o}", "file", text_of(f, "file", 4096), "line",
-			 json_integer_value(json_object_get(f, "line")), "function", text_of(f, "function", 256),
-			 "source", text_of(f, "source", 1024));
+	return json_pack("{s:o,s:I,s:o,s:o}", "file", context_answer_text_of(f, "file", 4096), "line",
+			 json_integer_value(json_object_get(f, "line")), "function",
+			 context_answer_text_of(f, "function", 256), "source",
+			 context_answer_text_of(f, "source", 1024));
 }
 
 static void take_error(struct told *t, const json_t *o)
@@ -124,10 +125,10 @@ static void take_error(struct told *t, const json_t *o)
 	for (size_t i = 0; i < json_array_size(from) && i < CONTEXT_FRAMES_MAX; i++)
 		json_array_append_new(frames, frame_of(json_array_get(from, i)));
 	json_decref(t->error);
-	t->error = json_pack("{s:o,s:o,s:o,s:o,s:I}", "name", text_of(o, "name", 256), "value",
-			     text_of(o, "value", CONTEXT_TRACEBACK_MAX / 4), "traceback",
-			     text_of(o, "traceback", CONTEXT_TRACEBACK_MAX), "frames", frames, "frames_left_out",
-			     json_integer_value(json_object_get(o, "frames_left_out")));
+	t->error = json_pack("{s:o,s:o,s:o,s:o,s:I}", "name", context_answer_text_of(o, "name", 256), "value",
+			     context_answer_text_of(o, "value", CONTEXT_TRACEBACK_MAX / 4), "traceback",
+			     context_answer_text_of(o, "traceback", CONTEXT_TRACEBACK_MAX), "frames", frames,
+			     "frames_left_out", json_integer_value(json_object_get(o, "frames_left_out")));
 }
 
 /* The interpreter's word, then that of who looked after its time. */
@@ -168,7 +169,7 @@ static void take_end(struct told *t, const json_t *o)
 	}
 	if (*json_get_text(o, "message")) {
 		json_decref(t->message);
-		t->message = text_of(o, "message", 200);
+		t->message = context_answer_text_of(o, "message", 200);
 	}
 }
 
@@ -209,7 +210,7 @@ static bool is_left_out(struct told *t, const uint8_t *p, size_t n)
 	return false;
 }
 
-static void take_line(struct told *t, const uint8_t *p, size_t n)
+static void context_answer_take_line(struct told *t, const uint8_t *p, size_t n)
 {
 	const char *type;
 	json_t *o = NULL;
@@ -259,7 +260,7 @@ json_t *context_answer(const uint8_t *p, size_t n)
 	for (int i = 0; i < 2; i++)
 		buf_init(&t.text[i], CONTEXT_TEXT_MAX);
 	for (; p < last && (end = memchr(p, '\n', (size_t)(last - p))); p = end + 1)
-		take_line(&t, p, (size_t)(end - p));
+		context_answer_take_line(&t, p, (size_t)(end - p));
 	take_endings(&t);
 	answer = json_pack("{s:o,s:o,s:o,s:o?,s:o?,s:o?,s:o?,s:I}", "stdout", stream_json(&t, 0), "stderr",
 			   stream_json(&t, 1), "results", t.results, "error", t.error, "execution_count", t.count,

@@ -114,7 +114,7 @@ unsigned file_touches(const struct file_spec *f, struct file_touch out[2])
 	return n;
 }
 
-static int refuse(const char *what, const char *path, const struct grant_paths *p, struct err *e)
+static int file_limits_refuse(const char *what, const char *path, const struct grant_paths *p, struct err *e)
 {
 	char text[GRANT_PATHS_TEXT];
 
@@ -136,13 +136,13 @@ static int check_one(const char *what, const struct grant_paths *p, const char *
 		return 0;
 	limits_split(p, text, patterns);
 	if (how & BY_MUXLET) /* which knows the names; here whether there may be any */
-		return patterns[0] ? 0 : refuse(what, path, p, e);
+		return patterns[0] ? 0 : file_limits_refuse(what, path, p, e);
 	relative(path, name, sizeof(name));
-	return *name && paths_allow(patterns, name, tree) ? 0 : refuse(what, path, p, e);
+	return *name && paths_allow(patterns, name, tree) ? 0 : file_limits_refuse(what, path, p, e);
 }
 
-static int check_path(const struct grant_files *g, const struct file_spec *f, const char *path, unsigned how,
-		      struct err *e)
+static int file_limits_check_path(const struct grant_files *g, const struct file_spec *f, const char *path,
+				  unsigned how, struct err *e)
 {
 	bool recursive = json_is_true(json_object_get(f->request, "recursive"));
 	bool tree = how & TREE || (how & TREE_IF_RECURSIVE && recursive);
@@ -153,10 +153,10 @@ static int check_path(const struct grant_files *g, const struct file_spec *f, co
 
 int file_limits_check(const struct grant_files *g, const struct file_spec *f, struct err *e)
 {
-	int rc = f->path ? check_path(g, f, f->path, touches[f->op].path, e) : 0;
+	int rc = f->path ? file_limits_check_path(g, f, f->path, touches[f->op].path, e) : 0;
 
 	if (!rc && f->to)
-		rc = check_path(g, f, f->to, touches[f->op].to, e);
+		rc = file_limits_check_path(g, f, f->to, touches[f->op].to, e);
 	if (!rc && g->size_max && file_op_row(f->op)->takes && f->op != FILE_TREE_PUT && f->op != FILE_CHANGES &&
 	    f->size != UINT64_MAX && f->size > g->size_max)
 		rc = err_set(e, ERR_TOO_LARGE,

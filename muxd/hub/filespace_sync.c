@@ -151,7 +151,7 @@ static void sync_fail(struct filespace_sync *s, int rc, const char *why)
 /* ---- what is told of it */
 
 /* An event has its bounds, and a name may have 4,095 bytes of anything: what has no room is counted. o: stolen */
-static void tell(struct filespace_sync *s, json_t *list, json_t *o)
+static void filespace_sync_tell(struct filespace_sync *s, json_t *list, json_t *o)
 {
 	size_t n = json_dumpb(o, NULL, 0, JSON_COMPACT | JSON_ENSURE_ASCII);
 
@@ -171,13 +171,14 @@ static void tell_name(struct filespace_sync *s, const char *how, const char *pat
 	o = json_pack("{s:s,s:o?}", "how", how, "path", filespace_wire_path(path));
 	if (o && key[0])
 		json_object_set_new(o, "sha256", json_stringn(key, 64));
-	tell(s, s->told.names, o);
+	filespace_sync_tell(s, s->told.names, o);
 }
 
 static void leave_out(struct filespace_sync *s, const char *path, const char *why)
 {
 	s->told.left_out++;
-	tell(s, s->told.left_names, json_pack("{s:o?,s:s}", "path", filespace_wire_path(path), "why", why));
+	filespace_sync_tell(s, s->told.left_names,
+			    json_pack("{s:o?,s:s}", "path", filespace_wire_path(path), "why", why));
 }
 
 static size_t list_bytes(const struct filespace_sync *s)
@@ -719,7 +720,7 @@ static void manifest(struct filespace_sync *s)
 }
 
 /* The cap of the workspace, with all that is to come: refused before anything is done. */
-static int check_room(const struct filespace_sync *s, struct err *e)
+static int filespace_sync_check_room(const struct filespace_sync *s, struct err *e)
 {
 	uint64_t cap = s->agent->hub->conf->workspace_size, bytes = s->workspace_bytes;
 
@@ -752,7 +753,7 @@ static void sync_compare(struct filespace_sync *s)
 	}
 	manifest(s);
 	qsort(s->tasks, s->ntasks, sizeof(*s->tasks), deletions_first);
-	rc = check_room(s, &e);
+	rc = filespace_sync_check_room(s, &e);
 	if (rc) {
 		sync_over(s, rc, &e);
 		return;

@@ -44,7 +44,7 @@ static int key_of(struct hub *h, const struct request *rq, const char *agent, co
 	return ok ? 0 : ERR_NOMEM;
 }
 
-static json_t *question_of(struct hub *h, const struct request *rq, const char *agent, const char *exec_id)
+static json_t *grant_use_question_of(struct hub *h, const struct request *rq, const char *agent, const char *exec_id)
 {
 	json_t *o = json_pack("{s:s,s:s}", "op", "grant.use", "token", hub_grant_token(h, rq));
 	char text[ID_STR_LEN];
@@ -75,6 +75,6 @@ int grant_use(struct hub *h, const struct request *rq, const char *agent, const 
 	if (!j)
 		return err_set(e, ERR_NOMEM, "no memory");
 	*j = (struct use_job){go, arg};
-	i->ask(i->ctx, question_of(h, rq, agent, exec_id), grant_use_on_answer, j);
+	i->ask(i->ctx, grant_use_question_of(h, rq, agent, exec_id), grant_use_on_answer, j);
 	return GATE_WAITS;
 }

@@ -100,8 +100,8 @@ static int say_error(struct inside *x, const json_t *id, int code, const char *t
 }
 
 /* Of those that were opened; others are refused where requests are (inside.c). */
-static int refuse(struct inside *x, struct inside_call *c, enum question_kind k, const json_t *id, int code,
-		  const char *text)
+static int inside_asking_refuse(struct inside *x, struct inside_call *c, enum question_kind k, const json_t *id,
+				int code, const char *text)
 {
 	char words[200];
 
@@ -298,14 +298,14 @@ int inside_asked(struct inside *x, enum question_kind k, const struct inside_lin
 
 	why = why_not(x, c, k, l, bytes, &code);
 	if (why)
-		return refuse(x, c, k, l->id, code, why);
+		return inside_asking_refuse(x, c, k, l->id, code, why);
 	q = question_read(k, l->id, l->params, &why);
 	if (!q)
-		return refuse(x, c, k, l->id, RPC_PARAMS, why);
+		return inside_asking_refuse(x, c, k, l->id, RPC_PARAMS, why);
 	why = no_room(c, q);
 	if (why) {
 		question_free(q);
-		return refuse(x, c, k, l->id, RPC_INTERNAL, why);
+		return inside_asking_refuse(x, c, k, l->id, RPC_INTERNAL, why);
 	}
 	question_add(c, q);
 	return 0;

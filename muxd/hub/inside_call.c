@@ -404,7 +404,8 @@ void inside_call_forget(struct inside_call *c, void *arg, bool *out_last)
 
 /* ---- the same again */
 
-static bool is_same(const struct inside_call *c, const char *agent, const struct inside_ask *ask, const char *digest)
+static bool inside_call_is_same(const struct inside_call *c, const char *agent, const struct inside_ask *ask,
+				const char *digest)
 {
 	return c->exec_id && strcmp(c->exec_id, ask->exec_id) == 0 && strcmp(c->agent, agent) == 0 &&
 	       strcmp(c->rq.grant.principal, ask->rq->grant.principal) == 0 && strcmp(c->digest, digest) == 0;
@@ -418,10 +419,10 @@ struct inside_call *inside_call_by_exec_id(struct inside *x, const struct inside
 	if (!ask->exec_id || call_digest(x->name, ask, digest))
 		return NULL;
 	TAILQ_FOREACH(c, &x->calls, entry)
-	if (is_same(c, x->agent, ask, digest))
+	if (inside_call_is_same(c, x->agent, ask, digest))
 		return c;
 	TAILQ_FOREACH(c, &x->hub->insides->kept, entry)
-	if (is_same(c, x->agent, ask, digest))
+	if (inside_call_is_same(c, x->agent, ask, digest))
 		return c;
 	return NULL;
 }

@@ -86,7 +86,7 @@ int inside_lines_feed(struct inside_lines *l, const void *p, size_t n)
 	return memchr(buf_ptr(&l->buf) + l->looked, '\n', INSIDE_LINE_MAX + 1 - l->looked) ? 0 : ERR_TOO_LARGE;
 }
 
-static bool is_blank(const uint8_t *p, size_t n)
+static bool inside_line_is_blank(const uint8_t *p, size_t n)
 {
 	while (n && (*p == ' ' || *p == '\t' || *p == '\r'))
 		p++, n--;
@@ -111,7 +111,7 @@ bool inside_lines_next(struct inside_lines *l, const uint8_t **out_p, size_t *ou
 		*out_p = p;
 		*out_n = n;
 		buf_consume(&l->buf, n + 1);
-		if (!is_blank(p, n))
+		if (!inside_line_is_blank(p, n))
 			return true;
 	}
 }

@@ -3,7 +3,8 @@
 #include "muxd/hub/broker_check.h"
 #include "muxd/hub/broker_policy.h"
 
-static struct policy_question question_of(const char *agent, const char *task, const char *server, const char *tool)
+static struct policy_question inside_may_question_of(const char *agent, const char *task, const char *server,
+						     const char *tool)
 {
 	return (struct policy_question){
 	    .op = POLICY_MCP_CALL, .agent = agent, .task = task, .server = server, .tool = tool, .opens_nothing = true};
@@ -12,7 +13,7 @@ static struct policy_question question_of(const char *agent, const char *task, c
 int inside_may_begin(struct hub *h, struct request *rq, const char *agent, const char *task, const char *server,
 		     const char *tool, size_t bytes, struct err *e)
 {
-	struct policy_question q = question_of(agent, task, server, tool);
+	struct policy_question q = inside_may_question_of(agent, task, server, tool);
 
 	q.opens_nothing = false;
 	q.bytes = bytes;
@@ -22,7 +23,7 @@ int inside_may_begin(struct hub *h, struct request *rq, const char *agent, const
 int inside_may(struct hub *h, struct request *rq, const char *agent, const char *task, const char *server,
 	       const char *tool, const char *what, struct err *e)
 {
-	const struct policy_question q = question_of(agent, task, server, tool);
+	const struct policy_question q = inside_may_question_of(agent, task, server, tool);
 
 	return broker_check(h, rq, &q, SCOPE_ROUNDS, what, &rq->policy, e);
 }
@@ -30,7 +31,7 @@ int inside_may(struct hub *h, struct request *rq, const char *agent, const char 
 bool inside_may_ask(struct hub *h, const struct request *rq, const char *agent, const char *task, const char *server,
 		    const char *tool, bool told)
 {
-	struct policy_question q = question_of(agent, task, server, tool);
+	struct policy_question q = inside_may_question_of(agent, task, server, tool);
 
 	q.op = POLICY_MCP_ASK;
 	return told ? broker_policy(h, rq, &q, "mcp.ask", NULL, NULL) == 0 : broker_policy_would(h, rq, &q);
@@ -39,7 +40,7 @@ bool inside_may_ask(struct hub *h, const struct request *rq, const char *agent, 
 bool inside_may_see(struct hub *h, const struct request *rq, const char *agent, const char *task, const char *server,
 		    const char *tool)
 {
-	const struct policy_question q = question_of(agent, task, server, tool);
+	const struct policy_question q = inside_may_question_of(agent, task, server, tool);
 
 	return broker_policy_would(h, rq, &q);
 }

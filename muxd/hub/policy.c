@@ -85,7 +85,7 @@ int hub_policy_settle(struct hub *h, struct err *e)
 	return 0;
 }
 
-static bool is_same(const struct policy *a, const struct policy *b)
+static bool policy_is_same(const struct policy *a, const struct policy *b)
 {
 	return a && b ? strcmp(a->sha256, b->sha256) == 0 : a == b;
 }
@@ -97,7 +97,7 @@ void hub_set_policy(struct hub *h, struct policy *p, json_t *by)
 	h->policy_waits = false;
 	h->policy_told = 0;
 	h->policy_parts = 0;
-	if ((h->policy_known || !p) && is_same(h->policy, p)) { /* a reload that changed something else */
+	if ((h->policy_known || !p) && policy_is_same(h->policy, p)) { /* a reload that changed something else */
 		policy_destroy(p);
 		return;
 	}

@@ -128,7 +128,7 @@ static void note(struct service *x, const char *what)
 	tail_add(&x->log, SERVICE_LOG_MAX, "", line, strlen(line));
 }
 
-static void tell(struct service *x, const char *event, const char *outcome)
+static void services_tell(struct service *x, const char *event, const char *outcome)
 {
 	char program[ID_STR_LEN] = "";
 	json_t *d;
@@ -147,7 +147,7 @@ static void tell_health(struct service *x)
 {
 	bool well = x->state == SERVICE_HEALTHY;
 
-	tell(x, well ? "service.healthy_again" : "service.unhealthy", well ? "ok" : err_name(ERR_SERVICE));
+	services_tell(x, well ? "service.healthy_again" : "service.unhealthy", well ? "ok" : err_name(ERR_SERVICE));
 }
 
 /* The minute is over: how it is now is told, where that was not. */
@@ -171,7 +171,7 @@ static void service_done(struct service *x)
 
 	service_set_state(x, SERVICE_DONE);
 	note(x, x->why);
-	tell(x, "service.done", "ok");
+	services_tell(x, "service.done", "ok");
 	if (x->hub->p.store)
 		service_ends_put(x->hub->p.store, &at, x->why);
 }
@@ -200,12 +200,12 @@ static void service_back_off(struct service *x)
 		 x->why);
 	text_format(line, sizeof(line), "died: %s", x->why);
 	note(x, line);
-	tell(x, "service.failed", err_name(ERR_SERVICE));
+	services_tell(x, "service.failed", err_name(ERR_SERVICE));
 	if (x->failures >= (unsigned)x->def.attempts) {
 		service_set_state(x, SERVICE_HELD);
 		text_format(line, sizeof(line), "it died %u times in a row, the last time: %s", x->failures, x->why);
 		text_put(x->why, sizeof(x->why), line);
-		tell(x, "service.held", err_name(ERR_SERVICE));
+		services_tell(x, "service.held", err_name(ERR_SERVICE));
 	} else {
 		service_set_state(x, SERVICE_BACKING_OFF);
 		x->until_ns =
@@ -363,7 +363,7 @@ static void service_well(struct service *x)
 		x->well_ns = now;
 	x->why[0] = '\0';
 	if (first)
-		tell(x, "service.healthy", "ok");
+		services_tell(x, "service.healthy", "ok");
 	else if (service_news_take(&x->news, now))
 		tell_health(x);
 }
@@ -463,7 +463,7 @@ static void service_put_off(struct service *x, int rc)
 	} else {
 		log_warn(&(struct log_ids){.agent = x->agent}, "service %s: %s", x->name, x->why);
 		note(x, x->why);
-		tell(x, "service.not_begun", err_name(rc));
+		services_tell(x, "service.not_begun", err_name(rc));
 	}
 	x->put_off = tries;
 }
@@ -735,7 +735,7 @@ static void service_step(struct service *x, uint64_t now)
 static void settles_step(struct hub *h, uint64_t now);
 
 /* Its log is kept for a while after its sandbox; the list brings it back when there is another. */
-static bool is_forgotten(const struct service *x, uint64_t now)
+static bool services_is_forgotten(const struct service *x, uint64_t now)
 {
 	if (x->state == SERVICE_ABSENT)
 		return now - x->since_ns > FORGET_NS;
@@ -750,7 +750,7 @@ static void services_step(struct hub *h)
 	for (x = TAILQ_FIRST(&h->services->all); x; x = next) {
 		next = TAILQ_NEXT(x, entry);
 		service_step(x, now);
-		if (!service_runs(x) && (x->dropped || is_forgotten(x, now)))
+		if (!service_runs(x) && (x->dropped || services_is_forgotten(x, now)))
 			service_free(x);
 	}
 	settles_step(h, now);
@@ -861,7 +861,7 @@ void services_settle(struct hub *h, const char *agent, life_host_done *done, voi
 
 /* ---- what the link tells */
 
-static bool has_name(const struct hub *h, const struct agent *a, const char *name)
+static bool services_has_name(const struct hub *h, const struct agent *a, const char *name)
 {
 	const struct service *x;
 
@@ -877,7 +877,8 @@ static void end_strays(struct agent *a)
 	struct session *s;
 
 	for (s = a->channels; s; s = s->hh_channel.next)
-		if (s->launch.service[0] && s->state != SESSION_ENDED && !has_name(a->hub, a, s->launch.service))
+		if (s->launch.service[0] && s->state != SESSION_ENDED &&
+		    !services_has_name(a->hub, a, s->launch.service))
 			session_kill(s, EXIT_KILLED, "its service is not configured any more");
 }
 

@@ -44,8 +44,8 @@ static unsigned own_in_sandbox(const struct agent *a, const struct grant *g)
 	return n;
 }
 
-static int ask(const struct agent *a, const struct grant *g, enum session_kind kind, const struct launch *l,
-	       bool elsewhere, struct err *e)
+static int session_share_question(const struct agent *a, const struct grant *g, enum session_kind kind,
+				  const struct launch *l, bool elsewhere, struct err *e)
 {
 	const struct hub *h = a->hub;
 	char root[GRANT_NAME_MAX + 1];
@@ -71,7 +71,7 @@ int session_share_ask(const struct agent *a, const struct grant *g, enum session
 		      struct err *e)
 {
 	const struct hub *h = a->hub;
-	int rc = ask(a, g, kind, l, false, e);
+	int rc = session_share_question(a, g, kind, l, false, e);
 
 	return rc || stands_apart(g, l) ? rc : record_share_ask_work(h, a->name, g, e);
 }
@@ -79,7 +79,7 @@ int session_share_ask(const struct agent *a, const struct grant *g, enum session
 int session_share_ask_elsewhere(const struct agent *a, const struct grant *g, enum session_kind kind,
 				const struct launch *l, struct err *e)
 {
-	return ask(a, g, kind, l, true, e);
+	return session_share_question(a, g, kind, l, true, e);
 }
 
 void session_share_count(const struct hub *h, struct policy_question *q)

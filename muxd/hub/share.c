@@ -134,7 +134,7 @@ unsigned share_most(const struct conf *c)
 	return c->sessions_max + SHARE_DAEMON_RESERVE;
 }
 
-static int refuse(struct err *e, const char *of, const char *limit, uint64_t value, uint64_t in_use)
+static int share_refuse(struct err *e, const char *of, const char *limit, uint64_t value, uint64_t in_use)
 {
 	if (e)
 		e->share =
@@ -155,18 +155,18 @@ static int ask_sessions(const struct conf *c, const struct share_load *l, struct
 
 	if (l->all >= most) {
 		err_set(e, ERR_LIMIT, "%u sessions are open: sessions.max is reached", l->all);
-		return refuse(e, "daemon", "sessions.max", most, l->all);
+		return share_refuse(e, "daemon", "sessions.max", most, l->all);
 	}
 	if (!l->staff && mine >= part) {
 		err_set(e, ERR_LIMIT, "%u sessions of %s are open: one principal's share of sessions.max is reached",
 			mine, l->principal);
-		return refuse(e, "principal", "sessions.max", part, mine);
+		return share_refuse(e, "principal", "sessions.max", part, mine);
 	}
 	most = with_reserve(sandbox_limit(c), SHARE_SANDBOX_RESERVE, l->staff, l->mine_here);
 	if (here < most)
 		return 0;
 	err_set(e, ERR_LIMIT, "%u sessions of %s are open: sessions.max_per_agent is reached", here, l->agent);
-	return refuse(e, "agent", "sessions.max_per_agent", most, here);
+	return share_refuse(e, "agent", "sessions.max_per_agent", most, here);
 }
 
 static const char *const share_keys[CONF_SHARES][CONF_SHARE_OFS] = {
@@ -183,7 +183,7 @@ static int ask_row(const struct conf *c, const struct share *s, enum conf_share 
 		return 0;
 	err_set(e, ERR_LIMIT, "%u %s of %s %.100s are live: %s is reached", s->counted[what], share_words[what],
 		share_of_name(s->of), s->name, share_keys[what][s->of]);
-	return refuse(e, share_of_name(s->of), share_keys[what][s->of], most, s->counted[what]);
+	return share_refuse(e, share_of_name(s->of), share_keys[what][s->of], most, s->counted[what]);
 }
 
 int share_ask(const struct conf *c, const struct share_load *l, struct err *e)

@@ -104,7 +104,7 @@ static bool shell_has_root(const struct shell *s, const char *principal)
 	return strncmp(at, principal, n) == 0 && (at[n] == '/' || at[n] == '\n');
 }
 
-static int check_room(struct shells *x, const struct shell_owner *o, struct err *e)
+static int shells_check_room(struct shells *x, const struct shell_owner *o, struct err *e)
 {
 	uint64_t now = clock_boot_ns();
 	struct shell *s, *next;
@@ -144,8 +144,8 @@ static int refuse_busy(const struct shell *s, const char *name, struct err *e)
 
 static int enter_new(struct shells *x, const struct shell_owner *o, struct shell_use *u, struct err *e)
 {
-	int rc =
-	    u->end ? err_set(e, ERR_NOT_FOUND, "you have no shell %s in %s", u->name, o->agent) : check_room(x, o, e);
+	int rc = u->end ? err_set(e, ERR_NOT_FOUND, "you have no shell %s in %s", u->name, o->agent)
+			: shells_check_room(x, o, e);
 
 	if (!rc && id_new(&u->id))
 		rc = err_set(e, ERR_NOMEM, "no id for the shell");
@@ -269,7 +269,7 @@ static json_t *shell_json(const struct shell *s, const struct id *sandbox)
 			 "round_id", round, "sandbox_id", box, "last_used_at", used);
 }
 
-static int by_name(const void *a, const void *b)
+static int shells_by_name(const void *a, const void *b)
 {
 	const struct shell *const *l = a, *const *r = b;
 
@@ -288,7 +288,7 @@ json_t *shells_list(struct shells *x, const struct shell_owner *o, const struct 
 	HASH_ITER(hh, x->all, s, next)
 	if (n < SHELLS_PER_OWNER && shell_is_of(s, owner, len) && !s->removed && !is_old(s, now))
 		found[n++] = s;
-	qsort(found, n, sizeof(found[0]), by_name);
+	qsort(found, n, sizeof(found[0]), shells_by_name);
 	for (size_t i = 0; list && i < n; i++)
 		json_array_append_new(list, shell_json(found[i], sandbox));
 	return list;

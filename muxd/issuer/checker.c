@@ -78,7 +78,7 @@ static void keys_set_state(struct issuer *x, enum keys_state to)
 
 /* ---- what the monitor hears */
 
-static void say(struct checker *c, json_t *o)
+static void checker_say(struct checker *c, json_t *o)
 {
 	struct err e = {0};
 	int rc;
@@ -96,8 +96,8 @@ static void say(struct checker *c, json_t *o)
 
 static void say_refused(struct checker *c, int64_t tag, int rc, const struct err *e)
 {
-	say(c, json_pack("{s:I,s:i,s:{s:s,s:s}}", "tag", (json_int_t)tag, "rc", rc, "error", "code", err_name(rc),
-			 "message", e->message));
+	checker_say(c, json_pack("{s:I,s:i,s:{s:s,s:s}}", "tag", (json_int_t)tag, "rc", rc, "error", "code",
+				 err_name(rc), "message", e->message));
 }
 
 static void say_keys(struct issuer *x)
@@ -108,10 +108,11 @@ static void say_keys(struct issuer *x)
 	for (i = 0; i < x->keys.n && json_array_size(kids) < KIDS_SHOWN; i++)
 		if (x->keys.keys[i].key)
 			json_array_append_new(kids, json_string(x->keys.keys[i].kid));
-	say(x->c, json_pack("{s:s,s:s,s:s,s:o,s:I,s:I,s:s?}", "op", "keys", "issuer", x->name, "state",
-			    state_names[x->state], "keys", kids, "left_out", (json_int_t)(x->keys.n - x->keys.usable),
-			    "age_ns", (json_int_t)(x->state == KEYS_NONE ? 0 : clock_boot_ns() - x->held_ns), "error",
-			    x->error[0] ? x->error : NULL));
+	checker_say(x->c,
+		    json_pack("{s:s,s:s,s:s,s:o,s:I,s:I,s:s?}", "op", "keys", "issuer", x->name, "state",
+			      state_names[x->state], "keys", kids, "left_out", (json_int_t)(x->keys.n - x->keys.usable),
+			      "age_ns", (json_int_t)(x->state == KEYS_NONE ? 0 : clock_boot_ns() - x->held_ns), "error",
+			      x->error[0] ? x->error : NULL));
 }
 
 /* ---- checking a token by the keys that there are */
@@ -185,7 +186,7 @@ static void question_settle(struct issuer *x, const struct jwt *j, int64_t tag, 
 		json_decref(o);
 		o = NULL;
 	}
-	say(x->c, o);
+	checker_say(x->c, o);
 }
 
 static void settle_waiting(struct issuer *x)
@@ -544,7 +545,7 @@ static int checker_start(struct checker *c, struct err *e)
 	if (rc == 0)
 		rc = checker_confine(e);
 	if (rc == 0)
-		say(c, json_pack("{s:s}", "op", "ready"));
+		checker_say(c, json_pack("{s:s}", "op", "ready"));
 	for (size_t i = 0; rc == 0 && i < c->n; i++)
 		fetch_first(&c->issuers[i]);
 	return rc;

@@ -33,7 +33,7 @@ const char *jwk_alg_name(enum jwk_alg alg)
 }
 
 /* A member of base64url. NULL: it is missing, or none. */
-static uint8_t *member(const json_t *o, const char *name, size_t *out_n)
+static uint8_t *jwk_member(const json_t *o, const char *name, size_t *out_n)
 {
 	const char *text = json_get_text(o, name);
 	uint8_t *p = NULL;
@@ -58,7 +58,7 @@ static EVP_PKEY *build(const char *type, OSSL_PARAM_BLD *bld)
 static EVP_PKEY *rsa_key(const json_t *o, const char **why)
 {
 	size_t n_len = 0, e_len = 0;
-	uint8_t *n = member(o, "n", &n_len), *e = member(o, "e", &e_len);
+	uint8_t *n = jwk_member(o, "n", &n_len), *e = jwk_member(o, "e", &e_len);
 	BIGNUM *bn = n ? BN_bin2bn(n, (int)n_len, NULL) : NULL, *be = e ? BN_bin2bn(e, (int)e_len, NULL) : NULL;
 	OSSL_PARAM_BLD *bld = OSSL_PARAM_BLD_new();
 	EVP_PKEY *key = NULL;
@@ -95,8 +95,8 @@ static EVP_PKEY *ec_key(const json_t *o, const char **why)
 	*why = "of its curves P-256 alone counts";
 	if (strcmp(json_get_text(o, "crv"), "P-256") != 0)
 		return NULL;
-	x = member(o, "x", &x_len);
-	y = member(o, "y", &y_len);
+	x = jwk_member(o, "x", &x_len);
+	y = jwk_member(o, "y", &y_len);
 	bld = OSSL_PARAM_BLD_new();
 	*why = "its x and y are no point of P-256";
 	if (x && y && bld && x_len == P256_BYTES && y_len == P256_BYTES) {
@@ -122,7 +122,7 @@ static EVP_PKEY *ed_key(const json_t *o, const char **why)
 	if (strcmp(json_get_text(o, "crv"), "Ed25519") != 0)
 		return NULL;
 	*why = "its x is no key of Ed25519";
-	x = member(o, "x", &len);
+	x = jwk_member(o, "x", &len);
 	if (x && len == ED_BYTES)
 		key = EVP_PKEY_new_raw_public_key(EVP_PKEY_ED25519, NULL, x, len);
 	free(x);

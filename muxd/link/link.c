@@ -906,7 +906,7 @@ static int link_on_text(struct link *l, const struct frame *f, const char **why)
 }
 
 /* What was on its way when the hub forgot a living channel is nobody's fault. */
-static bool is_forgotten(const struct link *l, const struct frame *f)
+static bool link_is_forgotten(const struct link *l, const struct frame *f)
 {
 	const struct link_channel *c = f->channel ? link_channel_find(l, f->channel) : NULL;
 
@@ -919,7 +919,7 @@ static int link_handle(struct link *l, const struct frame *f, const char **why)
 		return breaks(why, "a frame before HELLO");
 	if (l->state == LINK_LIST && f->type != FRAME_LIST && f->type != FRAME_LISTED && f->type != FRAME_GOODBYE)
 		return breaks(why, "a frame before LISTED");
-	if (is_forgotten(l, f))
+	if (link_is_forgotten(l, f))
 		return 0;
 	switch (f->type) {
 	case FRAME_HELLO:

@@ -55,7 +55,7 @@ int edge_check(const struct monitor *m, struct err *e)
 
 /* ---- keys */
 
-static int take_key(const json_t *v, struct grant_public_key *out, struct err *e)
+static int edge_take_key(const json_t *v, struct grant_public_key *out, struct err *e)
 {
 	const char *text = json_string_value(v);
 	uint8_t *raw = NULL;
@@ -86,7 +86,7 @@ static int take_keys(struct monitor *m, const json_t *o, struct err *e)
 	if (!keys)
 		return err_set(e, ERR_NOMEM, "no memory for keys");
 	for (size_t i = 0; rc == 0 && i < n; i++)
-		rc = take_key(json_array_get(list, i), &keys[i], e);
+		rc = edge_take_key(json_array_get(list, i), &keys[i], e);
 	if (rc) {
 		free(keys);
 		return rc;

@@ -644,7 +644,8 @@ static size_t of_source(const struct grants *g, const struct grant *grant, const
 }
 
 /* One source of grants leaves room for the others, and all of them together for an administrator. */
-static int check_room(const struct grants *g, const struct grant *grant, const char *via, const char *by, struct err *e)
+static int grants_check_room(const struct grants *g, const struct grant *grant, const char *via, const char *by,
+			     struct err *e)
 {
 	bool came = has_kin(grant), admin = !came && strcmp(via, "admin") == 0;
 
@@ -674,7 +675,7 @@ int grants_create(struct grants *g, const struct grant *grant, const char *via, 
 	int rc;
 
 	en.pending = !id_is_nil(&grant->kin.first);
-	if ((rc = check_room(g, grant, via, by, e)))
+	if ((rc = grants_check_room(g, grant, via, by, e)))
 		return rc;
 	if (grant->edge[0] && of_edge(g, grant->edge) >= EDGE_LEASES_MAX)
 		return err_set(e, ERR_LIMIT, "%d leases of this edge are not over yet", EDGE_LEASES_MAX);

@@ -179,7 +179,7 @@ static int ask_take_text(struct reader *r, const char **out)
 	return 0;
 }
 
-static int take_path(struct reader *r, const char **out)
+static int fs_ask_take_path(struct reader *r, const char **out)
 {
 	const char *key, *text;
 	size_t n;
@@ -207,7 +207,7 @@ static int take_path(struct reader *r, const char **out)
 	return 0;
 }
 
-static int take_number(struct reader *r, const struct field *f, long long *out)
+static int fs_ask_take_number(struct reader *r, const struct field *f, long long *out)
 {
 	bool minus = take_sign(r, '-');
 	long long v = 0;
@@ -259,9 +259,9 @@ static int take_value(struct reader *r, const struct field *f, struct fs_ask *a)
 	case KIND_TEXT:
 		return ask_take_text(r, to);
 	case KIND_PATH:
-		return take_path(r, to);
+		return fs_ask_take_path(r, to);
 	case KIND_NUMBER:
-		return take_number(r, f, to);
+		return fs_ask_take_number(r, f, to);
 	case KIND_FLAG:
 		return take_flag(r, to);
 	case KIND_TEXTS:

@@ -101,7 +101,7 @@ static int list_entries(struct fs_work *w, struct listing *l, struct fs_walk *wa
 	return err;
 }
 
-static int list_run(struct fs_work *w, struct listing *l, int depth)
+static int fs_list_run(struct fs_work *w, struct listing *l, int depth)
 {
 	const char *prefix = strcmp(w->name, ".") == 0 ? "" : w->name;
 	struct fs_walk walk = {.visit = list_visit, .arg = l, .depth = depth < FS_WALK_DEPTH ? depth : FS_WALK_DEPTH};
@@ -123,7 +123,7 @@ int fs_list(struct fs_work *w)
 {
 	struct listing l = {0};
 
-	return list_run(w, &l, w->ask.depth > 0 ? (int)w->ask.depth : 1);
+	return fs_list_run(w, &l, w->ask.depth > 0 ? (int)w->ask.depth : 1);
 }
 
 int fs_glob(struct fs_work *w)
@@ -134,7 +134,7 @@ int fs_glob(struct fs_work *w)
 
 	if (!l.glob)
 		return fs_fail(w, EINVAL, "the pattern, at byte %zu: %s", e.at + 1, e.why);
-	err = list_run(w, &l, FS_WALK_DEPTH);
+	err = fs_list_run(w, &l, FS_WALK_DEPTH);
 	glob_free(l.glob);
 	return err;
 }

@@ -145,7 +145,7 @@ static int sync_list_take(void *arg, const uint8_t *p, size_t n)
 	return err;
 }
 
-static int by_name(const void *a, const void *b)
+static int fs_sync_by_name(const void *a, const void *b)
 {
 	return strcmp(((const struct known *)a)->path, ((const struct known *)b)->path);
 }
@@ -157,7 +157,7 @@ static int receive_list(struct syncing *s)
 	if (!err && !syncrec_between(&s->reader))
 		err = fs_fail(s->w, EINVAL, "the list ends in the middle");
 	if (!err && s->nknown)
-		qsort(s->known, s->nknown, sizeof(*s->known), by_name);
+		qsort(s->known, s->nknown, sizeof(*s->known), fs_sync_by_name);
 	return err;
 }
 
@@ -179,7 +179,8 @@ static int digest_of(int fd, uint8_t out[SHA256_LEN])
 static int list_file(struct syncing *s, int dir_fd, const char *base, struct syncrec *r)
 {
 	const struct known *k =
-	    s->nknown ? bsearch(&(struct known){.path = r->path}, s->known, s->nknown, sizeof(*k), by_name) : NULL;
+	    s->nknown ? bsearch(&(struct known){.path = r->path}, s->known, s->nknown, sizeof(*k), fs_sync_by_name)
+		      : NULL;
 	struct timespec now;
 	struct stat st = {0};
 	int fd, err;

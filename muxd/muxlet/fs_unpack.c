@@ -102,7 +102,7 @@ static int make_symlink(struct unpacking *u, const struct fs_place *p)
 	return symlinkat(u->entry.target, p->dir_fd, p->base) ? errno : 0;
 }
 
-static bool is_same(const struct fs_place *a, const struct fs_place *b)
+static bool fs_unpack_is_same(const struct fs_place *a, const struct fs_place *b)
 {
 	struct stat x, y;
 
@@ -121,7 +121,7 @@ static int make_hardlink(struct unpacking *u, const struct fs_place *p)
 		return err;
 	if (linkat(from.dir_fd, from.base, p->dir_fd, p->base, 0)) {
 		err = errno;
-		if (err == EEXIST && is_same(&from, p))
+		if (err == EEXIST && fs_unpack_is_same(&from, p))
 			err = 0;
 		else if (err == EEXIST && unlinkat(p->dir_fd, p->base, 0) == 0)
 			err = linkat(from.dir_fd, from.base, p->dir_fd, p->base, 0) ? errno : 0;

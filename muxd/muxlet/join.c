@@ -154,7 +154,7 @@ static void pause_10ms(void)
 }
 
 /* A socket to the muxlet of this name, or -errno; JOIN_SERVE in the one that had to be begun (*listener). */
-static int reach(const struct sockaddr_un *sa, socklen_t len, bool *begun, int *listener)
+static int join_reach(const struct sockaddr_un *sa, socklen_t len, bool *begun, int *listener)
 {
 	int fd = dial(sa, len), rc;
 
@@ -331,7 +331,7 @@ int join_run(const char *name, const char *workdir, uint8_t secret[32], int *out
 		return complain(EXIT_BAD_INPUT, "the name for --join is empty or too long", 0);
 	if (read_preamble(preamble))
 		return complain(EXIT_BAD_INPUT, "no MUXJOIN and secret on standard input", 0);
-	fd = reach(&sa, len, &begun, out_listener);
+	fd = join_reach(&sa, len, &begun, out_listener);
 	if (fd == JOIN_SERVE) {
 		memcpy(secret, preamble + JOIN_MAGIC_LEN, SECRET_BYTES);
 		explicit_bzero(preamble, sizeof(preamble));

@@ -106,7 +106,7 @@ static const struct row {
 };
 #define ROWS (sizeof(rows) / sizeof(rows[0]))
 
-static int take_number(const struct row *r, const char *s, void *to)
+static int main_take_number(const struct row *r, const char *s, void *to)
 {
 	char *end;
 	long v;
@@ -131,7 +131,7 @@ static int take_option(const struct row *r, const char *s, struct options *o)
 	else if (r->kind == TEXT)
 		*(const char **)to = s;
 	else
-		return take_number(r, s, to);
+		return main_take_number(r, s, to);
 	return 0;
 }
 

@@ -161,7 +161,7 @@ static int flush(struct manifest *m)
 	return err;
 }
 
-static int put(struct manifest *m, const void *p, size_t n)
+static int manifest_put(struct manifest *m, const void *p, size_t n)
 {
 	int err = n > sizeof(m->buf) - m->filled ? flush(m) : 0;
 
@@ -187,9 +187,9 @@ int manifest_add(struct manifest *m, const char *path, const struct manifest_ent
 	r.rest = (uint16_t)(n - shared);
 	if (m->bytes + sizeof(r) + r.rest > MANIFEST_MAX)
 		return EFBIG;
-	err = put(m, &r, sizeof(r));
+	err = manifest_put(m, &r, sizeof(r));
 	if (!err)
-		err = put(m, path + shared, r.rest);
+		err = manifest_put(m, path + shared, r.rest);
 	memcpy(m->path, path, n + 1);
 	return err;
 }

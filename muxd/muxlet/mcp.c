@@ -99,7 +99,7 @@ static void write_all(struct bridge *b, const char *p, size_t n)
 	}
 }
 
-static void say(struct bridge *b, const char *p, size_t n)
+static void mcp_say(struct bridge *b, const char *p, size_t n)
 {
 	write_all(b, p, n);
 	write_all(b, "\n", 1);
@@ -315,7 +315,7 @@ static int on_message(void *arg, const char *p, size_t n)
 		if (!mcp_message_version(p, n, c->b->version))
 			c->b->version[0] = '\0';
 	}
-	say(c->b, p, n);
+	mcp_say(c->b, p, n);
 	return c->b->over ? ERR_EOF : 0;
 }
 
@@ -336,7 +336,7 @@ static void flight_refused(struct bridge *b, const struct flight *f)
 			 "\"the server answered with HTTP status %d\"}}",
 			 f->id, f->answer.status);
 
-	say(b, text, (size_t)n);
+	mcp_say(b, text, (size_t)n);
 }
 
 static uint64_t return_ms(const struct flight *f)
@@ -378,7 +378,7 @@ static void request_over(struct bridge *b, struct flight *f)
 }
 
 /* A session that the server has forgotten: 404 says so, and so does whoever ended a stream and refuses the next. */
-static bool is_forgotten(const struct bridge *b, const struct flight *f)
+static bool mcp_is_forgotten(const struct bridge *b, const struct flight *f)
 {
 	if (f->kind == FLIGHT_BYE || f->answered || f->cancelled || !b->session[0])
 		return false;
@@ -390,7 +390,7 @@ static void flight_over(struct bridge *b, struct flight *f)
 	bool begins = f->begins && !f->greets, refused = f->answer.status >= 400;
 
 	b->refusals = f->answer.status == 400 ? b->refusals + 1 : f->answer.status < 300 ? 0 : b->refusals;
-	if (is_forgotten(b, f)) {
+	if (mcp_is_forgotten(b, f)) {
 		bridge_fail(b, "does not know its session any more");
 	} else if (f->kind == FLIGHT_REQUEST) {
 		request_over(b, f);

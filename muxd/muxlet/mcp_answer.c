@@ -127,7 +127,7 @@ static int take_head(struct mcp_answer *a, const uint8_t *p, size_t n, size_t *o
 /* ---- its content */
 
 /* The bytes are ours, and no line end is left in them. */
-static int tell(char *p, size_t n, mcp_message_fn *fn, void *arg)
+static int mcp_answer_tell(char *p, size_t n, mcp_message_fn *fn, void *arg)
 {
 	bool blank = true;
 
@@ -148,7 +148,7 @@ static int on_event(void *arg, char *data, size_t n)
 {
 	const struct telling *t = arg;
 
-	return tell(data, n, t->fn, t->arg);
+	return mcp_answer_tell(data, n, t->fn, t->arg);
 }
 
 static int take_content(struct mcp_answer *a, const char *p, size_t n, const struct telling *t)
@@ -171,7 +171,7 @@ static int answer_over(struct mcp_answer *a, const struct telling *t)
 
 	a->state = ANSWER_WHOLE;
 	rc = json && buf_len(&a->content)
-		 ? tell((char *)a->content.data + a->content.off, buf_len(&a->content), t->fn, t->arg)
+		 ? mcp_answer_tell((char *)a->content.data + a->content.off, buf_len(&a->content), t->fn, t->arg)
 		 : 0;
 	buf_finish(&a->content);
 	return rc ? rc : 1;

@@ -13,7 +13,7 @@
 #define HEAD_MAX   4096
 #define ANSWER_MAX (256 * 1024) /* that is read, so that the server need not see a reset */
 
-static int say(int code, const char *text)
+static int probe_say(int code, const char *text)
 {
 	(void)!write(STDOUT_FILENO, text, strlen(text));
 	return code;
@@ -64,15 +64,15 @@ static int probe_path(int fd, uint16_t port, const char *path)
 	int err, status;
 
 	if (n < 0 || (size_t)n >= sizeof(head))
-		return say(EINVAL, "the path is too long");
+		return probe_say(EINVAL, "the path is too long");
 	err = send_all(fd, head, (size_t)n);
 	if (err)
-		return say(err, strerror(err));
+		return probe_say(err, strerror(err));
 	status = probe_status(head, read_answer(fd, head, sizeof(head)));
 	if (!status)
-		return say(PROBE_UNHEALTHY, "it answers without a status of HTTP");
+		return probe_say(PROBE_UNHEALTHY, "it answers without a status of HTTP");
 	snprintf(word, sizeof(word), "it answers with status %d", status);
-	return status < 400 && status >= 200 ? 0 : say(PROBE_UNHEALTHY, word);
+	return status < 400 && status >= 200 ? 0 : probe_say(PROBE_UNHEALTHY, word);
 }
 
 int probe_port(uint16_t port, const char *path)
@@ -82,7 +82,7 @@ int probe_port(uint16_t port, const char *path)
 	(void)signal(SIGPIPE, SIG_IGN);
 	err = dial_connect(port, &fd);
 	if (err)
-		return say(err > 0 && err < PROBE_UNHEALTHY ? err : EIO, strerror(err));
+		return probe_say(err > 0 && err < PROBE_UNHEALTHY ? err : EIO, strerror(err));
 	err = path ? probe_path(fd, port, path) : 0;
 	close(fd);
 	return err;

@@ -54,7 +54,7 @@ struct ends {
 	int ours, its, page;
 };
 
-static void close_all(const struct ends *e)
+static void spare_close_all(const struct ends *e)
 {
 	const int fds[] = {e->ours, e->its, e->page};
 
@@ -118,11 +118,11 @@ static int spare_make(struct spare *s)
 			(void)munmap(page, PAGE);
 		s->src.fd = -1;
 		s->pid = 0;
-		close_all(&e);
+		spare_close_all(&e);
 		return -1;
 	}
 	e.ours = -1;
-	close_all(&e);
+	spare_close_all(&e);
 	s->failure = page;
 	s->state = SPARE_IDLE;
 	return 0;

@@ -136,7 +136,7 @@ static void edge_on_patience(uv_timer_t *t)
 	settle(c, err_set(&e, ERR_TIMEOUT, "no answer in %d s", PATIENCE_MS / 1000), &e);
 }
 
-static void ask(struct edge_client *c, const char *addresses)
+static void edge_ask(struct edge_client *c, const char *addresses)
 {
 	static const struct kube_http_ops ops = {.end = edge_on_answer};
 	const struct kube_http_question q = {.method = "GET",
@@ -179,7 +179,7 @@ static void edge_on_addresses(void *arg, int rc, const struct err *e, const char
 	if (rc)
 		settle(c, rc, e);
 	else
-		ask(c, addresses);
+		edge_ask(c, addresses);
 }
 
 static void edge_on_timer(uv_timer_t *t)

@@ -77,7 +77,7 @@ static void put_pen(struct draw *d, const struct pen *p)
 
 static const struct pen no_pen;
 
-static bool is_blank(const struct cell *c)
+static bool draw_is_blank(const struct cell *c)
 {
 	return !c->chars[0] && c->width == 1 && !c->pen.bg;
 }
@@ -107,12 +107,12 @@ static void put_cell(struct draw *d, const struct cell *c)
 	draw_put(d, text, cell_text(c, text));
 }
 
-static void put_row(struct draw *d, const struct grid *g, int row)
+static void draw_put_row(struct draw *d, const struct grid *g, int row)
 {
 	const struct cell *c = grid_cell(g, row, 0);
 	int end = g->cols, col = 0;
 
-	while (end && is_blank(&c[end - 1]))
+	while (end && draw_is_blank(&c[end - 1]))
 		end--;
 	if (!end)
 		return;
@@ -132,7 +132,7 @@ static void put_grid(struct draw *d, const struct grid *g)
 	put_pen(d, &no_pen);
 	put_str(d, "\033[H\033[2J");
 	for (int row = 0; row < g->rows; row++)
-		put_row(d, g, row);
+		draw_put_row(d, g, row);
 }
 
 /* Out of whatever state the terminal is in. DECSTR first, then what not all understand by it. */

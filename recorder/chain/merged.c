@@ -62,8 +62,8 @@ static int check_head(const struct merged_place *at, const struct chain_entry *e
 	return 0;
 }
 
-static int take_entry(struct merged_place *at, const uint8_t *p, size_t n, const struct grant_keyset *keys,
-		      merged_each *each, void *arg, size_t *out_taken, struct err *e)
+static int merged_take_entry(struct merged_place *at, const uint8_t *p, size_t n, const struct grant_keyset *keys,
+			     merged_each *each, void *arg, size_t *out_taken, struct err *e)
 {
 	struct chain_entry_header h;
 	struct chain_entry en;
@@ -104,7 +104,7 @@ int merged_walk(struct merged_place *at, const uint8_t *p, size_t n, const struc
 	int rc = 0;
 
 	while (rc == 0 && n) {
-		rc = take_entry(&to, p, n, keys, each, arg, &taken, e);
+		rc = merged_take_entry(&to, p, n, keys, each, arg, &taken, e);
 		p += rc ? 0 : taken;
 		n -= rc ? 0 : taken;
 	}

@@ -57,7 +57,7 @@ const struct grant_public_key *signer_public(const struct signer *s)
 	return &s->public;
 }
 
-static int join(const char *purpose, const void *p, size_t n, uint8_t out[MESSAGE_MAX], size_t *out_len)
+static int sign_join(const char *purpose, const void *p, size_t n, uint8_t out[MESSAGE_MAX], size_t *out_len)
 {
 	size_t front = strlen(purpose) + 1;
 
@@ -75,7 +75,7 @@ int signer_sign(const struct signer *s, const char *purpose, const void *p, size
 	uint8_t message[MESSAGE_MAX], signature[SIGN_LEN];
 	size_t len = 0, out_len = SIGN_LEN;
 	EVP_MD_CTX *ctx = EVP_MD_CTX_new();
-	int rc = join(purpose, p, n, message, &len);
+	int rc = sign_join(purpose, p, n, message, &len);
 
 	if (!rc && !(ctx && EVP_DigestSignInit(ctx, NULL, NULL, NULL, s->key) == 1 &&
 		     EVP_DigestSign(ctx, signature, &out_len, message, len) == 1 && out_len == SIGN_LEN))
@@ -111,7 +111,7 @@ int sign_verify(const uint8_t key[GRANT_KEY_LEN], const char *purpose, const voi
 	size_t len = 0;
 	EVP_PKEY *pkey = EVP_PKEY_new_raw_public_key(EVP_PKEY_ED25519, NULL, key, GRANT_KEY_LEN);
 	EVP_MD_CTX *ctx = EVP_MD_CTX_new();
-	int rc = join(purpose, p, n, message, &len);
+	int rc = sign_join(purpose, p, n, message, &len);
 
 	if (!rc && !ctx)
 		rc = ERR_NOMEM;

@@ -204,7 +204,7 @@ static int mend_from_file(struct index_compare *c, const struct id *id, const ch
 }
 
 /* 1 and the row in s, which is to be reset; 0: there is none. */
-static int row_of(struct index_compare *c, const char *key, sqlite3_stmt **s, struct err *e)
+static int index_compare_row_of(struct index_compare *c, const char *key, sqlite3_stmt **s, struct err *e)
 {
 	int rc = index_stmt(c->p.index, SQL_SESSION_ROW, s, e);
 
@@ -227,7 +227,7 @@ static int seal_entry(struct index_compare *c, const struct chain_entry *en, str
 	bool sound = true;
 
 	id_format(&en->session, key);
-	int there = row_of(c, key, &s, e);
+	int there = index_compare_row_of(c, key, &s, e);
 	bool expired = false;
 	if (there == 1) {
 		row_read(s, ROW_SESSIONS, &have);
@@ -584,7 +584,7 @@ static int session_row(struct index_compare *c, sqlite3_stmt *s, const char *key
 static int look_again(struct index_compare *c, const char *key, struct err *e)
 {
 	sqlite3_stmt *s;
-	int rc = row_of(c, key, &s, e);
+	int rc = index_compare_row_of(c, key, &s, e);
 
 	if (rc != 1)
 		return rc;

@@ -74,7 +74,7 @@ static int put_code(struct index *ix, const struct id *id, struct err *e)
 	return index_step_done(ix, s, e);
 }
 
-static int put_row(struct index *ix, enum index_sql which, const struct row *r, struct err *e)
+static int index_query_put_row(struct index *ix, enum index_sql which, const struct row *r, struct err *e)
 {
 	sqlite3_stmt *s;
 	int rc = index_stmt(ix, which, &s, e);
@@ -93,7 +93,7 @@ int index_put_open(struct index *ix, const struct index_session *in, struct err 
 
 	id_format(&in->id, id);
 	row_of_open(&r, in, id, &parsed);
-	int rc = put_row(ix, SQL_PUT_OPEN, &r, e);
+	int rc = index_query_put_row(ix, SQL_PUT_OPEN, &r, e);
 	json_decref(parsed);
 	return rc;
 }
@@ -116,7 +116,7 @@ int index_put_recording(struct index *ix, const struct index_recording *in, stru
 
 	id_format(&in->id, id);
 	row_of_recording(&r, in, id, parsed);
-	int rc = put_row(ix, SQL_PUT_SESSION, &r, e);
+	int rc = index_query_put_row(ix, SQL_PUT_SESSION, &r, e);
 	json_decref(parsed[0]);
 	json_decref(parsed[1]);
 	return rc ? rc : put_by_id(ix, SQL_DROP_CHECKPOINT, &in->id, e);
@@ -217,7 +217,7 @@ int index_put_audit(struct index *ix, uint64_t lsn, int64_t wall_ns, const struc
 	if (!id_is_nil(session))
 		id_format(session, id);
 	row_of_audit(&r, lsn, wall_ns, id, json, &parsed);
-	int rc = put_row(ix, SQL_PUT_AUDIT, &r, e);
+	int rc = index_query_put_row(ix, SQL_PUT_AUDIT, &r, e);
 	json_decref(parsed);
 	return rc;
 }

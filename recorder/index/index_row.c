@@ -157,7 +157,7 @@ const char *row_differs(const struct row *a, const struct row *b)
 /* ---- rows from what they are derived from */
 
 /* A string member of o, NULL when it is absent or of another type: what the hub wrote is kept whole in any case. */
-static struct cell member(const json_t *o, const char *key)
+static struct cell index_row_member(const json_t *o, const char *key)
 {
 	return cell_string(json_string_value(json_object_get(o, key)));
 }
@@ -174,18 +174,18 @@ void row_of_audit(struct row *out, uint64_t lsn, int64_t wall_ns, const char ses
 		  json_t **parsed)
 {
 	json_t *o = *parsed = index_row_parse(json);
-	struct cell event = member(o, "event");
+	struct cell event = index_row_member(o, "event");
 
 	*out = (struct row){.table = ROW_AUDIT, .n = AUDIT_CELLS};
 	out->cells[0] = cell_int(lsn > INT64_MAX ? INT64_MAX : (int64_t)lsn);
 	out->cells[1] = cell_int(wall_ns);
-	out->cells[2] = session[0] ? cell_string(session) : member(o, "session");
+	out->cells[2] = session[0] ? cell_string(session) : index_row_member(o, "session");
 	out->cells[3] = cell_string(o ? json : NULL);
 	out->cells[4] = event.s ? event : cell_string("unreadable");
-	out->cells[5] = member(o, "principal");
-	out->cells[6] = member(o, "agent");
-	out->cells[7] = member(o, "grant_id");
-	out->cells[8] = member(o, "outcome");
+	out->cells[5] = index_row_member(o, "principal");
+	out->cells[6] = index_row_member(o, "agent");
+	out->cells[7] = index_row_member(o, "grant_id");
+	out->cells[8] = index_row_member(o, "outcome");
 }
 
 static struct cell index_row_number(uint64_t v)
@@ -208,7 +208,7 @@ void row_of_open(struct row *out, const struct index_session *in, const char id[
 	for (size_t i = 0; i < SESSION_CELLS; i++)
 		out->cells[i] = cell_null();
 	for (size_t i = 0; i < sizeof(members) / sizeof(members[0]); i++)
-		out->cells[members[i].cell] = member(o, members[i].key);
+		out->cells[members[i].cell] = index_row_member(o, members[i].key);
 	out->cells[S_ID] = cell_string(id);
 	out->cells[S_STATE] = cell_string("open");
 	out->cells[S_OPEN] = cell_string(o ? in->open : NULL);
@@ -232,7 +232,7 @@ void row_of_recording(struct row *out, const struct index_recording *in, const c
 	out->cells[S_OPEN_SEGMENT] = cell_null();
 	if (in->exit) {
 		out->cells[S_EXIT] = cell_string(parsed[1] ? in->exit : NULL);
-		out->cells[S_CAUSE] = member(parsed[1], "cause");
+		out->cells[S_CAUSE] = index_row_member(parsed[1], "cause");
 		out->cells[S_ENDED] = cell_int(in->ended_ns);
 		out->cells[S_END_LSN] = index_row_number(in->end_lsn);
 	}

@@ -388,7 +388,7 @@ static int take_record(struct feeder *f, const struct segment_record *sr, struct
 }
 
 /* Tells how far it is: nobody waits longer than for that. */
-static void tell(struct feeder *f, const struct segment_tail *durable, bool at_end)
+static void feeder_tell(struct feeder *f, const struct segment_tail *durable, bool at_end)
 {
 	struct index_cursor at;
 
@@ -418,7 +418,7 @@ static bool feed(struct feeder *f)
 		rc = 1;
 	}
 	f->moved += (uint64_t)n;
-	tell(f, &durable, rc != 1);
+	feeder_tell(f, &durable, rc != 1);
 	return rc == 1;
 }
 

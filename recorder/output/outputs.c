@@ -236,7 +236,7 @@ static int output_close(struct outputs *o, struct output *u, struct err *e)
 	return rc;
 }
 
-static int close_all(struct outputs *o, struct err *e)
+static int outputs_close_all(struct outputs *o, struct err *e)
 {
 	struct output *u;
 	int rc = 0, one;
@@ -357,7 +357,7 @@ int outputs_checkpoint(struct outputs *o, struct err *e)
 
 	pthread_mutex_lock(&o->lock);
 	flush_all(o);
-	rc = close_all(o, e);
+	rc = outputs_close_all(o, e);
 	pthread_mutex_unlock(&o->lock);
 	synced = sync_files(o, rc ? &unsynced : e);
 	return rc ? rc : synced;

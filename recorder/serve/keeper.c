@@ -74,7 +74,7 @@ static void keeper_key_of(const uint8_t bytes[GRANT_KEY_LEN], struct grant_publi
 	chain_hex(sum, 8, out->kid);
 }
 
-static int take_key(struct kept *l, const char *text, struct err *e)
+static int keeper_take_key(struct kept *l, const char *text, struct err *e)
 {
 	struct grant_public_key *key = &l->keys[l->nkeys];
 	uint8_t *p = NULL;
@@ -99,7 +99,7 @@ static int take_pusher(struct kept *l, const struct conf_pusher *p, struct err *
 	if (!l->keys || id_parse(p->log_id, &l->log_id))
 		return err_set(e, ERR_NOMEM, "no memory for a pusher");
 	for (size_t i = 0; rc == 0 && i < p->nkeys; i++)
-		rc = take_key(l, p->keys[i], e);
+		rc = keeper_take_key(l, p->keys[i], e);
 	return rc;
 }
 

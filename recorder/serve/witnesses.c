@@ -119,7 +119,7 @@ void witnesses_use_key(struct witnesses *w, const struct signer *s)
 
 /* ---- configuration */
 
-static int take_key(struct witness *x, const char *text, struct err *e)
+static int witnesses_take_key(struct witness *x, const char *text, struct err *e)
 {
 	uint8_t *p = NULL;
 	size_t n = 0;
@@ -144,7 +144,7 @@ static int witnesses_take(struct witness *x, const struct conf_witness *c, struc
 	x->timeout_ns = c->timeout_ns;
 	x->refuse_after_ns = c->refuse_after_ns;
 	x->keyed = false;
-	return take_key(x, c->key, e);
+	return witnesses_take_key(x, c->key, e);
 }
 
 int witnesses_configure(struct witnesses *w, const struct conf *conf, struct err *e)

@@ -117,7 +117,7 @@ static int take_seal(struct reading *r, const struct chain_entry *en)
 	return list_append(&r->log->seals, &r->log->n, &x, sizeof x);
 }
 
-static int take_key(struct reading *r, const struct chain_entry *en)
+static int verify_log_take_key(struct reading *r, const struct chain_entry *en)
 {
 	struct grant_public_key key;
 
@@ -243,7 +243,7 @@ static int verify_log_take(struct reading *r, const struct chain_entry *en)
 	case CHAIN_TOMBSTONE:
 		return take_seal(r, en);
 	case CHAIN_KEY:
-		return take_key(r, en);
+		return verify_log_take_key(r, en);
 	case CHAIN_DIGEST:
 		return take_digest(r, en);
 	case CHAIN_HOLE:

@@ -127,7 +127,7 @@ static void verify_removals_take_event(struct removals *r, const struct chain_en
 	retention_policy_take(&r->policy, en->journal_seq, o);
 }
 
-static int take_entry(void *arg, const struct chain_entry *en, struct err *e)
+static int verify_removals_take_entry(void *arg, const struct chain_entry *en, struct err *e)
 {
 	struct removals *r = arg;
 	json_t *o = NULL;
@@ -161,7 +161,7 @@ int verify_removals(struct verify_whole *w, struct err *e)
 	struct removals r = {.w = w};
 
 	retention_policy_init(&r.policy);
-	int rc = verify_whole_entries(w, take_entry, &r, e);
+	int rc = verify_whole_entries(w, verify_removals_take_entry, &r, e);
 	holds_finish(&r.holds);
 	return rc;
 }

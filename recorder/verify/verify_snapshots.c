@@ -69,7 +69,7 @@ static bool word_read(const json_t *o, struct word *out)
 
 /* What no trusted head vouches for yet names a digest where none is named before it, and excuses nothing that is gone.
  */
-static int take_entry(void *arg, const struct chain_entry *en, struct err *e)
+static int verify_snapshots_take_entry(void *arg, const struct chain_entry *en, struct err *e)
 {
 	static const char begins[] = "\"snapshot.";
 	struct word word = {.seq = en->seq};
@@ -190,7 +190,7 @@ static void verify_snapshots_judge(const struct snapshots *s, const struct word 
 int verify_snapshots(struct verify_whole *w, struct err *e)
 {
 	struct snapshots s = {.w = w};
-	int rc = w->ask->sandboxes ? verify_whole_entries(w, take_entry, &s, e) : 0;
+	int rc = w->ask->sandboxes ? verify_whole_entries(w, verify_snapshots_take_entry, &s, e) : 0;
 
 	if (rc == 0)
 		merge(&s);

@@ -90,7 +90,7 @@ static void verify_timestamps_take(struct stamps *s, const struct chain_entry *e
 	json_decref(o);
 }
 
-static int take_entry(void *arg, const struct chain_entry *en, struct err *e)
+static int verify_timestamps_take_entry(void *arg, const struct chain_entry *en, struct err *e)
 {
 	struct stamps *s = arg;
 
@@ -110,7 +110,8 @@ int verify_timestamps(struct verify_whole *w, struct err *e)
 	if (!w->log.anchors)
 		return 0;
 	s.heads = calloc(HEADS, sizeof *s.heads);
-	rc = s.heads ? verify_whole_entries(w, take_entry, &s, e) : err_set(e, ERR_NOMEM, "no memory for heads");
+	rc = s.heads ? verify_whole_entries(w, verify_timestamps_take_entry, &s, e)
+		     : err_set(e, ERR_NOMEM, "no memory for heads");
 	free(s.heads);
 	return rc;
 }

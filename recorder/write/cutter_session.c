@@ -71,7 +71,7 @@ static int cut_begin(struct cutter *c, const struct ring_record *rec, struct cut
 	return 0;
 }
 
-static int put_row(struct cutter *c, const struct ring_record *rec, struct err *e)
+static int cutter_session_put_row(struct cutter *c, const struct ring_record *rec, struct err *e)
 {
 	char *open = payload_text(rec);
 	struct index_session row = {.id = rec->session,
@@ -113,7 +113,7 @@ static int cut_open(struct cutter *c, struct segment_record *sr, struct err *e)
 		return 0;
 	}
 	/* The row comes first, so that a seal that is mended finds it. */
-	int rc = put_row(c, &sr->rec, e);
+	int rc = cutter_session_put_row(c, &sr->rec, e);
 	if (rc || (rc = known_sealed(c, &sr->rec.session, sr->lsn, &sealed, e)) != 0 || sealed)
 		return rc;
 	return cut_begin(c, &sr->rec, &s, e);
@@ -148,7 +148,7 @@ static int cut_orphan(struct cutter *c, const struct segment_record *sr, struct 
 	open.seq = sr->lsn - 1;
 	open.payload = (const uint8_t *)json;
 	open.len = (uint32_t)strlen(json);
-	rc = put_row(c, &open, e);
+	rc = cutter_session_put_row(c, &open, e);
 	return rc ? rc : cut_begin(c, &open, out, e);
 }
 

@@ -227,7 +227,7 @@ static void test_refusals_keep_the_servers_words(void **state)
 	outcome_reset(&o);
 }
 
-/* What a proxy says, or half an answer: whoever takes it for an empty list, or for a thing that is gone, ends what runs
+/* The words of a proxy, or half an answer: whoever takes it for an empty list, or for a thing that is gone, ends what runs
  * and makes what there is. */
 static void test_half_an_answer_is_none(void **state)
 {

@@ -268,7 +268,7 @@ static void write_grants(const char *path, const char *via, const char *by, size
 	fclose(f);
 }
 
-/* Whoever has tokens of one issuer takes nobody else's room, and all of them together not the administrator's. */
+/* The tokens of one issuer take nobody else's room, and all of them together not the administrator's. */
 static void an_issuer_leaves_room_for_others(void **state)
 {
 	struct fixture *f = *state;

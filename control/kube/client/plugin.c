@@ -69,7 +69,7 @@ static void plugin_on_closed(uv_handle_t *h)
 	free(p);
 }
 
-static void close_all(struct kube_plugin *p)
+static void plugin_close_all(struct kube_plugin *p)
 {
 	uv_handle_t *handles[HANDLES] = {(uv_handle_t *)&p->process, (uv_handle_t *)&p->out, (uv_handle_t *)&p->err,
 					 (uv_handle_t *)&p->timer};
@@ -117,7 +117,7 @@ static void plugin_finish(struct kube_plugin *p)
 	struct err e = {0};
 	int rc = plugin_read_answer(p, &answer, &e);
 
-	close_all(p);
+	plugin_close_all(p);
 	p->done(p->arg, rc, &e, rc < 0 ? NULL : &answer);
 	kube_plugin_answer_finish(&answer);
 }
@@ -151,7 +151,7 @@ static void plugin_on_exit_of(uv_process_t *h, int64_t status, int sig)
 	p->status = status;
 	p->sig = sig;
 	if (p->state == PLUGIN_CANCELLED) {
-		close_all(p);
+		plugin_close_all(p);
 		return;
 	}
 	plugin_set_state(p, PLUGIN_EXITED);
@@ -333,7 +333,7 @@ int kube_plugin_run(struct uv_loop_s *loop, const struct kubeconfig *k, const st
 		if (uv_rc < 0) {
 			/* a process handle is initialised even by a spawn that failed */
 			rc = not_started(k, uv_rc, e);
-			close_all(p);
+			plugin_close_all(p);
 		} else {
 			(void)uv_timer_start(&p->timer, plugin_on_timer, deadline_ms, 0);
 			*out = p;
@@ -355,7 +355,7 @@ void kube_plugin_cancel(struct kube_plugin *p)
 	plugin_set_state(p, PLUGIN_CANCELLED);
 	/* closing the handle of a live process would leave a zombie behind */
 	if (gone)
-		close_all(p);
+		plugin_close_all(p);
 	else
 		kill_group(p, SIGKILL);
 }

@@ -113,7 +113,7 @@ static bool rest_of(const char *line, size_t n, const char *word, char *out, siz
 	return true;
 }
 
-static bool take_line(const char *line, size_t n, struct deliver_answer *a)
+static bool deliver_take_line(const char *line, size_t n, struct deliver_answer *a)
 {
 	static const char *const words[] = {"image", "stream", "dir"};
 	char place[3];
@@ -140,7 +140,7 @@ int deliver_parse(const char *text, size_t n, struct deliver_answer *out)
 	const char *end;
 
 	while ((end = memchr(text, '\n', n))) {
-		if (take_line(text, (size_t)(end - text), &a)) {
+		if (deliver_take_line(text, (size_t)(end - text), &a)) {
 			*out = a;
 			return 0;
 		}

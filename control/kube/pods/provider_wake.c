@@ -198,7 +198,7 @@ static void begin_link(struct kjob *j, struct kname *n)
 		n->job = j;
 }
 
-static void reach(struct kjob *j)
+static void provider_wake_reach(struct kjob *j)
 {
 	struct kname *n;
 	struct err e = {0};
@@ -455,7 +455,7 @@ void wake_seen(struct kjob *j, const json_t *pod)
 		kjob_fail(j, ERR_NOT_FOUND, "pod %s was deleted, and its node %s does not answer", j->pod,
 			  j->view.node);
 	else if (j->view.state == POD_RUNNING && !(j->op == SANDBOX_ENSURE && j->ours && j->view.deleting))
-		reach(j);
+		provider_wake_reach(j);
 	else
 		seen_not_running(j);
 }

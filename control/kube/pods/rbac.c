@@ -54,7 +54,7 @@ static bool has_resource(const json_t *list, const char *resource)
 	return false;
 }
 
-static bool has_name(const json_t *rule, const char *name)
+static bool rbac_has_name(const json_t *rule, const char *name)
 {
 	const json_t *names = json_object_get(rule, "resourceNames");
 
@@ -66,7 +66,7 @@ static bool rule_gives(const json_t *rule, const struct rbac_want *w, struct gif
 	const json_t *verbs = json_object_get(rule, "verbs"), *groups = json_object_get(rule, "apiGroups");
 	const json_t *resources = json_object_get(rule, "resources");
 
-	if (!has_or_all(groups, w->group) || !has_resource(resources, w->resource) || !has_name(rule, w->name))
+	if (!has_or_all(groups, w->group) || !has_resource(resources, w->resource) || !rbac_has_name(rule, w->name))
 		return false;
 	for (size_t i = 0; w->verbs[i]; i++)
 		if (has_or_all(verbs, w->verbs[i])) {

@@ -33,7 +33,7 @@ static const char *template_own_name_of(const json_t *o)
 	return name ? name : "";
 }
 
-static bool has_name(const json_t *list, const char *name)
+static bool template_own_has_name(const json_t *list, const char *name)
 {
 	size_t i;
 	json_t *o;
@@ -85,7 +85,7 @@ static int check_items(const json_t *configured, const json_t *own, const char *
 	json_array_foreach((json_t *)(uintptr_t)in_spec(own, key), i, o)
 	{
 		if (strcmp(template_own_name_of(o), KUBE_CONTAINER) != 0 &&
-		    has_name(in_spec(configured, key), template_own_name_of(o)))
+		    template_own_has_name(in_spec(configured, key), template_own_name_of(o)))
 			return refuse_item(e, at, i,
 					   "is named like one of kubernetes.pod_template, which stays as it is");
 	}
@@ -117,7 +117,7 @@ static int check_pull_secrets(const json_t *configured, const json_t *own, const
 	json_array_foreach((json_t *)(uintptr_t)in_spec(own, "imagePullSecrets"), i, o)
 	{
 		if (!template_lists(r->secrets, template_own_name_of(o)) &&
-		    !has_name(in_spec(configured, "imagePullSecrets"), template_own_name_of(o)))
+		    !template_own_has_name(in_spec(configured, "imagePullSecrets"), template_own_name_of(o)))
 			return refuse_item(e, "/spec/imagePullSecrets", i, "is not in kubernetes.pod_template_secrets");
 	}
 	return 0;

@@ -99,7 +99,7 @@ static int digest(const json_t *container, char out[11])
 /* ---- what is there */
 
 /* A server of 1.33 and later writes procMount: Default into what says nothing of it. */
-static bool is_same(const json_t *there, const json_t *value)
+static bool visitor_is_same(const json_t *there, const json_t *value)
 {
 	bool same;
 	json_t *o;
@@ -123,7 +123,7 @@ static bool visitor_is_ours(const json_t *there, const json_t *made)
 	{
 		const json_t *t = json_object_get(there, key);
 
-		if (!is_same(t, value) && !(json_is_array(value) && !json_array_size(value) && !t))
+		if (!visitor_is_same(t, value) && !(json_is_array(value) && !json_array_size(value) && !t))
 			return false;
 	}
 	return true;

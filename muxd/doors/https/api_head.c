@@ -97,7 +97,7 @@ static size_t file_at(struct http1_text t)
  * plain + for a blank, and a plain & or ; for the end of something. All of that is refused: the path that is routed is
  * the one that was sent. more: the target goes on, and its last step perhaps, too.
  */
-static int check_path(struct http1_text t, bool more, struct err *e)
+static int api_head_check_path(struct http1_text t, bool more, struct err *e)
 {
 	struct step s = {.dots = true};
 	size_t from = file_at(t);
@@ -129,7 +129,7 @@ static int check_target(struct http1_text t, bool more, struct err *e)
 {
 	int rc = check_bytes(t, more, e);
 
-	return rc ? rc : check_path(t, more, e);
+	return rc ? rc : api_head_check_path(t, more, e);
 }
 
 /* begun: there is more to come of it. */

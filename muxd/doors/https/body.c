@@ -339,7 +339,7 @@ int body_path(const json_t *v, char **out)
 	return 0;
 }
 
-static int take_path(struct round_body *b, const json_t *v, struct err *e)
+static int body_take_path(struct round_body *b, const json_t *v, struct err *e)
 {
 	int rc = body_path(v, &b->file_path);
 
@@ -358,7 +358,7 @@ static int take_file(struct round_body *b, const struct fields *f, struct err *e
 				     .parents = f->parents};
 	b->spec.kind = SESSION_FILE;
 	b->spec.stdin_open = b->file.op == FILE_PUT;
-	return take_path(b, f->path, e);
+	return body_take_path(b, f->path, e);
 }
 
 static void take_wait(struct round_body *b, int64_t wait_ms, const struct round_limits *l)

@@ -401,7 +401,7 @@ static void tell_start(struct telling *t, const json_t *round)
 }
 
 /* Nobody has been answered so far. */
-static void refuse(struct telling *t, int rc, const struct err *e)
+static void events_refuse(struct telling *t, int rc, const struct err *e)
 {
 	struct http_exchange *x = t->x;
 
@@ -445,7 +445,7 @@ static void telling_begin(struct telling *t, const json_t *round)
 		if (t->at[i] > total_of(round, i)) {
 			err_set(&e, ERR_INVAL, "the last event id says %" PRIu64 " bytes of %s, which has %" PRIu64,
 				t->at[i], stream_name(i), total_of(round, i));
-			refuse(t, e.code, &e);
+			events_refuse(t, e.code, &e);
 			return;
 		}
 	telling_set_state(t, TELLING);
@@ -468,7 +468,7 @@ static void events_on_round(void *arg, int rc, const struct err *e, json_t *roun
 		return;
 	}
 	if (t->state == LOOKING && rc)
-		refuse(t, rc, e);
+		events_refuse(t, rc, e);
 	else if (t->state == LOOKING)
 		telling_begin(t, round);
 	else if (t->state == TELLING && rc)

@@ -112,7 +112,7 @@ static void reading_break(struct reading *r)
 
 static void output_on_page(void *arg, int rc, const struct err *e, const struct round_page *page);
 
-static void ask(struct reading *r)
+static void output_ask(struct reading *r)
 {
 	if (r->asked || r->over || !r->x || buf_len(&r->next))
 		return;
@@ -130,7 +130,7 @@ static void output_on_later(uv_timer_t *t)
 	if (r->follow && r->begun)
 		reading_wake(r);
 	else
-		ask(r);
+		output_ask(r);
 }
 
 static void ask_later(struct reading *r)
@@ -213,7 +213,7 @@ static size_t give_live(struct reading *r, uint8_t *to, size_t max)
 	if (n == ERR_EOF)
 		r->over = true;
 	else if (n == ERR_NOT_FOUND && !waits)
-		ask(r);
+		output_ask(r);
 	else if (n == ERR_AGAIN && !waits)
 		ask_later(r);
 	return 0;
@@ -227,7 +227,7 @@ static size_t give_page(struct reading *r, uint8_t *to, size_t max)
 		memcpy(to, buf_ptr(&r->page), n);
 	buf_consume(&r->page, n);
 	if (!uv_is_active((uv_handle_t *)&r->later) && !(r->follow && output_live(r, NULL, 0) != ERR_NOT_FOUND))
-		ask(r);
+		output_ask(r);
 	return n;
 }
 
@@ -457,7 +457,7 @@ static void output_on_followed(void *arg, int rc, const struct err *e)
 	if (!r->x) {
 		reading_free(r);
 	} else if (rc == ERR_NOT_FOUND) {
-		ask(r);
+		output_ask(r);
 	} else {
 		rc = rc ? rc : buf_printf(&r->x->headers, "Muxd-Offset: %" PRIu64 "\r\n", r->how.offset);
 		if (rc)
@@ -571,7 +571,7 @@ static void output_bytes(struct http_exchange *x, bool follow, const struct roun
 	if (r->follow && !how->tail && !how->lines)
 		ask_to_follow(r);
 	else
-		ask(r);
+		output_ask(r);
 }
 
 static void output_page(struct http_exchange *x, struct round_read *how)

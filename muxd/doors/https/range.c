@@ -6,7 +6,7 @@
 #include <strings.h>
 
 /* Digits at *p, which is moved behind them. False: none, or more than there are bytes in the world. */
-static bool take_number(const char **p, uint64_t *out)
+static bool range_take_number(const char **p, uint64_t *out)
 {
 	uint64_t n = 0;
 	const char *at = *p;
@@ -29,7 +29,7 @@ static int take_spec(const char *p, struct range *out)
 
 	if (*p == '-') {
 		p++;
-		if (!take_number(&p, &r.suffix) || *p)
+		if (!range_take_number(&p, &r.suffix) || *p)
 			return ERR_INVAL;
 		if (!r.suffix) { /* satisfied by nothing */
 			r.first = UINT64_MAX;
@@ -37,9 +37,9 @@ static int take_spec(const char *p, struct range *out)
 		*out = r;
 		return 0;
 	}
-	if (!take_number(&p, &r.first) || *p++ != '-')
+	if (!range_take_number(&p, &r.first) || *p++ != '-')
 		return ERR_INVAL;
-	if (*p && (!take_number(&p, &r.last) || *p || r.last < r.first))
+	if (*p && (!range_take_number(&p, &r.last) || *p || r.last < r.first))
 		return ERR_INVAL;
 	*out = r;
 	return 0;

@@ -52,12 +52,12 @@ static void runtime_reply(struct http_exchange *x, json_t *o)
 	json_decref(o);
 }
 
-static const struct runtime_row *row_of(const struct http_exchange *x);
+static const struct runtime_row *runtime_row_of(const struct http_exchange *x);
 
 static void runtime_on_result(struct http_exchange *x, int status, const json_t *ours)
 {
 	bool later = false;
-	json_t *theirs = row_of(x)->tell(x, x->dialect_arg, ours, &later);
+	json_t *theirs = runtime_row_of(x)->tell(x, x->dialect_arg, ours, &later);
 
 	(void)status;
 	if (!later)
@@ -204,7 +204,7 @@ static void go_execute(struct http_exchange *x)
 	rest_round_open(x, runtime_on_opened);
 }
 
-static json_t *text_of(const json_t *round, const char *name, const char *more)
+static json_t *runtime_text_of(const json_t *round, const char *name, const char *more)
 {
 	const json_t *s = json_object_get(round, name);
 	char gap[160];
@@ -247,14 +247,14 @@ static json_t *tell_execute(struct http_exchange *x, struct runtime_call *r, con
 		       : signal                ? 128 + signal
 					       : 1;
 	text_put(r->round_id, sizeof(r->round_id), json_get_text(round, "round_id"));
-	return json_pack("{s:o,s:o,s:i}", "stdout", text_of(round, "stdout", ""), "stderr",
-			 text_of(round, "stderr", why), "exit_code", r->exit_code);
+	return json_pack("{s:o,s:o,s:i}", "stdout", runtime_text_of(round, "stdout", ""), "stderr",
+			 runtime_text_of(round, "stderr", why), "exit_code", r->exit_code);
 }
 
 /* ---- files */
 
 /* The path behind the row's prefix, as theirs has it: relative, whatever slashes are in front. */
-static int take_path(struct runtime_call *r, const char *path, struct err *e)
+static int runtime_take_path(struct runtime_call *r, const char *path, struct err *e)
 {
 	path += strspn(path, "/");
 	for (const char *p = path; *p; p += strcspn(p, "/"), p += strspn(p, "/"))
@@ -266,7 +266,7 @@ static int take_path(struct runtime_call *r, const char *path, struct err *e)
 
 static int ask_path(struct http_exchange *x, struct runtime_call *r, struct err *e)
 {
-	return take_path(r, x->path + strlen(x->route->pattern), e);
+	return runtime_take_path(r, x->path + strlen(x->route->pattern), e);
 }
 
 /* The body of POST .../fs/OPERATION. more: its further fields; taken over. */
@@ -314,7 +314,7 @@ static int ask_upload(struct http_exchange *x, struct runtime_call *r, struct er
 	if (!r->file)
 		return ERR_NOMEM;
 	rc = multipart_find(r->head.type, buf_ptr(&x->body), buf_len(&x->body), "file", r->file, e);
-	return rc ? rc : take_path(r, r->file->name, e);
+	return rc ? rc : runtime_take_path(r, r->file->name, e);
 }
 
 static void go_upload(struct http_exchange *x)
@@ -435,7 +435,7 @@ static const struct runtime_row rows[] = {
      tell_exists},
 };
 
-static const struct runtime_row *row_of(const struct http_exchange *x)
+static const struct runtime_row *runtime_row_of(const struct http_exchange *x)
 {
 	return (const struct runtime_row *)x->route; /* its first member */
 }
@@ -475,13 +475,13 @@ static void runtime_on_located(void *arg, int rc, const struct err *e, const cha
 		return;
 	}
 	text_put(x->params[0], sizeof(x->params[0]), name);
-	row_of(x)->go(x);
+	runtime_row_of(x)->go(x);
 }
 
 /* The request is whole, and its caller is known. */
 static void runtime_enter(struct http_exchange *x)
 {
-	const struct runtime_row *row = row_of(x);
+	const struct runtime_row *row = runtime_row_of(x);
 	struct runtime_call *r = x->dialect_arg;
 	struct err e = {0};
 	int rc = row->ask ? row->ask(x, r, &e) : 0;

@@ -16,7 +16,7 @@ unsigned mcp_log_level(const char *name)
 	return MCP_LOG_NONE;
 }
 
-static size_t row_of(const struct mcp_levels *l, const struct mcp_session *session)
+static size_t log_level_row_of(const struct mcp_levels *l, const struct mcp_session *session)
 {
 	size_t i = 0;
 
@@ -44,7 +44,7 @@ static size_t row_for(const struct mcp_levels *l, const struct mcp_holder *who)
 
 int mcp_levels_set(struct mcp_levels *l, const struct mcp_holder *who, unsigned level)
 {
-	size_t i = row_of(l, &who->session);
+	size_t i = log_level_row_of(l, &who->session);
 
 	if (i == MCP_LEVELS_MAX) {
 		i = row_for(l, who);
@@ -59,14 +59,14 @@ int mcp_levels_set(struct mcp_levels *l, const struct mcp_holder *who, unsigned 
 
 unsigned mcp_levels_get(const struct mcp_levels *l, const struct mcp_session *session)
 {
-	size_t i = row_of(l, session);
+	size_t i = log_level_row_of(l, session);
 
 	return i < MCP_LEVELS_MAX ? l->rows[i].level : MCP_LOG_NONE;
 }
 
 void mcp_levels_forget(struct mcp_levels *l, const struct mcp_session *session)
 {
-	size_t i = row_of(l, session);
+	size_t i = log_level_row_of(l, session);
 
 	if (i < MCP_LEVELS_MAX)
 		l->rows[i].made = 0;

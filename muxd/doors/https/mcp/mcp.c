@@ -111,14 +111,14 @@ static void go_call(struct mcp_turn *t)
 		(void)mcp_stream_call(s, &t->who, &w);
 }
 
-static struct mcp_question question_of(const struct mcp_turn *t, int verb)
+static struct mcp_question mcp_question_of(const struct mcp_turn *t, int verb)
 {
 	return (struct mcp_question){.x = t->x, .who = t->who, .id = t->m->id, .new_era = t->new_era, .verb = verb};
 }
 
 static void task_go(const struct mcp_turn *t, enum mcp_task_verb verb)
 {
-	struct mcp_question q = question_of(t, (int)verb);
+	struct mcp_question q = mcp_question_of(t, (int)verb);
 
 	mcp_task(&q, json_get_text(t->m->params, "taskId"));
 }
@@ -140,7 +140,7 @@ static void go_task_update(struct mcp_turn *t)
 
 static void go_resources(struct mcp_turn *t)
 {
-	struct mcp_question q = question_of(t, 0);
+	struct mcp_question q = mcp_question_of(t, 0);
 
 	mcp_resources_list(&q, json_get_text(t->m->params, "cursor"));
 }
@@ -152,7 +152,7 @@ static void go_templates(struct mcp_turn *t)
 
 static void go_resource(struct mcp_turn *t)
 {
-	struct mcp_question q = question_of(t, 0);
+	struct mcp_question q = mcp_question_of(t, 0);
 
 	mcp_resource_read(&q, json_get_text(t->m->params, "uri"));
 }

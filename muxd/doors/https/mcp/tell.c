@@ -13,7 +13,7 @@ static json_int_t total_of(const json_t *stream)
 	return json_integer_value(json_object_get(stream, "total_bytes"));
 }
 
-static json_t *text_of(const json_t *stream)
+static json_t *tell_text_of(const json_t *stream)
 {
 	char gap[128];
 
@@ -30,7 +30,7 @@ static void put_streams(json_t *o, const json_t *ours)
 	for (size_t i = 0; i < 2; i++) {
 		const json_t *s = json_object_get(ours, names[i][0]);
 
-		json_object_set_new(o, names[i][0], text_of(s));
+		json_object_set_new(o, names[i][0], tell_text_of(s));
 		json_object_set_new(o, names[i][1], json_boolean(json_is_true(json_object_get(s, "truncated"))));
 		json_object_set_new(o, names[i][2], json_integer(total_of(s)));
 	}

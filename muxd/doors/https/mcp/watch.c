@@ -68,8 +68,8 @@ static size_t row_for(const struct mcp_watches *w, const struct mcp_holder *who)
 	return own >= MCP_WATCHES_SHARE || empty == MCP_WATCHES_MAX ? oldest : empty;
 }
 
-static size_t row_of(const struct mcp_watches *w, const struct mcp_session *session, const char *server,
-		     const char *uri)
+static size_t watch_row_of(const struct mcp_watches *w, const struct mcp_session *session, const char *server,
+			   const char *uri)
 {
 	size_t i = 0;
 
@@ -84,7 +84,7 @@ int mcp_watch_may(const struct mcp_watches *w, const struct mcp_holder *who, con
 
 	if (strlen(uri) > MCP_WATCH_URI)
 		return ERR_TOO_LARGE;
-	if (row_of(w, &who->session, server, uri) < MCP_WATCHES_MAX)
+	if (watch_row_of(w, &who->session, server, uri) < MCP_WATCHES_MAX)
 		return 0;
 	for (size_t i = 0; i < MCP_WATCHES_MAX; i++)
 		own += is_of(&w->rows[i], &who->session);
@@ -96,7 +96,7 @@ int mcp_watch_may(const struct mcp_watches *w, const struct mcp_holder *who, con
 int mcp_watch_add(struct mcp_watches *w, const struct mcp_holder *who, const char *server, const char *uri)
 {
 	struct watch made = {.who = *who, .made = ++w->made};
-	size_t i = row_of(w, &who->session, server, uri);
+	size_t i = watch_row_of(w, &who->session, server, uri);
 	int rc = mcp_watch_may(w, who, server, uri);
 
 	if (rc)
@@ -119,7 +119,7 @@ int mcp_watch_add(struct mcp_watches *w, const struct mcp_holder *who, const cha
 
 bool mcp_watch_remove(struct mcp_watches *w, const struct mcp_session *session, const char *server, const char *uri)
 {
-	size_t own = row_of(w, session, server, uri), at = 0;
+	size_t own = watch_row_of(w, session, server, uri), at = 0;
 
 	if (own == MCP_WATCHES_MAX)
 		return false;

@@ -71,7 +71,7 @@ bool router_cookie_is_ours(struct http1_text pair)
 }
 
 /* Without a name the value is all that a browser sends back, and may look like one of ours. */
-static bool has_name(struct http1_text pair)
+static bool router_fields_has_name(struct http1_text pair)
 {
 	const char *equals = memchr(pair.p, '=', pair.n);
 
@@ -82,7 +82,7 @@ bool router_cookie_passes(struct router_cookies *c, struct http1_text value)
 {
 	struct http1_text rest = value, pair = cut(&rest, ';');
 
-	if (!has_name(pair) || router_cookie_is_ours(pair) || value.n > ROUTER_COOKIE_MAX ||
+	if (!router_fields_has_name(pair) || router_cookie_is_ours(pair) || value.n > ROUTER_COOKIE_MAX ||
 	    c->n >= ROUTER_COOKIES_MAX || c->bytes + value.n > ROUTER_COOKIE_BYTES_MAX)
 		return false;
 	while (rest.n) {
