@@ -69,11 +69,11 @@ services() { api "$BEGINS" PUT /v1/agents/box/services "{\"services\":[$1]}" | c
 sleeps='{"name":"s","argv":["sleep","300"]}'
 equal "a list of services is a use, its end is none, a second list is another" "ok ok token_used 1/1" \
 	"$(services "$sleeps") $(services '') $(services "$sleeps") $(used BEGINS)"
-all=$(new_token box agent rounds,lifecycle)
-api "$all" PUT /v1/agents/box/services "{\"services\":[$sleeps]}" >/dev/null
+whole=$(new_token box agent rounds,lifecycle)
+api "$whole" PUT /v1/agents/box/services "{\"services\":[$sleeps]}" >/dev/null
 equal "nor is one begun anew" token_used "$(api "$BEGINS" POST /v1/agents/box/services/s/restart '{"reason":"r"}' | code)"
-api "$all" PUT /v1/agents/box/services '{"services":[]}' >/dev/null
-api "$all" PUT /v1/agents/box/mcp/servers '{"servers":[{"name":"m","command":["sh","-c","echo x >>/workspace/begun; exec sleep 300"]}]}' >/dev/null
+api "$whole" PUT /v1/agents/box/services '{"services":[]}' >/dev/null
+api "$whole" PUT /v1/agents/box/mcp/servers '{"servers":[{"name":"m","command":["sh","-c","echo x >>/workspace/begun; exec sleep 300"]}]}' >/dev/null
 equal "nor a server, for its tools" "token_used token_used" "$(api "$BEGINS" POST /v1/agents/box/mcp/servers/m/refresh '{}' | code) $(
 	api "$BEGINS" POST /v1/agents/box/mcp/request '{"server":"m","method":"tools/list"}' | code)"
 equal "which has not run" file_not_found "$(api "$(new_token box agent files)" POST /v1/agents/box/fs/read '{"path":"begun"}' | code)"

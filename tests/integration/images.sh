@@ -131,7 +131,7 @@ equal "its start is taken up, and it is unpacked anew" 314572800 "$(inside late 
 # What a daemon from before left of a root that it was removing: it has its name, and is not whole.
 rm "$MUXD_STATE/images/${big#sha256:}/tree/env"
 equal "a root that is not whole is unpacked anew" 314572800 "$(muxctl sandbox create whole --image big >/dev/null && inside whole 'stat -c %s /big')"
-muxctl sandbox terminate whole --how wipe --reason done >/dev/null || fail "no wipe"
+muxctl sandbox terminate whole --how wipe --reason ended >/dev/null || fail "no wipe"
 equal "nothing half is left" "" "$(find "$MUXD_STATE/images" -mindepth 2 -maxdepth 2 ! -name tree)"
 
 # What nobody names any more goes at the next start; what a sandbox has stays.
