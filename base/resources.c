@@ -7,7 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define DIGITS "0123456789"
+#define DIGITS     "0123456789"
+#define PLACES_MAX 15 /* that a configured quantity may have (conf_check_quantity()) */
 
 struct unit {
 	const char *name;
@@ -35,20 +36,24 @@ static bool quantity_digits(const char *p, size_t n, uint64_t *io)
 	return true;
 }
 
-/* In thousandths, what is less than one of them counts as one. */
-static bool quantity_parse(const char *text, uint64_t *out)
+/* In thousandths, rounded up: a limit that is there is never none. places: behind the point, at most. */
+static bool quantity_parse(const char *text, size_t most, uint64_t *out)
 {
-	size_t whole = strspn(text, DIGITS), places = 0, n = strlen(text);
+	size_t whole = strspn(text, DIGITS), places = 0, n = strlen(text), used;
 	const char *p = text + whole;
 	uint64_t value = 0, parts = 1;
+	bool more = false;
 
 	if (!whole || whole > 15 || !quantity_digits(text, whole, &value))
 		return false;
 	if (*p == '.') {
 		places = strspn(++p, DIGITS);
-		if (!places || places > 3 || !quantity_digits(p, places, &value))
+		used = places < 3 ? places : 3;
+		if (!places || places > most || !quantity_digits(p, used, &value))
 			return false;
+		more = strspn(p + used, "0") < places - used;
 		p += places;
+		places = used;
 	}
 	if (n > 3 && strcmp(text + n - 2, "iB") == 0) /* sizes of the configuration are written so */
 		n--;
@@ -57,7 +62,8 @@ static bool quantity_parse(const char *text, uint64_t *out)
 	for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++)
 		if (strlen(units[i].name) == n - (size_t)(p - text) &&
 		    strncmp(p, units[i].name, strlen(units[i].name)) == 0) {
-			if (__builtin_mul_overflow(value, units[i].times, &value))
+			if (__builtin_add_overflow(value, more, &value) ||
+			    __builtin_mul_overflow(value, units[i].times, &value))
 				return false;
 			*out = value / parts + (value % parts != 0);
 			return true;
@@ -77,7 +83,7 @@ static bool read_quantity(const json_t *v, uint64_t *out)
 	} else if (!text || strlen(text) != json_string_length(v)) {
 		return false;
 	}
-	return quantity_parse(text, out);
+	return quantity_parse(text, 3, out);
 }
 
 static int read_cpu(const json_t *o, struct resources *r, struct err *e)
@@ -182,11 +188,13 @@ struct resources resources_quantities(const char *cpu, const char *memory)
 {
 	uint64_t milli = 0, bytes = 0;
 
-	if (cpu && *cpu && !quantity_parse(cpu, &milli))
+	/* A number that is too large for this is no limit. */
+	if (cpu && *cpu && !quantity_parse(cpu, PLACES_MAX, &milli))
 		milli = 0;
-	if (memory && *memory && !quantity_parse(memory, &bytes))
+	if (memory && *memory && !quantity_parse(memory, PLACES_MAX, &bytes))
 		bytes = 0;
-	return (struct resources){bytes / 1000, milli > UINT32_MAX ? UINT32_MAX : (uint32_t)milli, 0};
+	return (struct resources){bytes / 1000 + (bytes % 1000 != 0), milli > UINT32_MAX ? UINT32_MAX : (uint32_t)milli,
+				  0};
 }
 
 void resources_most(const struct conf *c, struct resources *out)

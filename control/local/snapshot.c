@@ -63,7 +63,7 @@ bool snapshot_dir_drop(int dir)
 
 static int data_open(int snaps, const struct id *id, enum snapshot_kind *out, int *out_fd)
 {
-	for (int k = SNAPSHOT_IMAGE; k <= SNAPSHOT_TREE; k++) {
+	for (size_t k = 0; k < sizeof(suffixes) / sizeof(suffixes[0]); k++) {
 		char name[NAME_SIZE];
 		int fd;
 

@@ -294,14 +294,24 @@ static int begun_with(struct life *l, const struct life_job *j, bool *out, struc
 	return rc;
 }
 
+/* Behind a wait: the lease of its sandbox may have ended, or become another's. */
+static int source_enter(struct life_job *j, struct err *e)
+{
+	char whose[AGENT_NAME_MAX + 1];
+	int rc = life_snapshot_of(j->hub->p.life, &j->call.snapshot, whose, e);
+
+	return rc ? rc : broker_check_enter(j->hub, &j->rq, whose, "workspace", e);
+}
+
 static void begin_with(struct life *l, struct life_job *j)
 {
 	struct life_fork f = {
 	    .snapshot = j->call.snapshot, .as = j->agent, .writable = true, .options = j->call.options};
 	struct err e = {0};
 	bool there;
-	int rc = begun_with(l, j, &there, &e);
+	int rc = source_enter(j, &e);
 
+	rc = rc ? rc : begun_with(l, j, &there, &e);
 	if (rc)
 		broker_life_job_end(j, rc, &e);
 	else if (there)
@@ -601,6 +611,16 @@ static int check_scope(struct life_job *j, const char *agent, struct err *e)
 	return broker_check_enter(j->hub, &j->rq, agent, verbs[j->verb].name, e);
 }
 
+/* A leased sandbox ends with its lease, and so does each copy of it: none has a name of its own. */
+static int check_copied(const char *of, struct err *e)
+{
+	char origin[AGENT_NAME_MAX + 1];
+
+	if (!work_is_pool_name(target_origin(of, origin)))
+		return 0;
+	return err_set(e, ERR_INVAL, "a copy of a leased sandbox has no name of its own: it ends with the lease");
+}
+
 /* A workspace is copied for whoever might fork it. Of any other snapshot nobody is told that it is there. */
 static int check_begin(struct life_job *j, struct err *e)
 {
@@ -613,6 +633,8 @@ static int check_begin(struct life_job *j, struct err *e)
 		rc = broker_check_any(j->hub, &j->rq, &q, LIFECYCLE, "workspace", NULL, e);
 	if (!rc)
 		rc = broker_check_enter(j->hub, &j->rq, whose, "workspace", e);
+	if (!rc)
+		rc = check_copied(whose, e);
 	if (rc != ERR_FORBIDDEN && rc != ERR_NOT_FOUND)
 		return rc;
 	id_format(&j->call.snapshot, id);
@@ -621,14 +643,13 @@ static int check_begin(struct life_job *j, struct err *e)
 
 static int check_call(struct life_job *j, struct err *e)
 {
-	char origin[AGENT_NAME_MAX + 1];
 	int rc = check_scope(j, j->agent, e);
 
 	if (!rc && j->verb != VERB_KILL && target_is_pod(j->agent))
 		rc = err_set(e, ERR_UNSUPPORTED, "%s is a pod of others: muxd enters it and does not rule its life",
 			     j->agent);
-	if (!rc && j->as[0] && work_is_pool_name(target_origin(j->agent, origin)))
-		rc = err_set(e, ERR_INVAL, "a fork of a leased sandbox has no name of its own: it ends with the lease");
+	if (!rc && j->as[0])
+		rc = check_copied(j->agent, e);
 	if (!rc && j->as[0] && !(rc = agent_name_check(j->as, e)))
 		rc = check_scope(j, j->as, e);
 	if (!rc && j->verb != VERB_KILL && !j->hub->p.life)

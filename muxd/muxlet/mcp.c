@@ -389,7 +389,10 @@ static void flight_over(struct bridge *b, struct flight *f)
 {
 	bool begins = f->begins && !f->greets, refused = f->answer.status >= 400;
 
-	b->refusals = f->answer.status == 400 ? b->refusals + 1 : f->answer.status < 300 ? 0 : b->refusals;
+	if (f->answered || f->answer.status < 300) /* an error of the request's own says nothing of the session */
+		b->refusals = 0;
+	else
+		b->refusals += f->answer.status == 400;
 	if (mcp_is_forgotten(b, f)) {
 		bridge_fail(b, "does not know its session any more");
 	} else if (f->kind == FLIGHT_REQUEST) {

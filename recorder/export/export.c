@@ -169,9 +169,13 @@ static int one_event(struct export *x, struct export_text *text, const struct ri
 		return export_json_event(x, rec, e);
 	case EXPORT_RAW:
 		return rec->type == RING_DATA ? buf_append(&x->out, rec->payload, rec->len) : 0;
-	default:
+	case EXPORT_ASCIICAST_V2:
+	case EXPORT_ASCIICAST_V3:
 		return export_cast_event(x, rec, e);
+	case EXPORT_FORMATS:
+		break;
 	}
+	return err_set(e, ERR_INVAL, "there is no format %u of exports", (unsigned)x->options->format);
 }
 
 static int export_end(struct export *x, struct export_text *text, struct err *e)

@@ -78,7 +78,7 @@ static int next_of_recording(void *arg, struct ring_record *out, struct err *e)
 
 static void export_all(struct recording *r)
 {
-	for (int f = EXPORT_ASCIICAST_V2; f <= EXPORT_RAW; f++) {
+	for (int f = 0; f < EXPORT_FORMATS; f++) {
 		struct export_options o = {(enum export_format)f, EXPORT_DEFAULT};
 		struct export_result result;
 		struct export_source src;

@@ -82,7 +82,8 @@ ports=$(PRINCIPAL=other new_token '*' service ports)
 equal "nor reach its ports" forbidden "$(routed "$s1" | code)"
 equal "nor copy its workspace" forbidden "$(api "$other" POST "/v1/agents/$s1/fork" '{}' | code)"
 equal "a copy of it takes no name, as it goes with the lease" invalid_request "$(api "$svc" POST "/v1/agents/$s1/fork" '{"as":"mine"}' | code)"
-api "$svc" POST "/v1/agents/$s1/snapshots" >/dev/null
+snapshot=$(api "$svc" POST "/v1/agents/$s1/snapshots" | jq -r '.snapshot.id // .id')
+equal "nor does a sandbox that begins with it" invalid_request "$(api "$svc" POST /v1/agents/mine/resume "{\"workspace\":\"snapshot:$snapshot\"}" | code)"
 copy=$(api "$svc" POST "/v1/agents/$s1/fork" '{}' | jq -r .agent)
 equal "who leased it enters its copy" 0 "$(api "$svc" POST "/v1/agents/$copy/rounds" '{"argv":["true"],"wait_ms":30000}' | jq .exit.code)"
 equal "and nobody else" forbidden "$(api "$other" POST "/v1/agents/$copy/rounds" '{"argv":["true"]}' | code)"

@@ -20,9 +20,12 @@ other=$(new_token elsewhere agent rounds,files,terminal,lifecycle,observe,replay
 /usr/bin/python3 "$here/tests/integration/mcp_refused.py" "$(ready https_url)mcp" "$MUXD_STATE/keys/tls.crt" "$tmp/tokens" >"$tmp/said" || fail "no answers"
 n=$(grep -c ' scopes forbidden' "$tmp/said")
 [ "$n" -gt 25 ] || fail "only $n tools"
-equal "no scope: forbidden, each" "" "$(grep ' scopes ' "$tmp/said" | grep -v ' forbidden$' | grep -v ^listed)"
-equal "and none is listed" "listed scopes 0" "$(grep ^listed "$tmp/said")"
-equal "another sandbox: forbidden, each" "" "$(grep ' agent ' "$tmp/said" | grep -v ' forbidden$')"
+# Of what it is for any grant may see that it is there.
+equal "no scope: forbidden, each but four" "sandbox.round.list sandbox.session.list sandbox.session.show sandbox.session.snapshots" \
+	"$(grep ' scopes ' "$tmp/said" | grep -v ' forbidden$' | grep -v ^listed | cut -d' ' -f1 | sort | paste -sd' ')"
+equal "and none else is listed, but the one for ports" "listed scopes 5" "$(grep ^listed "$tmp/said")"
+# A list of rounds has none of another sandbox, whoever asks.
+equal "another sandbox: forbidden, each" "sandbox.round.list agent let in" "$(grep ' agent ' "$tmp/said" | grep -v ' forbidden$')"
 equal "another task: refused, each" "" "$(grep ' task ' "$tmp/said" | grep -v ' task_mismatch$')"
 # Refusals of one sort are counted in one event, a minute after the first.
 told() {

@@ -136,7 +136,7 @@ for s in strings[:3]:
 check_text("errors", wrong)
 longest = max((s for s in listed if s["kind"] in ("round", "exec")), key=lambda s: (s.get("offsets") or [0, 0])[1])
 check_drawing("replay", on_terminal(["replay", longest.get("id") or longest["session"], "--instant"]))
-for form in ("raw", "text", "json", "asciicast-v2"):
+for form in ("raw", "text", "json", "asciicast-v2", "asciicast-v3"):
     check_drawing("export " + form, on_terminal(["export", "--format", form, longest.get("id") or longest["session"]]))
 # Content that is looked at, by each command that prints some: what draws, unless all of it is asked for.
 muxctl("artifact", "put", "painted", "-", "hostile", input=blob)

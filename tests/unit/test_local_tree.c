@@ -401,7 +401,7 @@ static void test_far_links(void **state)
 	box_open(&b, "links");
 	make_links(&b, "demo", 3000, 5000, 1);
 	assert_int_equal(take(&b, "demo", &id, &e), 0);
-	if (local_restore(b.l, "demo", "demo", &id, false, 20 * NS_PER_SEC, &info, &e) != 0)
+	if (local_restore(b.l, "demo", "demo", &id, false, 300 * NS_PER_SEC, &info, &e) != 0)
 		fail_msg("restore: %s", e.message);
 	make_links(&b, "far", 3000, 8000, 2);
 	assert_int_equal(take(&b, "far", &other, &e), ERR_SNAPSHOT);

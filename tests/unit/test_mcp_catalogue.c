@@ -79,6 +79,8 @@ static void each_tool_is_a_call(void **state)
 			k++;
 		if (k == rows)
 			fail_msg("%s is no call of the API", t[i].name);
+		if (!mcp_tool_has_operation(&t[i]))
+			fail_msg("%s has no row of operations (judged[]): nobody would be shown it", t[i].name);
 		for (size_t a = 0; a < t[i].nargs; a++) {
 			names += t[i].args[a].to == TO_NAME;
 			queries += t[i].args[a].to == TO_QUERY;

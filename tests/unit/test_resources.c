@@ -122,6 +122,10 @@ static void the_most_is_that_of_the_backend(void **state)
 
 	(void)state;
 	assert_true(resources_equal(&r, &(struct resources){UINT64_C(2) << 30, 1500, 0}));
+	r = resources_quantities("1.2501", "1.50000000Gi");
+	assert_true(resources_equal(&r, &(struct resources){UINT64_C(1536) << 20, 1251, 0}));
+	r = resources_quantities("0.000000000000001", "500m");
+	assert_true(resources_equal(&r, &(struct resources){1, 1, 0}));
 	r = resources_quantities("", NULL);
 	assert_true(resources_none(&r));
 }

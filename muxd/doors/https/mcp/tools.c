@@ -633,7 +633,7 @@ const struct mcp_tool *mcp_tool_find(const char *name)
 }
 
 /* A tool's operations of policies, by the row of the API that it calls. */
-static const struct {
+static const struct judged {
 	enum http_method method;
 	const char *pattern;
 	enum policy_op op, also; /* also POLICY_OPS: no other */
@@ -693,17 +693,27 @@ static const struct {
 };
 
 /* A tool that has no row here is shown to nobody. */
+static const struct judged *judged_find(const struct mcp_tool *t)
+{
+	for (size_t i = 0; i < sizeof(judged) / sizeof(judged[0]); i++)
+		if (judged[i].method == t->method && strcmp(judged[i].pattern, t->pattern) == 0)
+			return &judged[i];
+	return NULL;
+}
+
+bool mcp_tool_has_operation(const struct mcp_tool *t)
+{
+	return judged_find(t) != NULL;
+}
+
 bool mcp_tool_judged(struct hub *h, const struct request *rq, const struct mcp_tool *t)
 {
+	const struct judged *j = judged_find(t);
 	bool pty = t->fixed && strstr(t->fixed, "\"pty\"");
 
 	if (pty && !broker_policy_may(h, rq, POLICY_TERMINAL_OPEN))
 		return false;
-	for (size_t i = 0; i < sizeof(judged) / sizeof(judged[0]); i++)
-		if (judged[i].method == t->method && strcmp(judged[i].pattern, t->pattern) == 0)
-			return broker_policy_may(h, rq, judged[i].op) &&
-			       (judged[i].also == POLICY_OPS || broker_policy_may(h, rq, judged[i].also));
-	return false;
+	return j && broker_policy_may(h, rq, j->op) && (j->also == POLICY_OPS || broker_policy_may(h, rq, j->also));
 }
 
 int mcp_tool_allowed(const struct grant *g, const struct mcp_tool *t, struct err *e)

@@ -66,6 +66,8 @@ const struct mcp_tool *mcp_tools(size_t *out_n);
 const struct mcp_tool *mcp_tool_find(const char *name);
 /* May this grant be shown the tool, and call it? ERR_FORBIDDEN names what is missing. */
 int mcp_tool_allowed(const struct grant *g, const struct mcp_tool *t, struct err *e);
+/* Has it a row that names what the policy is asked about? A tool without one is shown to nobody. */
+bool mcp_tool_has_operation(const struct mcp_tool *t);
 /* Would the policy allow what it does? Such tools alone are shown; a call is asked about with what it is about. */
 bool mcp_tool_judged(struct hub *h, const struct request *rq, const struct mcp_tool *t);
 /* Each tool as a list has it: a tenth of a megabyte, made once. NULL: no memory. */
