@@ -4,6 +4,9 @@
 #include "tests/lib/link_rig.h"
 #include "tests/lib/own_processes.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #define FRESH(r) struct rig *r = rig_create()
 
 static const struct link_channel_info *listed(const struct rig *r, uint32_t channel)
@@ -12,6 +15,45 @@ static const struct link_channel_info *listed(const struct rig *r, uint32_t chan
 		if (r->list[i].channel == channel)
 			return &r->list[i];
 	return NULL;
+}
+
+/* The hub is away; it comes back once the only program has ended. */
+static void attach_when_ended(struct rig *r)
+{
+	for (int looks = 0; looks == 0 || (looks < 400 && !r->list[0].exited); looks++) {
+		if (looks)
+			rig_break(r);
+		usleep(50000);
+		rig_attach(r);
+	}
+	assert_true(r->list[0].exited);
+}
+
+/* A program waits for this file, so that no test has to be faster than it. */
+static char gate[64];
+
+static void gate_shut(void)
+{
+	snprintf(gate, sizeof(gate), "/tmp/muxd-link-return.%d", (int)getpid());
+	(void)unlink(gate);
+}
+
+static void gate_open(void)
+{
+	int fd = open(gate, O_CREAT | O_WRONLY | O_CLOEXEC, 0644);
+
+	assert_true(fd >= 0);
+	close(fd);
+}
+
+/* Behind the gate. */
+static const char *gated(const char *before, const char *then)
+{
+	static char script[400];
+
+	gate_shut();
+	snprintf(script, sizeof(script), "%s while [ ! -e %s ]; do sleep 0.02; done; %s", before, gate, then);
+	return script;
 }
 
 static void resume(struct rig *r, uint32_t channel, uint64_t input_at)
@@ -60,13 +102,12 @@ static void an_end_without_a_hub_is_told_later(void **state)
 	uint64_t zero[3] = {0};
 
 	(void)state;
-	rig_open(r, 1, "sleep 0.3; echo alone; exit 4", (struct rig_call){0});
+	rig_open(r, 1, gated("", "echo alone; exit 4"), (struct rig_call){0});
 	rig_sleep(r, 50);
 	rig_break(r);
-	usleep(800000);
-	rig_attach(r);
+	gate_open();
+	attach_when_ended(r);
 	assert_int_equal(r->nlist, 1);
-	assert_true(r->list[0].exited);
 	assert_int_equal(r->list[0].exit.code, 4);
 	assert_int_equal(r->list[0].produced[1], 6);
 	assert_int_equal(link_resume(r->link, 1, zero, 1000), 0);
@@ -113,15 +154,16 @@ static void undelivered_keys_are_not_sent_again(void **state)
 	for (size_t i = 79; i < sizeof(keys); i += 80)
 		keys[i] = '\n';
 	rig_open(r, 1,
-		 "stty -echo; echo ready; sleep 1; while read l; do case $l in NEW*) echo \"$l\"; exit;; esac; done",
+		 gated("stty -echo; echo ready;", "while read l; do case $l in NEW*) echo \"$l\"; exit;; esac; done"),
 		 (struct rig_call){.pty = true});
 	assert_true(rig_until(r, 5000, strstr(rig_text(r, 1, 1), "ready")));
 	rig_type(r, 1, 0, keys, sizeof(keys));
-	rig_sleep(r, 100);
+	assert_true(rig_until(r, 20000, r->ch[1].consumed > 0));
 	rig_break(r);
 	rig_attach(r);
 	consumed = listed(r, 1)->input_consumed;
 	assert_true(consumed > 0 && consumed < sizeof(keys));
+	gate_open();
 	/* A gap wider than the input window must not stop input either. */
 	resume(r, 1, consumed + 5 * LINK_INPUT_WINDOW);
 	rig_type(r, 1, consumed + 5 * LINK_INPUT_WINDOW, "\nNEW keys\n", 10);
@@ -140,13 +182,14 @@ static void the_stdin_of_a_round_is_sent_again(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof(text); i++)
 		text[i] = (uint8_t)('a' + i % 26);
-	rig_open(r, 1, "sleep 0.5; cat", (struct rig_call){.with_stdin = true});
+	rig_open(r, 1, gated("", "cat"), (struct rig_call){.with_stdin = true});
 	rig_type(r, 1, 0, text, sizeof(text)); /* a pipe takes 64 KiB, the rest waits in muxlet */
-	rig_sleep(r, 50);
+	assert_true(rig_until(r, 20000, r->ch[1].consumed > 0));
 	rig_break(r);
 	rig_attach(r);
 	consumed = listed(r, 1)->input_consumed;
 	assert_true(consumed > 0 && consumed < sizeof(text));
+	gate_open();
 	resume(r, 1, consumed);
 	assert_int_equal(rig_type(r, 1, consumed, text + consumed, sizeof(text) - consumed), sizeof(text));
 	assert_int_equal(link_input_eof(r->link, 1, sizeof(text)), 0);
@@ -164,13 +207,12 @@ static void input_that_waits_without_a_hub_is_delivered(void **state)
 
 	(void)state;
 	memset(text, 'z', sizeof(text));
-	rig_open(r, 1, "sleep 0.4; head -c 200000 | wc -c", (struct rig_call){.with_stdin = true});
+	rig_open(r, 1, gated("", "head -c 200000 | wc -c"), (struct rig_call){.with_stdin = true});
 	rig_type(r, 1, 0, text, sizeof(text));
-	rig_sleep(r, 50);
+	assert_true(rig_until(r, 20000, r->ch[1].consumed > 0));
 	rig_break(r);
-	usleep(900000);
-	rig_attach(r);
-	assert_true(r->list[0].exited);
+	gate_open();
+	attach_when_ended(r);
 	assert_int_equal(r->list[0].input_consumed, sizeof(text));
 	assert_int_equal(link_resume(r->link, 1, zero, 1000), 0);
 	rig_wait_exit(r, 1);
@@ -238,5 +280,8 @@ int main(int argc, char **argv)
 	own_processes();
 	if (argc > 1)
 		cmocka_set_test_filter(argv[1]);
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	int failed = cmocka_run_group_tests(tests, NULL, NULL);
+
+	gate_shut();
+	return failed;
 }
