@@ -123,26 +123,38 @@ int keep_regain(struct keep *k, uint64_t head_max, const struct buf *head, const
 	again.whole = false;
 	again.total = k->total;
 	text_put(again.hex, sizeof(again.hex), hex);
+	again.hex_total = k->total;
 	keep_finish(k);
 	*k = again;
 	return 0;
 }
 
+static bool keep_hash(const struct keep *k, uint8_t md[EVP_MAX_MD_SIZE])
+{
+	EVP_MD_CTX *so_far = EVP_MD_CTX_new();
+	unsigned len = 0;
+	bool ok = so_far && EVP_MD_CTX_copy_ex(so_far, k->sha) == 1 && EVP_DigestFinal_ex(so_far, md, &len) == 1;
+
+	EVP_MD_CTX_free(so_far);
+	return ok && len == 32;
+}
+
+/* More may come behind a look at it: a digest of fewer bytes than were counted is none. */
 const char *keep_digest(struct keep *k)
 {
+	static const char digits[] = "0123456789abcdef";
 	uint8_t md[EVP_MAX_MD_SIZE];
-	unsigned len = 0;
 
-	if (!k->whole || k->hex[0])
+	if (k->hex[0] && k->hex_total == k->total)
 		return k->hex;
-	if (EVP_DigestFinal_ex(k->sha, md, &len) != 1 || len != 32)
+	if (!k->whole || !keep_hash(k, md))
 		return "";
-	for (unsigned i = 0; i < len; i++) {
-		static const char digits[] = "0123456789abcdef";
-
+	for (unsigned i = 0; i < 32; i++) {
 		k->hex[2 * i] = digits[md[i] >> 4];
 		k->hex[2 * i + 1] = digits[md[i] & 15];
 	}
+	k->hex[64] = '\0';
+	k->hex_total = k->total;
 	return k->hex;
 }
 

@@ -18,15 +18,16 @@ struct keep {
 	size_t head_len, head_cap, tail_cap;
 	uint64_t tail_total; /* bytes ever given to the tail */
 	struct evp_md_ctx_st *sha;
-	bool whole; /* false: started in the middle (a restart), so digest and head are not known here */
-	char hex[65];
+	bool whole;   /* false: started in the middle (a restart), so digest and head are not known here */
+	char hex[65]; /* of so many bytes: */
+	uint64_t hex_total;
 };
 
 int keep_init(struct keep *k, uint64_t head_max, uint64_t tail_max);
 void keep_finish(struct keep *k);                         /* NULL-safe fields */
 size_t keep_held(const struct keep *k);                   /* bytes of memory behind head and tail */
 int keep_add(struct keep *k, const uint8_t *p, size_t n); /* ERR_NOMEM: bytes are still counted and hashed */
-const char *keep_digest(struct keep *k);                  /* at the end, once; "" when not known */
+const char *keep_digest(struct keep *k); /* of every byte until now, as often as asked; "" when not known */
 /*
  * One that started in the middle, at its end: `head` from byte 0 on, `tail` up to the last byte, as the record has
  * them; hex: the digest of the whole. ERR_NOMEM: as before.

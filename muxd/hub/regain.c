@@ -25,9 +25,10 @@ struct regain {
 	uint64_t until_ns; /* boot */
 	bool asked;
 	enum regain_part part;
-	int stream;             /* of a head or tail */
-	uint64_t at, want;      /* the next byte; where the part ends */
-	uint64_t from, page_at; /* what was asked for last; the next byte of what comes */
+	uint64_t totals[STREAM_COUNT]; /* of which the digests were asked for */
+	int stream;                    /* of a head or tail */
+	uint64_t at, want;             /* the next byte; where the part ends */
+	uint64_t from, page_at;        /* what was asked for last; the next byte of what comes */
 	char hex[STREAM_COUNT][65];
 	struct buf head[STREAM_COUNT], tail[STREAM_COUNT];
 };
@@ -101,14 +102,34 @@ static bool next_part(struct session *s, struct regain *r)
 	}
 }
 
+/* Output that the link still had comes behind a question: what was asked of fewer bytes is asked anew. */
+static bool has_moved(const struct session *s, const struct regain *r)
+{
+	for (int i = STREAM_OUTPUT; i < STREAM_COUNT; i++)
+		if (s->stream[i].end != r->totals[i])
+			return true;
+	return false;
+}
+
+static void regain_begin(struct session *s, struct regain *r)
+{
+	r->part = PART_DIGESTS;
+	for (int i = 0; i < STREAM_COUNT; i++) {
+		r->totals[i] = s->stream[i].end;
+		r->hex[i][0] = '\0';
+		buf_clear(&r->head[i]);
+		buf_clear(&r->tail[i]);
+	}
+}
+
 static json_t *regain_question(const struct session *s, const struct regain *r)
 {
 	uint64_t n = r->want - r->at;
 
 	if (r->part == PART_DIGESTS)
 		return json_pack("{s:s,s:s,s:[I,I,I]}", "op", "digests", "session", s->id_text, "totals",
-				 (json_int_t)s->in_offset, (json_int_t)s->stream[STREAM_OUTPUT].end,
-				 (json_int_t)s->stream[STREAM_STDERR].end);
+				 (json_int_t)s->in_offset, (json_int_t)r->totals[STREAM_OUTPUT],
+				 (json_int_t)r->totals[STREAM_STDERR]);
 	return json_pack("{s:s,s:s,s:s,s:I,s:I,s:b}", "op", "output", "session", s->id_text, "stream",
 			 r->stream == STREAM_OUTPUT ? "stdout" : "stderr", "offset", (json_int_t)r->at, "limit",
 			 (json_int_t)(n < PAGE_MAX ? n : PAGE_MAX), "house", 1);
@@ -130,6 +151,8 @@ static void regain_ask(struct session *s)
 	}
 	if (!s->hub->recorder)
 		return;
+	if (has_moved(s, r))
+		regain_begin(s, r);
 	q = regain_question(s, r);
 	r->from = r->at;
 	r->asked = true;
@@ -176,7 +199,7 @@ static void page_ended(struct session *s, struct regain *r)
 {
 	bool more = r->part != PART_DIGESTS && r->at < r->want && r->at > r->from;
 
-	if (more || next_part(s, r)) {
+	if (has_moved(s, r) || more || next_part(s, r)) {
 		regain_ask(s);
 		return;
 	}
@@ -205,7 +228,11 @@ static void regain_on_answer(void *arg, int rc, const struct err *e, const json_
 		return;
 	r->asked = false;
 	if (rc == ERR_CANCELLED || rc == ERR_TIMEOUT || rc == ERR_RECORD_UNAVAILABLE)
-		return; /* the next sweep asks again */
+		return;              /* the next sweep asks again */
+	if (rc && has_moved(s, r)) { /* the record has more than was asked for */
+		regain_ask(s);
+		return;
+	}
 	if (rc) {
 		void (*over)(struct session * s) = r->over;
 
@@ -235,6 +262,7 @@ bool regain_waits(struct session *s, void (*over)(struct session *s))
 			buf_init(&s->regain->head[i], s->launch.head + 1);
 			buf_init(&s->regain->tail[i], s->launch.tail + 1);
 		}
+		regain_begin(s, s->regain);
 	}
 	if (!s->regain->asked)
 		regain_ask(s);
