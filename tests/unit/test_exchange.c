@@ -489,6 +489,45 @@ static void a_token_that_is_shown_gets_what_the_configuration_says(void **state)
 	assert_int_equal(show(f, (const char *const[]){NULL}, names), ERR_ISSUER_UNKNOWN);
 }
 
+/* How many questions wait for the checker; they are taken away. */
+static size_t drain(struct fixture *f)
+{
+	json_t *asked;
+	size_t n = 0;
+
+	for (; (asked = hear(f->checker)); n++)
+		json_decref(asked);
+	return n;
+}
+
+static void fill(struct fixture *f, const char *issuer)
+{
+	for (int i = 0; i < 64; i++)
+		assert_int_equal(ask(f, issuer), 0);
+	assert_int_equal(ask(f, issuer), ERR_AGAIN);
+	assert_int_equal(drain(f), 64);
+}
+
+/* The first of two issuers is slow, and 64 tokens of its wait: those of the second are shown as ever. */
+static void a_full_issuer_holds_up_nobody_elses_shown_tokens(void **state)
+{
+	static const char *const second[] = {"second"};
+	struct fixture *f = *state;
+
+	conf_destroy(f->m.conf);
+	assert_int_equal(conf_parse(shown_text, strlen(shown_text), "test", &f->m.conf, NULL), 0);
+	fill(f, "first");
+	assert_int_equal(show(f, (const char *const[]){OF_TEAM("1", "x"), NULL}, second), 0);
+	assert_string_equal(f->grant.principal, "second:a");
+	/* None of the second's: the first might have known. */
+	assert_int_equal(show(f, (const char *const[]){REFUSED("token_foreign"), NULL}, second), ERR_AGAIN);
+	fill(f, "second");
+	assert_int_equal(show(f, (const char *const[]){NULL}, second), ERR_AGAIN);
+	f->m.checker.state = PROC_BACKOFF;
+	assert_int_equal(show(f, (const char *const[]){NULL}, second), ERR_UNAVAILABLE);
+	f->m.checker.state = PROC_READY;
+}
+
 static void an_issuer_that_is_named_no_more_has_no_grants(void **state)
 {
 	struct fixture *f = *state;
@@ -581,6 +620,7 @@ int main(void)
 	    cmocka_unit_test_setup_teardown(a_slow_issuer_holds_up_its_own_alone, setup, teardown),
 	    cmocka_unit_test_setup_teardown(a_checker_that_answers_nobody_is_ended, setup, teardown),
 	    cmocka_unit_test_setup_teardown(a_token_that_is_shown_gets_what_the_configuration_says, setup, teardown),
+	    cmocka_unit_test_setup_teardown(a_full_issuer_holds_up_nobody_elses_shown_tokens, setup, teardown),
 	    cmocka_unit_test_setup_teardown(an_issuer_that_is_named_no_more_has_no_grants, setup, teardown),
 	    cmocka_unit_test_setup_teardown(very_many_are_shut_out_in_turns, setup, teardown),
 	    cmocka_unit_test_setup_teardown(a_revocation_that_could_not_be_written_is_tried_again, setup, teardown),
