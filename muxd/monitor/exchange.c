@@ -153,8 +153,8 @@ static int exchange_ask(struct exchange *x, const struct conf_issuer *issuer, st
 }
 
 /*
- * Of a token that is shown: the issuers behind that name (NULL: all) whose tokens open that door, until one can be asked.
- * One that cannot might have known, so its word is the best there is. True: one was asked.
+ * Of a token that is shown: the issuers behind that name (NULL: all) whose tokens open that door, until one can be
+ * asked. One that cannot might have known, so its word is the best there is. True: one was asked.
  */
 static bool exchange_ask_next(struct exchange *x, const char *name)
 {

@@ -867,6 +867,13 @@ int grants_get(const struct grants *g, const struct id *id, struct grant *out, c
 	return 0;
 }
 
+const char *grants_by(const struct grants *g, const struct id *id)
+{
+	const struct entry *en = grants_find(g, id);
+
+	return en ? en->by : "";
+}
+
 int64_t grants_ends(const struct grants *g, const struct id *first)
 {
 	const struct entry *en = grants_find(g, first);
