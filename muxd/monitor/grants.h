@@ -31,6 +31,17 @@ void grants_close(struct grants *g); /* NULL-safe */
 /* via: "admin" or "ssh-key"; by: who asked, as "uid 1000". Synced when it returns 0. ERR_LIMIT, ERR_DISK_FULL. */
 int grants_create(struct grants *g, const struct grant *grant, const char *via, const char *by, struct err *e);
 /*
+ * The same of a grant that a token of an issuer was exchanged for: what stands for the token, and when that ends. The
+ * grant's revocation shuts the token out until then, however often it may be exchanged.
+ */
+struct grants_token {
+	struct id id;
+	int64_t until_ns;
+};
+int grants_create_for(struct grants *g, const struct grant *grant, const struct grants_token *t, const char *via,
+		      const char *by, struct err *e);
+int grants_token_check(const struct grants *g, const struct id *id, struct err *e); /* ERR_TOKEN_REVOKED */
+/*
  * The reach of a revocation: the grant with all its renewals and all that was made from them, or a grant alone whose
  * token nobody has got.
  */

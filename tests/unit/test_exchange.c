@@ -168,6 +168,12 @@ static void journal_all(struct fixture *f)
 	}
 }
 
+static void on_revoked(void *arg, int rc, const struct err *e, const struct grant *g)
+{
+	(void)arg, (void)e, (void)g;
+	assert_int_equal(rc, 0);
+}
+
 /* grant: what net asks for; answer: members of what the checker says. Returns the code of the end. */
 static int exchange(struct fixture *f, const char *grant, const char *answer)
 {
@@ -247,6 +253,41 @@ static void a_token_counts_as_often_as_is_said(void **state)
 	assert_int_equal(exchange(f, "{\"reason\":\"r\"}", GOOD("1")), ERR_TOKEN_USED);
 	assert_int_equal(exchange(f, "{\"reason\":\"r\"}", GOOD("2")), 0);
 	assert_int_equal(exchange(f, "{\"reason\":\"r\"}", GOOD("2")), ERR_TOKEN_USED);
+}
+
+/* However often a token may be exchanged: once a grant of it was revoked it gives no more, until it is over. */
+static void a_revocation_shuts_the_token_out(void **state)
+{
+	struct fixture *f = *state;
+	struct grants_load loaded;
+	struct grant before;
+	char path[128];
+
+	assert_int_equal(exchange(f, "{\"reason\":\"r\"}", GOOD("1")), 0);
+	before = f->grant;
+	f->m.conf->issuers[0].exchanges = 0;
+	assert_int_equal(exchange(f, "{\"reason\":\"r\"}", GOOD("2")), 0);
+	assert_int_equal(exchange(f, "{\"reason\":\"r\"}", GOOD("3")), 0);
+	issue_revoke(&f->m, &f->grant.id, "test", on_revoked, f);
+	issue_revoke(&f->m, &before.id, "test", on_revoked, f);
+	issue_revoke(&f->m, &before.id, "test", on_revoked, f); /* again */
+	assert_int_equal(exchange(f, "{\"reason\":\"r\"}", GOOD("3")), ERR_TOKEN_REVOKED);
+	assert_int_equal(exchange(f, "{\"reason\":\"r\"}", GOOD("1")), ERR_TOKEN_REVOKED);
+	assert_int_equal(exchange(f, "{\"reason\":\"r\"}", GOOD("2")), 0);
+	/* Another monitor reads the same log, twice: the grants are over by the second time, and the token is not. */
+	snprintf(path, sizeof path, "%s/grants.log", f->dir);
+	for (int i = 0; i < 3; i++) {
+		grants_close(f->m.grants);
+		assert_int_equal(grants_open(path, (NOW + 700 * i) * SECOND, &f->m.grants, &loaded, NULL), 0);
+		assert_int_equal(exchange(f, "{\"reason\":\"r\"}", GOOD("3")), ERR_TOKEN_REVOKED);
+		f->m.conf->issuers[0].exchanges = 1 + (size_t)i;
+		assert_int_equal(exchange(f, "{\"reason\":\"r\"}", GOOD("1")), ERR_TOKEN_REVOKED);
+	}
+	assert_int_equal(loaded.alive, 0);
+	grants_close(f->m.grants);
+	assert_int_equal(grants_open(path, (NOW + 3000) * SECOND, &f->m.grants, &loaded, NULL), 0);
+	assert_int_equal(exchange(f, "{\"reason\":\"r\"}", GOOD("3")), 0); /* it is forgotten with the token */
+	issue_net_ended(&f->m);
 }
 
 static void a_checker_that_lies_is_bounded(void **state)
@@ -615,6 +656,7 @@ int main(void)
 	    cmocka_unit_test_setup_teardown(net_gets_nothing_wider, setup, teardown),
 	    cmocka_unit_test_setup_teardown(a_grant_ends_with_its_token, setup, teardown),
 	    cmocka_unit_test_setup_teardown(a_token_counts_as_often_as_is_said, setup, teardown),
+	    cmocka_unit_test_setup_teardown(a_revocation_shuts_the_token_out, setup, teardown),
 	    cmocka_unit_test_setup_teardown(a_checker_that_lies_is_bounded, setup, teardown),
 	    cmocka_unit_test_setup_teardown(a_checker_that_ends_leaves_nobody_waiting, setup, teardown),
 	    cmocka_unit_test_setup_teardown(a_slow_issuer_holds_up_its_own_alone, setup, teardown),
