@@ -8,7 +8,8 @@
  * Nothing of it is on a disk: behind a restart the token is exchanged anew, as often as `exchanges` of its issuer says.
  *
  *   (unknown) -> ASKED -> HELD -> (gone: its grant has ended)
- *                  |       +-> HELD, revoked: stays for as long as a token of any issuer may last, and opens nothing
+ *                  |       +-> HELD, revoked: stays for as long as a token of any issuer may last, and opens nothing;
+ *                  |           where it gave way the monitor refuses the token
  *                  +-> (gone: refused)
  *
  * Owned by the hub. One loop.
