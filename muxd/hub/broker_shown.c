@@ -134,7 +134,7 @@ static size_t count_of(struct shown_tokens *t, const struct shown_token *s, enum
 }
 
 /* The part of one issuer: so one that has very many principals shuts nobody else's out. */
-static size_t share_of(const struct hub *h)
+static size_t shown_share(const struct hub *h)
 {
 	size_t n = 0;
 
@@ -147,7 +147,7 @@ static size_t share_of(const struct hub *h)
 static void shown_make_room(struct hub *h, const struct shown_token *s)
 {
 	struct shown_token **oldest;
-	size_t share = share_of(h);
+	size_t share = shown_share(h);
 
 	if (count_of(h->shown, s, SAME_ISSUER, &oldest) >= share)
 		shown_sweep(h);

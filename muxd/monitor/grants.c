@@ -1,3 +1,9 @@
+/*
+ * The log of grants, and what it says in memory: each line that is written, read again, applied and left out.
+ *
+ * One noun of more than a thousand lines: a grant, its revocation, its renewal and its uses are lines of one log and
+ * change the same list and the same tally, when they are asked for as when the log is read.
+ */
 #include "muxd/monitor/grants.h"
 
 #include "base/buf.h"
