@@ -300,7 +300,7 @@ static int shown_begin(struct hub *h, const uint8_t digest[SHA256_DIGEST_LENGTH]
 	return 0;
 }
 
-/* What waits is bounded by itself; who holds little finds room where the others have filled theirs. */
+/* Requests that wait have a bound of their own; a small one finds room where long ones have filled theirs. */
 static int waiting_check(const struct hub *h, size_t held, struct err *e)
 {
 	size_t most = held > SHOWN_SMALL ? SHOWN_WAITING_MAX / 2 : SHOWN_WAITING_MAX;

@@ -737,19 +737,29 @@ int grants_create_for(struct grants *g, const struct grant *grant, const struct 
 	return rc;
 }
 
-int grants_token_check(const struct grants *g, const struct id *id, struct err *e)
+static int tokens_full(size_t share, const char *by, struct err *e)
 {
-	return tally_count(&g->tally, id) < SHUT_OUT
-		   ? 0
-		   : err_set(e, ERR_TOKEN_REVOKED, "a grant of this token was revoked: get another one");
+	return err_set(e, ERR_LIMIT, "%zu tokens of %s are counted already, until they are over", share, by);
 }
 
-/* Whatever its issuer's share. Without memory for it the next start has it from the log. */
+static bool is_shut_out(const struct grants *g, const struct id *id)
+{
+	return tally_count(&g->tally, id) >= SHUT_OUT;
+}
+
+int grants_token_check(const struct grants *g, const struct id *id, const char *by, size_t share, struct err *e)
+{
+	if (is_shut_out(g, id))
+		return err_set(e, ERR_TOKEN_REVOKED, "a grant of this token was revoked: get another one");
+	return !id_is_nil(id) && tally_is_full(&g->tally, id, by, share) ? tokens_full(share, by, e) : 0;
+}
+
+/* Its issuer's share refuses none. Without memory for it the next start has it from the log. */
 static void token_shut_out(struct grants *g, const struct entry *en)
 {
 	const struct grants_token *t = &en->token;
 
-	if (!id_is_nil(&t->id) && grants_token_check(g, &t->id, NULL) == 0)
+	if (!id_is_nil(&t->id) && !is_shut_out(g, &t->id))
 		(void)tally_add(&g->tally, &t->id, en->by, t->until_ns, SHUT_OUT);
 }
 
@@ -799,8 +809,7 @@ int grants_use(struct grants *g, const struct grants_use *u, struct err *e)
 			       u->max == 1 ? "" : "s");
 	/* Before the log has it: what is refused is not to be there. */
 	if (tally_is_full(&g->tally, &u->id, u->by, u->share))
-		return err_set(e, ERR_LIMIT, "%zu tokens of %s are counted already, until they are over", u->share,
-			       u->by);
+		return tokens_full(u->share, u->by, e);
 	rc = append_line(g, use_line(&u->id, 1, u->until_ns, u->by), e);
 	if (rc)
 		return rc;

@@ -40,7 +40,11 @@ struct grants_token {
 };
 int grants_create_for(struct grants *g, const struct grant *grant, const struct grants_token *t, const char *via,
 		      const char *by, struct err *e);
-int grants_token_check(const struct grants *g, const struct id *id, struct err *e); /* ERR_TOKEN_REVOKED */
+/*
+ * Before a grant is made of it; nil: of no token. ERR_TOKEN_REVOKED: shut out. ERR_LIMIT: as many tokens of `by` are
+ * counted or shut out as its share (tally.h) is.
+ */
+int grants_token_check(const struct grants *g, const struct id *id, const char *by, size_t share, struct err *e);
 /*
  * The reach of a revocation: the grant with all its renewals and all that was made from them, or a grant alone whose
  * token nobody has got.

@@ -443,7 +443,7 @@ void issue_create(struct monitor *m, const struct wish *w, issue_done *done, voi
 	}
 	rc = make_grant(m, w, &p->grant, &e);
 	if (rc == 0)
-		rc = grants_token_check(m->grants, &w->used, &e);
+		rc = grants_token_check(m->grants, &w->used, w->by, w->uses_share, &e);
 	if (rc == 0)
 		rc = grant_sign(&p->grant, m->keys.kid, m->keys.seed, &p->token, &e);
 	/* Counted first: a kill in between costs the token one exchange, and gives it none. */

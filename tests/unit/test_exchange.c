@@ -290,6 +290,26 @@ static void a_revocation_shuts_the_token_out(void **state)
 	issue_net_ended(&f->m);
 }
 
+/* Tokens that may be exchanged any number of times are kept once they are shut out: so many and no more. */
+static void so_many_tokens_are_kept(void **state)
+{
+	struct fixture *f = *state;
+	struct id used = {{0x11}};
+	struct err e = {0};
+
+	assert_int_equal(grants_token_check(f->m.grants, &used, "issuer gitlab", 2, &e), 0);
+	f->m.conf->issuers[0].exchanges = 0;
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(exchange(f, "{\"reason\":\"r\"}", i ? GOOD("2") : GOOD("1")), 0);
+		issue_revoke(&f->m, &f->grant.id, "test", on_revoked, f);
+	}
+	assert_int_equal(grants_token_check(f->m.grants, &used, "issuer gitlab", 2, &e), ERR_LIMIT);
+	assert_int_equal(grants_token_check(f->m.grants, &used, "issuer gitlab", 3, &e), 0);
+	assert_int_equal(grants_token_check(f->m.grants, &used, "issuer other", 2, &e), 0);
+	assert_int_equal(grants_token_check(f->m.grants, &(struct id){{0}}, "uid 0", 0, &e), 0);
+	issue_net_ended(&f->m);
+}
+
 static void a_checker_that_lies_is_bounded(void **state)
 {
 	static const char *const answers[] = {
@@ -657,6 +677,7 @@ int main(void)
 	    cmocka_unit_test_setup_teardown(a_grant_ends_with_its_token, setup, teardown),
 	    cmocka_unit_test_setup_teardown(a_token_counts_as_often_as_is_said, setup, teardown),
 	    cmocka_unit_test_setup_teardown(a_revocation_shuts_the_token_out, setup, teardown),
+	    cmocka_unit_test_setup_teardown(so_many_tokens_are_kept, setup, teardown),
 	    cmocka_unit_test_setup_teardown(a_checker_that_lies_is_bounded, setup, teardown),
 	    cmocka_unit_test_setup_teardown(a_checker_that_ends_leaves_nobody_waiting, setup, teardown),
 	    cmocka_unit_test_setup_teardown(a_slow_issuer_holds_up_its_own_alone, setup, teardown),
