@@ -22,13 +22,14 @@ enum shown_state { SHOWN_ASKED, SHOWN_HELD };
 struct shown_waiter {
 	struct shown_waiter *next;
 	struct request rq;
+	size_t held; /* bytes that its door keeps for it meanwhile */
 	broker_grant_done *done;
 	void *arg;
 };
 
 /* Its answer may come behind the hub's end: then nothing but this is touched. */
 struct shown_job {
-	struct hub *hub;
+	struct hub *hub; /* NULL: it has ended, and its rows with it */
 	uint8_t digest[SHA256_DIGEST_LENGTH];
 	struct shown_waiter *first, **last;
 };
@@ -41,12 +42,14 @@ struct shown_token {
 	/* HELD */
 	char *token; /* of the grant; wiped */
 	char principal[GRANT_NAME_MAX + 1];
+	char issuer[48]; /* "issuer NAME", as the monitor calls it */
 	struct grant_line grant;
 	int64_t since_ns;
 };
 
 struct shown_tokens {
-	size_t n;
+	size_t asked;   /* of the rows */
+	size_t waiting; /* bytes that the requests of these hold */
 	struct shown_token *places[PLACES];
 };
 
@@ -66,7 +69,7 @@ static void shown_drop(struct shown_tokens *t, struct shown_token **at)
 	struct shown_token *s = *at;
 
 	*at = s->next;
-	t->n--;
+	t->asked -= s->state == SHOWN_ASKED;
 	grant_token_free(s->token);
 	free(s);
 }
@@ -105,21 +108,53 @@ static void shown_sweep(struct hub *h)
 				at = &(*at)->next;
 }
 
-/* Of that principal, and those made from it: how many, and the one that came first. */
-static size_t count_of(struct shown_tokens *t, const char *principal, struct shown_token ***out_oldest)
+enum shown_kin { SAME_PRINCIPAL, SAME_ISSUER };
+
+static bool shown_is_kin(const struct shown_token *a, const struct shown_token *b, enum shown_kin kin)
+{
+	return kin == SAME_ISSUER ? strcmp(a->issuer, b->issuer) == 0 : grant_same_root(a->principal, b->principal);
+}
+
+/* Of its principal, with those made from it, or of its issuer: how many, and the one that came first. */
+static size_t count_of(struct shown_tokens *t, const struct shown_token *s, enum shown_kin kin,
+		       struct shown_token ***out_oldest)
 {
 	size_t n = 0;
 
 	*out_oldest = NULL;
 	for (size_t i = 0; i < PLACES; i++)
 		for (struct shown_token **at = &t->places[i]; *at; at = &(*at)->next) {
-			if ((*at)->state != SHOWN_HELD || !grant_same_root((*at)->principal, principal))
+			if ((*at)->state != SHOWN_HELD || !shown_is_kin(*at, s, kin))
 				continue;
 			n++;
 			if (!*out_oldest || (*at)->since_ns < (**out_oldest)->since_ns)
 				*out_oldest = at;
 		}
 	return n;
+}
+
+/* The part of one issuer: so one that has very many principals shuts nobody else's out. */
+static size_t shown_share(const struct hub *h)
+{
+	size_t n = 0;
+
+	for (const struct conf_issuer *i = NULL; (i = conf_issuer_shown(h->conf, i ? i->name : NULL));)
+		n++;
+	return n > 1 ? SHOWN_MAX / n : SHOWN_MAX;
+}
+
+/* For one more like that, which is not held yet. */
+static void shown_make_room(struct hub *h, const struct shown_token *s)
+{
+	struct shown_token **oldest;
+	size_t share = shown_share(h);
+
+	if (count_of(h->shown, s, SAME_ISSUER, &oldest) >= share)
+		shown_sweep(h);
+	while (count_of(h->shown, s, SAME_PRINCIPAL, &oldest) >= SHOWN_OF_ONE)
+		shown_drop(h->shown, oldest);
+	while (count_of(h->shown, s, SAME_ISSUER, &oldest) >= share)
+		shown_drop(h->shown, oldest);
 }
 
 const char *broker_shown_find(struct hub *h, const char *token)
@@ -144,8 +179,11 @@ void broker_shown_finish(struct hub *h)
 	if (!h->shown)
 		return;
 	for (size_t i = 0; i < PLACES; i++)
-		while (h->shown->places[i])
-			shown_drop(h->shown, &h->shown->places[i]); /* who is asked has the waiters, and will answer */
+		while (h->shown->places[i]) {
+			if (h->shown->places[i]->job) /* who is asked has it, and the waiters, and will answer */
+				h->shown->places[i]->job->hub = NULL;
+			shown_drop(h->shown, &h->shown->places[i]);
+		}
 	free(h->shown);
 	h->shown = NULL;
 }
@@ -189,16 +227,18 @@ static void job_end(struct shown_job *j, int rc, const struct err *e, const char
 		waiter_tell(j, w, rc, e, token);
 	for (w = j->first; w; w = next) {
 		next = w->next;
+		if (j->hub)
+			j->hub->shown->waiting -= w->held;
 		waiter_free(w);
 	}
 	free(j);
 }
 
-/* The grant's token stands for it. Its principal's oldest makes room. ERR_TOKEN_*, ERR_NOMEM. */
-static int shown_hold(struct hub *h, struct shown_token *s, const char *token, struct err *e)
+/* The grant's token stands for it. ERR_TOKEN_*, ERR_NOMEM. */
+static int shown_hold(struct hub *h, struct shown_token *s, const json_t *result, struct err *e)
 {
+	const char *token = json_get_text(result, "token");
 	struct grant_trust trust = hub_trust(h);
-	struct shown_token **oldest;
 	struct grant g;
 	int rc = grants_known_verify(&h->known, token, strlen(token), &trust, hub_now_wall(h), &g, e);
 
@@ -206,33 +246,32 @@ static int shown_hold(struct hub *h, struct shown_token *s, const char *token, s
 		return rc;
 	if (!(s->token = strdup(token)))
 		return err_set(e, ERR_NOMEM, "no memory");
-	if (count_of(h->shown, g.principal, &oldest) >= SHOWN_OF_ONE)
-		shown_drop(h->shown, oldest);
 	text_put(s->principal, sizeof(s->principal), g.principal);
+	text_put(s->issuer, sizeof(s->issuer), json_get_text(result, "by"));
+	shown_make_room(h, s);
 	s->grant = grant_line(&g);
 	s->since_ns = hub_now_wall(h);
 	s->job = NULL;
 	s->state = SHOWN_HELD;
+	h->shown->asked--;
 	return 0;
 }
 
+/* Also where nobody answers any more (ERR_CANCELLED), with the hub still there: the next request asks anew. */
 static void broker_shown_on_exchanged(void *arg, int rc, const struct err *e, json_t *result)
 {
 	struct shown_job *j = arg;
-	const char *token = json_get_text(result, "token");
-	struct shown_token **at;
 	struct err own = {0};
 
-	if (rc == ERR_CANCELLED) {
-		job_end(j, rc, e, NULL);
+	if (!j->hub) {
+		job_end(j, ERR_CANCELLED, rc ? e : &own, NULL);
 		return;
 	}
-	at = place_of(j->hub->shown, j->digest);
-	if (rc == 0 && (rc = shown_hold(j->hub, *at, token, &own)))
+	if (rc == 0 && (rc = shown_hold(j->hub, *place_of(j->hub->shown, j->digest), result, &own)))
 		e = &own;
 	if (rc)
 		shown_drop(j->hub->shown, place_of(j->hub->shown, j->digest));
-	job_end(j, rc, e, token);
+	job_end(j, rc, e, json_get_text(result, "token"));
 }
 
 static int shown_begin(struct hub *h, const uint8_t digest[SHA256_DIGEST_LENGTH], struct shown_token **out,
@@ -242,11 +281,9 @@ static int shown_begin(struct hub *h, const uint8_t digest[SHA256_DIGEST_LENGTH]
 
 	if (!h->shown && !(h->shown = calloc(1, sizeof(*h->shown))))
 		return err_set(e, ERR_NOMEM, "no memory");
-	if (h->shown->n >= SHOWN_MAX)
-		shown_sweep(h);
-	if (h->shown->n >= SHOWN_MAX)
-		return err_set(e, ERR_LIMIT,
-			       "%d tokens of issuers stand for grants already: wait until some have ended", SHOWN_MAX);
+	if (h->shown->asked >= SHOWN_ASKED_MAX)
+		return err_set(e, ERR_LIMIT, "%d tokens of issuers are being exchanged already: show it again",
+			       SHOWN_ASKED_MAX);
 	s = calloc(1, sizeof(*s));
 	if (!s || !(s->job = calloc(1, sizeof(*s->job)))) {
 		free(s);
@@ -258,12 +295,27 @@ static int shown_begin(struct hub *h, const uint8_t digest[SHA256_DIGEST_LENGTH]
 	s->job->last = &s->job->first;
 	s->next = h->shown->places[digest[0]];
 	h->shown->places[digest[0]] = s;
-	h->shown->n++;
+	h->shown->asked++;
 	*out = s;
 	return 0;
 }
 
-void broker_shown_enter(struct hub *h, const char *token, const struct origin *from, broker_grant_done *done, void *arg)
+/* Requests that wait have a bound of their own; a small one finds room where long ones have filled theirs. */
+static int waiting_check(const struct hub *h, size_t held, struct err *e)
+{
+	size_t most = held > SHOWN_SMALL ? SHOWN_WAITING_MAX / 2 : SHOWN_WAITING_MAX;
+
+	if (held <= most && (!h->shown || h->shown->waiting <= most - held))
+		return 0;
+	return err_set(
+	    e, ERR_LIMIT,
+	    "requests with tokens of issuers that are being exchanged hold %u MiB: send it again, or begin with "
+	    "a small one",
+	    (unsigned)(most >> 20));
+}
+
+void broker_shown_enter(struct hub *h, const char *token, size_t held, const struct origin *from,
+			broker_grant_done *done, void *arg)
 {
 	struct shown_waiter *w = calloc(1, sizeof(*w));
 	struct grant_exchange x = {.token = token};
@@ -277,6 +329,8 @@ void broker_shown_enter(struct hub *h, const char *token, const struct origin *f
 	if (rc == 0 && h->shown)
 		s = *place_of(h->shown, digest);
 	first = !s;
+	if (rc == 0 && (first || s->state == SHOWN_ASKED))
+		rc = waiting_check(h, held, &e);
 	if (rc == 0 && first)
 		rc = shown_begin(h, digest, &s, &e);
 	if (rc) {
@@ -284,7 +338,7 @@ void broker_shown_enter(struct hub *h, const char *token, const struct origin *f
 		done(arg, rc, &e, NULL);
 		return;
 	}
-	*w = (struct shown_waiter){.done = done, .arg = arg};
+	*w = (struct shown_waiter){.held = held, .done = done, .arg = arg};
 	request_begin(&w->rq, from);
 	if (s->state == SHOWN_HELD) { /* since its head was looked at */
 		struct shown_job now = {.hub = h};
@@ -293,6 +347,7 @@ void broker_shown_enter(struct hub *h, const char *token, const struct origin *f
 		waiter_free(w);
 		return;
 	}
+	h->shown->waiting += held;
 	*s->job->last = w;
 	s->job->last = &w->next;
 	if (first)

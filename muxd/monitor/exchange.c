@@ -152,44 +152,67 @@ static int exchange_ask(struct exchange *x, const struct conf_issuer *issuer, st
 	return 0;
 }
 
-/* The issuer that the caller names, or of a token that is shown the first whose tokens open that door. */
-static int exchange_name(const struct monitor *m, const json_t *msg, bool shown, const char **out, struct err *e)
+/*
+ * Of a token that is shown: the issuers behind that name (NULL: all) whose tokens open that door, until one can be
+ * asked. One that cannot might have known, so its word is the best there is. True: one was asked.
+ */
+static bool exchange_ask_next(struct exchange *x, const char *name)
 {
-	const struct conf_issuer *first = shown ? conf_issuer_shown(m->conf, NULL) : NULL;
+	const struct conf_issuer *issuer = NULL;
 
-	if (!shown)
-		return json_need_str(msg, "issuer", out, e);
-	if (!first)
+	while ((issuer = conf_issuer_shown(x->m->conf, name))) {
+		struct err own = {0};
+
+		name = issuer->name;
+		if (exchange_check(x->m, name, &issuer, &own) == 0 && exchange_ask(x, issuer, &own) == 0)
+			return true;
+		x->best = own;
+	}
+	return false;
+}
+
+/* The issuer that the caller names, or of a token that is shown the first that can be asked. */
+static int exchange_ask_first(struct exchange *x, struct err *e)
+{
+	const struct conf_issuer *issuer = NULL;
+	const char *name = NULL;
+	int rc;
+
+	if (!x->shown) {
+		rc = json_need_str(x->msg, "issuer", &name, e);
+		rc = rc ? rc : exchange_check(x->m, name, &issuer, e);
+		return rc ? rc : exchange_ask(x, issuer, e);
+	}
+	if (exchange_ask_next(x, NULL))
+		return 0;
+	if (!x->best.code)
 		return err_set(e, ERR_ISSUER_UNKNOWN,
 			       "no issuer's tokens open this door: none of issuers has a reason");
-	*out = first->name;
-	return 0;
+	*e = x->best;
+	return e->code;
 }
 
 int exchange_begin(struct monitor *m, const json_t *msg, issue_done *done, void *arg, struct err *e)
 {
-	bool shown = json_is_true(json_object_get(msg, "shown"));
-	const char *name = NULL, *token = NULL;
-	const struct conf_issuer *issuer = NULL;
+	const char *token = NULL;
 	struct exchange *x;
-	int rc;
+	int rc = json_need_str(msg, "token", &token, e);
 
-	if ((rc = exchange_name(m, msg, shown, &name, e)) || (rc = json_need_str(msg, "token", &token, e)) ||
-	    (rc = exchange_check(m, name, &issuer, e)))
+	if (rc)
 		return rc;
 	x = calloc(1, sizeof(*x));
 	if (!x)
 		return err_set(e, ERR_NOMEM, "no memory for an exchange");
 	x->m = m;
 	x->msg = json_incref((json_t *)(uintptr_t)msg);
-	x->shown = shown;
+	x->shown = json_is_true(json_object_get(msg, "shown"));
 	x->done = done;
 	x->arg = arg;
 	x->timer.data = x;
 	uv_timer_init(&m->loop, &x->timer);
 	x->next = m->exchanges;
 	m->exchanges = x;
-	rc = exchange_ask(x, issuer, e);
+	rc = exchange_ask_first(x, e);
 	if (rc)
 		exchange_unlink(x);
 	return rc;
@@ -305,21 +328,10 @@ static int exchange_create(struct exchange *x, const json_t *msg, struct err *e)
  */
 static bool exchange_goes_on(struct exchange *x, const struct err *e)
 {
-	const struct conf_issuer *issuer = NULL;
-	const char *name = x->issuer;
-
 	if (!x->best.code && e->code == ERR_TOKEN_FOREIGN)
 		x->best = *e;
 	uv_timer_stop(&x->timer);
-	while ((issuer = conf_issuer_shown(x->m->conf, name))) {
-		struct err own = {0};
-
-		name = issuer->name;
-		if (exchange_check(x->m, name, &issuer, &own) == 0 && exchange_ask(x, issuer, &own) == 0)
-			return true;
-		x->best = own;
-	}
-	return false;
+	return exchange_ask_next(x, x->issuer);
 }
 
 static void exchange_refused(struct exchange *x, const struct err *e)

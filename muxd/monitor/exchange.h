@@ -13,9 +13,9 @@
 /*
  * msg: net's {issuer, token, grant: {agent, task, reason, scopes, ttl_ns, read, write, file_max}}, or {token, shown:
  * true} of a token that a client shows at /mcp as it is: then it is one of the issuers with a reason, in their order,
- * and the grant is as the configuration says. done is called once, unless this returns an error. ERR_ISSUER_UNKNOWN,
- * ERR_UNAVAILABLE (the checker is starting), ERR_AGAIN. An exchange that the checker does not answer in its issuer's
- * time ends with ERR_ISSUER.
+ * past those that cannot be asked, and the grant is as the configuration says. done is called once, unless this returns
+ * an error. ERR_ISSUER_UNKNOWN, ERR_UNAVAILABLE (the checker is starting), ERR_AGAIN. An exchange that the checker does
+ * not answer in its issuer's time ends with ERR_ISSUER.
  */
 int exchange_begin(struct monitor *m, const json_t *msg, issue_done *done, void *arg, struct err *e);
 void exchange_answer(struct monitor *m, const json_t *msg); /* the checker's, of a tag */

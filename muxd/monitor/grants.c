@@ -1,3 +1,9 @@
+/*
+ * The log of grants, and what it says in memory: each line that is written, read again, applied and left out.
+ *
+ * One noun of more than a thousand lines: a grant, its revocation, its renewal and its uses are lines of one log and
+ * change the same list and the same tally, when they are asked for as when the log is read.
+ */
 #include "muxd/monitor/grants.h"
 
 #include "base/buf.h"
@@ -27,9 +33,13 @@
 #define OF_KEYS   "exec_id"
 #define KEYS_MAX  50000
 
+/* In the tally so often: a grant of that token was revoked. More than any token may be used. */
+#define SHUT_OUT (INT64_C(1) << 30)
+
 struct entry {
 	struct grant grant;
 	char via[16], by[48];
+	struct grants_token token; /* that it was exchanged for; nil: for none */
 	bool revoked;
 	bool alone;   /* revoked, but not what else has its line */
 	bool pending; /* a renewal that is not journaled yet: in force for nobody, and after a restart never */
@@ -89,6 +99,20 @@ json_t *renewed_message(const struct grant *g)
 			 (json_int_t)g->expires_ns);
 }
 
+/* In the line of create: what stands for the token, and until when. */
+static int token_put(json_t *o, const struct grants_token *t)
+{
+	char id[ID_STR_LEN];
+
+	if (id_is_nil(&t->id))
+		return 0;
+	id_format(&t->id, id);
+	return json_object_set_new(o, "token_seen", json_string(id)) ||
+		       json_object_set_new(o, "token_until_ns", json_integer(t->until_ns))
+		   ? ERR_NOMEM
+		   : 0;
+}
+
 /* The line of the log: the public face, exact times, and who asked. */
 static json_t *create_line(const struct entry *en)
 {
@@ -102,7 +126,7 @@ static json_t *create_line(const struct entry *en)
 	    json_object_set_new(o, "not_before_ns", json_integer(en->grant.not_before_ns)) ||
 	    json_object_set_new(o, "expires_ns", json_integer(en->grant.expires_ns)) ||
 	    (en->grant.since_ns && json_object_set_new(o, "since_ns", json_integer(en->grant.since_ns))) ||
-	    (en->pending && json_object_set_new(o, "pending", json_true())) ||
+	    (en->pending && json_object_set_new(o, "pending", json_true())) || token_put(o, &en->token) ||
 	    json_object_set_new(o, "via", json_string(en->via)) || json_object_set_new(o, "by", json_string(en->by))) {
 		json_decref(o);
 		return NULL;
@@ -233,6 +257,18 @@ static int copy_str(const json_t *o, const char *key, char *out, size_t size, st
 	return rc;
 }
 
+static int token_take(const json_t *o, struct grants_token *out, struct err *e)
+{
+	char id[ID_STR_LEN];
+	int rc;
+
+	if (!json_object_get(o, "token_seen"))
+		return 0;
+	if ((rc = copy_str(o, "token_seen", id, sizeof id, e)) || (rc = id_parse(id, &out->id)))
+		return rc;
+	return json_need_int(o, "token_until_ns", 1, INT64_MAX, &out->until_ns, e);
+}
+
 static int read_create(const json_t *o, struct entry *out, struct err *e)
 {
 	char id[ID_STR_LEN], kind[16], scopes[128];
@@ -256,6 +292,7 @@ static int read_create(const json_t *o, struct entry *out, struct err *e)
 	    (rc = json_opt_int(o, "since_ns", 1, INT64_MAX, &g->since_ns, e)) ||
 	    (rc = json_opt_bool(o, "pending", &out->pending, e)) || (rc = grant_kin_take(o, &g->kin, e)) ||
 	    (rc = grant_files_take(o, &g->files, e)) || (rc = grant_bounds_take(o, &g->bounds, e)) ||
+	    (rc = token_take(o, &out->token, e)) ||
 	    (json_object_get(o, "edge") && (rc = copy_str(o, "edge", g->edge, sizeof g->edge, e))))
 		return rc;
 	return grant_check(g, e);
@@ -304,7 +341,9 @@ static int apply_revoke(struct grants *g, const json_t *o, struct err *e)
 	if (!en)
 		return err_set(e, ERR_INVAL, "a revocation of a grant that was never made");
 	mark_revoked(g, en, alone ? GRANTS_ALONE : GRANTS_WITH_ALL, &ignored);
-	return 0;
+	return alone || id_is_nil(&en->token.id)
+		   ? 0
+		   : tally_gather(&g->tally, &en->token.id, en->by, en->token.until_ns, SHUT_OUT);
 }
 
 static int apply_renewed(struct grants *g, const json_t *o, struct err *e)
@@ -478,7 +517,7 @@ static int open_log(struct grants *g, struct err *e)
 
 static json_t *tally_line(const struct tally *t, const struct tally_entry *u)
 {
-	return use_line(&u->id, u->n, u->until_ns, t->sources[u->of].name);
+	return use_line(&u->id, u->n < INT32_MAX ? u->n : INT32_MAX, u->until_ns, t->sources[u->of].name);
 }
 
 /* The log anew, with what is alive. */
@@ -671,7 +710,13 @@ static size_t of_edge(const struct grants *g, const char *edge)
 
 int grants_create(struct grants *g, const struct grant *grant, const char *via, const char *by, struct err *e)
 {
-	struct entry en = {.grant = *grant};
+	return grants_create_for(g, grant, &(struct grants_token){.until_ns = 0}, via, by, e);
+}
+
+int grants_create_for(struct grants *g, const struct grant *grant, const struct grants_token *t, const char *via,
+		      const char *by, struct err *e)
+{
+	struct entry en = {.grant = *grant, .token = *t};
 	int rc;
 
 	en.pending = !id_is_nil(&grant->kin.first);
@@ -692,6 +737,32 @@ int grants_create(struct grants *g, const struct grant *grant, const char *via, 
 	return rc;
 }
 
+static int tokens_full(size_t share, const char *by, struct err *e)
+{
+	return err_set(e, ERR_LIMIT, "%zu tokens of %s are counted already, until they are over", share, by);
+}
+
+static bool is_shut_out(const struct grants *g, const struct id *id)
+{
+	return tally_count(&g->tally, id) >= SHUT_OUT;
+}
+
+int grants_token_check(const struct grants *g, const struct id *id, const char *by, size_t share, struct err *e)
+{
+	if (is_shut_out(g, id))
+		return err_set(e, ERR_TOKEN_REVOKED, "a grant of this token was revoked: get another one");
+	return !id_is_nil(id) && tally_is_full(&g->tally, id, by, share) ? tokens_full(share, by, e) : 0;
+}
+
+/* Its issuer's share refuses none. Without memory for it the next start has it from the log. */
+static void token_shut_out(struct grants *g, const struct entry *en)
+{
+	const struct grants_token *t = &en->token;
+
+	if (!id_is_nil(&t->id) && !is_shut_out(g, &t->id))
+		(void)tally_add(&g->tally, &t->id, en->by, t->until_ns, SHUT_OUT);
+}
+
 int grants_revoke(struct grants *g, const struct id *id, enum grants_reach reach, int64_t now_ns, const char *by,
 		  struct grants_revoked *out, struct err *e)
 {
@@ -702,9 +773,12 @@ int grants_revoke(struct grants *g, const struct id *id, enum grants_reach reach
 		return err_set(e, ERR_NOT_FOUND, "there is no grant with this id that is still alive");
 	if (!en->revoked || (en->alone && reach == GRANTS_WITH_ALL))
 		rc = append_line(g, revoke_line(&en->grant, reach, now_ns, by), e);
-	if (rc == 0)
-		mark_revoked(g, en, reach, out);
-	return rc;
+	if (rc)
+		return rc;
+	mark_revoked(g, en, reach, out);
+	if (reach == GRANTS_WITH_ALL)
+		token_shut_out(g, en);
+	return 0;
 }
 
 int grants_renewed(struct grants *g, const struct id *id, struct err *e)
@@ -735,8 +809,7 @@ int grants_use(struct grants *g, const struct grants_use *u, struct err *e)
 			       u->max == 1 ? "" : "s");
 	/* Before the log has it: what is refused is not to be there. */
 	if (tally_is_full(&g->tally, &u->id, u->by, u->share))
-		return err_set(e, ERR_LIMIT, "%zu tokens of %s are counted already, until they are over", u->share,
-			       u->by);
+		return tokens_full(u->share, u->by, e);
 	rc = append_line(g, use_line(&u->id, 1, u->until_ns, u->by), e);
 	if (rc)
 		return rc;
@@ -865,6 +938,13 @@ int grants_get(const struct grants *g, const struct id *id, struct grant *out, c
 	if (out_via)
 		*out_via = en->via;
 	return 0;
+}
+
+const char *grants_by(const struct grants *g, const struct id *id)
+{
+	const struct entry *en = grants_find(g, id);
+
+	return en ? en->by : "";
 }
 
 int64_t grants_ends(const struct grants *g, const struct id *first)

@@ -31,6 +31,21 @@ void grants_close(struct grants *g); /* NULL-safe */
 /* via: "admin" or "ssh-key"; by: who asked, as "uid 1000". Synced when it returns 0. ERR_LIMIT, ERR_DISK_FULL. */
 int grants_create(struct grants *g, const struct grant *grant, const char *via, const char *by, struct err *e);
 /*
+ * The same of a grant that a token of an issuer was exchanged for: what stands for the token, and when that ends. The
+ * grant's revocation shuts the token out until then, however often it may be exchanged.
+ */
+struct grants_token {
+	struct id id;
+	int64_t until_ns;
+};
+int grants_create_for(struct grants *g, const struct grant *grant, const struct grants_token *t, const char *via,
+		      const char *by, struct err *e);
+/*
+ * Before a grant is made of it; nil: of no token. ERR_TOKEN_REVOKED: shut out. ERR_LIMIT: as many tokens of `by` are
+ * counted or shut out as its share (tally.h) is.
+ */
+int grants_token_check(const struct grants *g, const struct id *id, const char *by, size_t share, struct err *e);
+/*
  * The reach of a revocation: the grant with all its renewals and all that was made from them, or a grant alone whose
  * token nobody has got.
  */
@@ -55,6 +70,8 @@ int grants_together_end(struct grants *g, struct err *e);
  * until the next change; may be NULL. ERR_NOT_FOUND, ERR_TOKEN_REVOKED.
  */
 int grants_get(const struct grants *g, const struct id *id, struct grant *out, const char **out_via, struct err *e);
+/* Who asked for it ("issuer NAME"); "": there is no such grant. Borrowed until the next change. */
+const char *grants_by(const struct grants *g, const struct id *id);
 /* A renewal is in force: it has been journaled. Synced when it returns 0. One that was not is none after a restart. */
 int grants_renewed(struct grants *g, const struct id *id, struct err *e);
 /*

@@ -443,6 +443,8 @@ void issue_create(struct monitor *m, const struct wish *w, issue_done *done, voi
 	}
 	rc = make_grant(m, w, &p->grant, &e);
 	if (rc == 0)
+		rc = grants_token_check(m->grants, &w->used, w->by, w->uses_share, &e);
+	if (rc == 0)
 		rc = grant_sign(&p->grant, m->keys.kid, m->keys.seed, &p->token, &e);
 	/* Counted first: a kill in between costs the token one exchange, and gives it none. */
 	if (rc == 0 && w->uses_max)
@@ -453,7 +455,8 @@ void issue_create(struct monitor *m, const struct wish *w, issue_done *done, voi
 	if (rc == 0)
 		came_by(m, w, via);
 	if (rc == 0)
-		rc = grants_create(m->grants, &p->grant, via, w->by, &e);
+		rc = grants_create_for(m->grants, &p->grant, &(struct grants_token){w->used, w->ends_ns}, via, w->by,
+				       &e);
 	if (rc == 0) {
 		*p = (struct pending_create){m, p->grant, w->how, p->token, "", done, arg};
 		memcpy(p->by, w->by, sizeof p->by);

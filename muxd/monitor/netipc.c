@@ -420,7 +420,8 @@ static void netipc_on_issued(void *arg, int rc, const struct err *e, const struc
 		   json_object_set_new(grant, "issued_ns", json_integer(g->issued_ns)) == 0 &&
 		   json_object_set_new(grant, "not_before_ns", json_integer(g->not_before_ns)) == 0 &&
 		   json_object_set_new(grant, "expires_ns", json_integer(g->expires_ns)) == 0) {
-		o = json_pack("{s:i, s:s, s:O}", "rc", 0, "token", token, "grant", grant);
+		o = json_pack("{s:i, s:s, s:O, s:s}", "rc", 0, "token", token, "grant", grant, "by",
+			      grants_by(c->m->grants, &g->id));
 	}
 	json_decref(grant);
 	netipc_answer(c, o, NULL, 0);

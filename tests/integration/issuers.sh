@@ -257,15 +257,22 @@ ANY=$(forged "{\"claims\":{\"aud\":\"$MCP\"}}")
 equal "a token of the other issuer" 2025-11-25 "$(shown "$ANY")"
 muxctl grant revoke "$(muxctl audit -n 1000 -o json | jq -rs '[.[].record | select(.event == "grant.create" and .detail.issuer == "shown")][0].grant_id')" >/dev/null ||
 	fail "no revocation"
-equal "whose grant is taken back opens nothing more, however often it may be exchanged" "token_revoked token_revoked" "$(shown "$ANY") $(shown "$ANY")"
+equal "whose grant is taken back opens nothing more, however often it may be exchanged" "token_revoked token_revoked token_revoked" \
+	"$(shown "$ANY") $(shown "$ANY") $(exchange "$ANY" '{"issuer":"shown","reason":"r"}' | code)"
+BEFORE=$(curl -sS --cacert "$tmp/i.crt" -u ci-build:sesame -d grant_type=client_credentials --data-urlencode "resource=$MCP" "$OIDC/token" | jq -r .access_token)
+equal "a token that another's page sends is not spent" "403 -32000 2025-11-25" \
+	"$(asked -H "Authorization: Bearer $BEFORE" -H 'Origin: https://evil.example' -H 'Content-Type: application/json' -d '{}' -o "$tmp/foreign" -w '%{http_code}' "$MCP") $(jq .error.code "$tmp/foreign") $(shown "$BEFORE")"
+equal "it counts for nothing under another's name, and by the Unix socket" "token_malformed token_malformed" \
+	"$(asked -H "Authorization: Bearer $BEFORE" -H 'Host: evil.example' -d '{}' "$MCP" | code) $(curl -sS --unix-socket "$MUXD_STATE/api.sock" -H "Authorization: Bearer $BEFORE" -d '{}' http://localhost/mcp | code)"
 equal "a subject that is too long, an algorithm that is none, no token at all" "token_claims token_algorithm unauthenticated" \
 	"$(shown "$(forged "{\"claims\":{\"aud\":\"$MCP\",\"sub\":\"$(printf 'x%.0s' {1..140})\"}}")") $(shown "$(forged "{\"alg\":\"none\",\"claims\":{\"aud\":\"$MCP\"}}")") $(asked -d '{}' "$MCP" | code)"
-head -c 5000000 /dev/zero >"$tmp/big"
-equal "a stranger's body is bounded" too_large "$(asked -H "Authorization: Bearer x.y.z" --data-binary "@$tmp/big" "$MCP" | code)"
+head -c 300000 /dev/zero >"$tmp/big"
+equal "a stranger's body is bounded, and who shows a token is told how to begin" "too_large true" \
+	"$(asked -H "Authorization: Bearer x.y.z" --data-binary "@$tmp/big" "$MCP" | tee "$tmp/refused" | code) $(jq '.error.message | test("begin with a small request")' "$tmp/refused")"
 kill -9 "$(pgrep -P "$DAEMON" -f 'muxd net')" && sleep 0
 again() { [ "$(shown "$(forged "{\"claims\":{\"aud\":\"$MCP\"}}")")" = 2025-11-25 ]; }
 wait_for 20 again || fail "no net again"
-equal "behind its restart a token is exchanged anew, as often as is said" token_used "$(shown "$ONCE")"
+equal "behind its restart a token is exchanged anew, as often as is said" "token_used token_revoked" "$(shown "$ONCE") $(shown "$ANY")"
 
 # --- an issuer that is named no more
 CHILD=$(api "$GRANT" POST /v1/grants '{"reason":"w","scopes":"rounds"}' | jq -r .token)

@@ -1,7 +1,8 @@
 // tier: check
 /*
  * Tokens of issuers that are shown: requests with one wait for one exchange, its grant stands for it until that ends, a
- * grant that is taken back shuts it out, and a principal has so many at a time. The monitor is the test.
+ * grant that is taken back shuts it out, and a principal, an issuer and what waits have so much room. The monitor is
+ * the test.
  */
 #include "tests/lib/hub_rig.h"
 
@@ -14,8 +15,9 @@
 static struct {
 	unsigned asked;
 	char token[80];
-	hub_ask_done *done[4];
-	void *arg[4];
+	hub_ask_done *done[SHOWN_ASKED_MAX];
+	void *arg[SHOWN_ASKED_MAX];
+	const char *issuer;
 } monitor;
 
 static struct {
@@ -70,7 +72,7 @@ static struct id answer(struct hub_rig *r, const char *principal, int64_t lasts_
 		err_set(&e, rc, "refused");
 	else
 		assert_int_equal(grant_sign(&g, key.kid, seed, &token, &e), 0);
-	o = rc ? NULL : json_pack("{s:s}", "token", token);
+	o = rc ? NULL : json_pack("{s:s,s:s}", "token", token, "by", monitor.issuer ? monitor.issuer : "issuer x");
 	assert_true(monitor.asked > 0);
 	monitor.asked = 0;
 	monitor.done[0](monitor.arg[0], rc, rc ? &e : NULL, o);
@@ -79,9 +81,14 @@ static struct id answer(struct hub_rig *r, const char *principal, int64_t lasts_
 	return g.id;
 }
 
+static void enter_with(struct hub_rig *r, const char *token, size_t held)
+{
+	broker_shown_enter(r->hub, token, held, &from, on_entered, NULL);
+}
+
 static void enter(struct hub_rig *r, const char *token)
 {
-	broker_shown_enter(r->hub, token, &from, on_entered, NULL);
+	enter_with(r, token, 1024);
 }
 
 static int setup(void **state)
@@ -186,6 +193,101 @@ static void a_principal_has_so_many(void **state)
 	assert_non_null(broker_shown_find(r->hub, "t1"));
 }
 
+/* The first of two issuers has very many principals, and so has its half of all: the second's tokens stay. */
+static void an_issuer_has_its_part(void **state)
+{
+	struct hub_rig *r = *state;
+	struct conf_issuer two[] = {{.name = (char[]){"x"}, .reason = (char[]){"r"}},
+				    {.name = (char[]){"y"}, .reason = (char[]){"r"}}};
+	char token[32], principal[32];
+
+	r->hub->conf->issuers = two;
+	r->hub->conf->nissuers = 2;
+	monitor.issuer = "issuer y";
+	enter(r, "theirs");
+	(void)answer(r, "ada", HOUR, 0);
+	monitor.issuer = "issuer x";
+	for (int i = 0; i <= SHOWN_MAX / 2; i++) {
+		snprintf(token, sizeof(token), "t%d", i);
+		snprintf(principal, sizeof(principal), "p%d", i);
+		enter(r, token);
+		(void)answer(r, principal, HOUR, 0);
+	}
+	assert_int_equal(heard.rc, 0);
+	assert_null(broker_shown_find(r->hub, "t0"));
+	assert_non_null(broker_shown_find(r->hub, "t1"));
+	assert_non_null(broker_shown_find(r->hub, token));
+	assert_non_null(broker_shown_find(r->hub, "theirs"));
+	r->hub->conf->issuers = NULL;
+	r->hub->conf->nissuers = 0;
+}
+
+/* Bodies wait for a slow issuer: so many and no more, and a small request finds room where long ones have filled it. */
+static void what_waits_has_one_room(void **state)
+{
+	struct hub_rig *r = *state;
+	size_t quarter = SHOWN_WAITING_MAX / 4;
+
+	enter_with(r, "a", quarter);
+	enter_with(r, "a", quarter);
+	enter_with(r, "b", SHOWN_SMALL + 1);
+	assert_int_equal(heard.told, 1);
+	assert_int_equal(heard.rc, ERR_LIMIT);
+	enter_with(r, "a", SHOWN_SMALL + 1); /* the same token's, too */
+	assert_int_equal(heard.told, 2);
+	assert_int_equal(heard.rc, ERR_LIMIT);
+	assert_int_equal(monitor.asked, 1);
+	enter_with(r, "a", SHOWN_SMALL);
+	assert_int_equal(heard.told, 2);
+	(void)answer(r, "x", HOUR, 0);
+	assert_int_equal(heard.told, 5);
+	assert_int_equal(heard.rc, 0);
+	enter_with(r, "b", 2 * quarter); /* what was held is free again */
+	assert_int_equal(monitor.asked, 1);
+	(void)answer(r, "x", HOUR, ERR_TOKEN_FOREIGN);
+	enter_with(r, "a", SHOWN_WAITING_MAX); /* known: nothing waits */
+	assert_int_equal(heard.rc, 0);
+}
+
+static void so_many_are_exchanged_at_once(void **state)
+{
+	struct hub_rig *r = *state;
+	char token[32];
+
+	for (int i = 0; i <= SHOWN_ASKED_MAX; i++) {
+		snprintf(token, sizeof(token), "t%d", i);
+		enter(r, token);
+	}
+	assert_int_equal(monitor.asked, SHOWN_ASKED_MAX);
+	assert_int_equal(heard.told, 1);
+	assert_int_equal(heard.rc, ERR_LIMIT);
+	for (unsigned i = SHOWN_ASKED_MAX; i-- > 0;)
+		monitor.done[i](monitor.arg[i], ERR_CANCELLED, &(struct err){.code = ERR_CANCELLED}, NULL);
+	monitor.asked = 0;
+	enter(r, "one");
+	(void)answer(r, "x", HOUR, 0);
+	assert_int_equal(heard.rc, 0);
+}
+
+/* The monitor is killed; the hub lives on. Whoever waited hears of it, and the token is asked for anew. */
+static void an_end_of_the_monitor_leaves_no_row(void **state)
+{
+	struct hub_rig *r = *state;
+	struct err e = {0};
+
+	enter(r, "a.b.c");
+	err_set(&e, ERR_CANCELLED, "the monitor has ended");
+	monitor.asked = 0;
+	monitor.done[0](monitor.arg[0], ERR_CANCELLED, &e, NULL);
+	assert_int_equal(heard.told, 1);
+	assert_int_equal(heard.rc, ERR_CANCELLED);
+	enter(r, "a.b.c");
+	assert_int_equal(monitor.asked, 1);
+	(void)answer(r, "x", HOUR, 0);
+	assert_int_equal(heard.told, 2);
+	assert_int_equal(heard.rc, 0);
+}
+
 static void an_end_of_the_hub_answers_who_waits(void **state)
 {
 	struct hub_rig *r = *state;
@@ -206,6 +308,10 @@ int main(void)
 	    cmocka_unit_test_setup_teardown(a_refusal_is_everybodys_and_stands_for_nothing, setup, teardown),
 	    cmocka_unit_test_setup_teardown(it_ends_with_its_grant_and_is_shut_out_with_it, setup, teardown),
 	    cmocka_unit_test_setup_teardown(a_principal_has_so_many, setup, teardown),
+	    cmocka_unit_test_setup_teardown(an_issuer_has_its_part, setup, teardown),
+	    cmocka_unit_test_setup_teardown(what_waits_has_one_room, setup, teardown),
+	    cmocka_unit_test_setup_teardown(so_many_are_exchanged_at_once, setup, teardown),
+	    cmocka_unit_test_setup_teardown(an_end_of_the_monitor_leaves_no_row, setup, teardown),
 	    cmocka_unit_test_setup_teardown(an_end_of_the_hub_answers_who_waits, setup, teardown),
 	};
 

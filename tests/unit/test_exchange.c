@@ -168,6 +168,12 @@ static void journal_all(struct fixture *f)
 	}
 }
 
+static void on_revoked(void *arg, int rc, const struct err *e, const struct grant *g)
+{
+	(void)arg, (void)e, (void)g;
+	assert_int_equal(rc, 0);
+}
+
 /* grant: what net asks for; answer: members of what the checker says. Returns the code of the end. */
 static int exchange(struct fixture *f, const char *grant, const char *answer)
 {
@@ -247,6 +253,61 @@ static void a_token_counts_as_often_as_is_said(void **state)
 	assert_int_equal(exchange(f, "{\"reason\":\"r\"}", GOOD("1")), ERR_TOKEN_USED);
 	assert_int_equal(exchange(f, "{\"reason\":\"r\"}", GOOD("2")), 0);
 	assert_int_equal(exchange(f, "{\"reason\":\"r\"}", GOOD("2")), ERR_TOKEN_USED);
+}
+
+/* However often a token may be exchanged: once a grant of it was revoked it gives no more, until it is over. */
+static void a_revocation_shuts_the_token_out(void **state)
+{
+	struct fixture *f = *state;
+	struct grants_load loaded;
+	struct grant before;
+	char path[128];
+
+	assert_int_equal(exchange(f, "{\"reason\":\"r\"}", GOOD("1")), 0);
+	before = f->grant;
+	f->m.conf->issuers[0].exchanges = 0;
+	assert_int_equal(exchange(f, "{\"reason\":\"r\"}", GOOD("2")), 0);
+	assert_int_equal(exchange(f, "{\"reason\":\"r\"}", GOOD("3")), 0);
+	issue_revoke(&f->m, &f->grant.id, "test", on_revoked, f);
+	issue_revoke(&f->m, &before.id, "test", on_revoked, f);
+	issue_revoke(&f->m, &before.id, "test", on_revoked, f); /* again */
+	assert_int_equal(exchange(f, "{\"reason\":\"r\"}", GOOD("3")), ERR_TOKEN_REVOKED);
+	assert_int_equal(exchange(f, "{\"reason\":\"r\"}", GOOD("1")), ERR_TOKEN_REVOKED);
+	assert_int_equal(exchange(f, "{\"reason\":\"r\"}", GOOD("2")), 0);
+	/* Another monitor reads the same log, twice: the grants are over by the second time, and the token is not. */
+	snprintf(path, sizeof path, "%s/grants.log", f->dir);
+	for (int i = 0; i < 3; i++) {
+		grants_close(f->m.grants);
+		assert_int_equal(grants_open(path, (NOW + 700 * i) * SECOND, &f->m.grants, &loaded, NULL), 0);
+		assert_int_equal(exchange(f, "{\"reason\":\"r\"}", GOOD("3")), ERR_TOKEN_REVOKED);
+		f->m.conf->issuers[0].exchanges = 1 + (size_t)i;
+		assert_int_equal(exchange(f, "{\"reason\":\"r\"}", GOOD("1")), ERR_TOKEN_REVOKED);
+	}
+	assert_int_equal(loaded.alive, 0);
+	grants_close(f->m.grants);
+	assert_int_equal(grants_open(path, (NOW + 3000) * SECOND, &f->m.grants, &loaded, NULL), 0);
+	assert_int_equal(exchange(f, "{\"reason\":\"r\"}", GOOD("3")), 0); /* it is forgotten with the token */
+	issue_net_ended(&f->m);
+}
+
+/* Tokens that may be exchanged any number of times are kept once they are shut out: so many and no more. */
+static void so_many_tokens_are_kept(void **state)
+{
+	struct fixture *f = *state;
+	struct id used = {{0x11}};
+	struct err e = {0};
+
+	assert_int_equal(grants_token_check(f->m.grants, &used, "issuer gitlab", 2, &e), 0);
+	f->m.conf->issuers[0].exchanges = 0;
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(exchange(f, "{\"reason\":\"r\"}", i ? GOOD("2") : GOOD("1")), 0);
+		issue_revoke(&f->m, &f->grant.id, "test", on_revoked, f);
+	}
+	assert_int_equal(grants_token_check(f->m.grants, &used, "issuer gitlab", 2, &e), ERR_LIMIT);
+	assert_int_equal(grants_token_check(f->m.grants, &used, "issuer gitlab", 3, &e), 0);
+	assert_int_equal(grants_token_check(f->m.grants, &used, "issuer other", 2, &e), 0);
+	assert_int_equal(grants_token_check(f->m.grants, &(struct id){{0}}, "uid 0", 0, &e), 0);
+	issue_net_ended(&f->m);
 }
 
 static void a_checker_that_lies_is_bounded(void **state)
@@ -489,6 +550,45 @@ static void a_token_that_is_shown_gets_what_the_configuration_says(void **state)
 	assert_int_equal(show(f, (const char *const[]){NULL}, names), ERR_ISSUER_UNKNOWN);
 }
 
+/* How many questions wait for the checker; they are taken away. */
+static size_t drain(struct fixture *f)
+{
+	json_t *asked;
+	size_t n = 0;
+
+	for (; (asked = hear(f->checker)); n++)
+		json_decref(asked);
+	return n;
+}
+
+static void fill(struct fixture *f, const char *issuer)
+{
+	for (int i = 0; i < 64; i++)
+		assert_int_equal(ask(f, issuer), 0);
+	assert_int_equal(ask(f, issuer), ERR_AGAIN);
+	assert_int_equal(drain(f), 64);
+}
+
+/* The first of two issuers is slow, and 64 tokens of its wait: those of the second are shown as ever. */
+static void a_full_issuer_holds_up_nobody_elses_shown_tokens(void **state)
+{
+	static const char *const second[] = {"second"};
+	struct fixture *f = *state;
+
+	conf_destroy(f->m.conf);
+	assert_int_equal(conf_parse(shown_text, strlen(shown_text), "test", &f->m.conf, NULL), 0);
+	fill(f, "first");
+	assert_int_equal(show(f, (const char *const[]){OF_TEAM("1", "x"), NULL}, second), 0);
+	assert_string_equal(f->grant.principal, "second:a");
+	/* None of the second's: the first might have known. */
+	assert_int_equal(show(f, (const char *const[]){REFUSED("token_foreign"), NULL}, second), ERR_AGAIN);
+	fill(f, "second");
+	assert_int_equal(show(f, (const char *const[]){NULL}, second), ERR_AGAIN);
+	f->m.checker.state = PROC_BACKOFF;
+	assert_int_equal(show(f, (const char *const[]){NULL}, second), ERR_UNAVAILABLE);
+	f->m.checker.state = PROC_READY;
+}
+
 static void an_issuer_that_is_named_no_more_has_no_grants(void **state)
 {
 	struct fixture *f = *state;
@@ -576,11 +676,14 @@ int main(void)
 	    cmocka_unit_test_setup_teardown(net_gets_nothing_wider, setup, teardown),
 	    cmocka_unit_test_setup_teardown(a_grant_ends_with_its_token, setup, teardown),
 	    cmocka_unit_test_setup_teardown(a_token_counts_as_often_as_is_said, setup, teardown),
+	    cmocka_unit_test_setup_teardown(a_revocation_shuts_the_token_out, setup, teardown),
+	    cmocka_unit_test_setup_teardown(so_many_tokens_are_kept, setup, teardown),
 	    cmocka_unit_test_setup_teardown(a_checker_that_lies_is_bounded, setup, teardown),
 	    cmocka_unit_test_setup_teardown(a_checker_that_ends_leaves_nobody_waiting, setup, teardown),
 	    cmocka_unit_test_setup_teardown(a_slow_issuer_holds_up_its_own_alone, setup, teardown),
 	    cmocka_unit_test_setup_teardown(a_checker_that_answers_nobody_is_ended, setup, teardown),
 	    cmocka_unit_test_setup_teardown(a_token_that_is_shown_gets_what_the_configuration_says, setup, teardown),
+	    cmocka_unit_test_setup_teardown(a_full_issuer_holds_up_nobody_elses_shown_tokens, setup, teardown),
 	    cmocka_unit_test_setup_teardown(an_issuer_that_is_named_no_more_has_no_grants, setup, teardown),
 	    cmocka_unit_test_setup_teardown(very_many_are_shut_out_in_turns, setup, teardown),
 	    cmocka_unit_test_setup_teardown(a_revocation_that_could_not_be_written_is_tried_again, setup, teardown),

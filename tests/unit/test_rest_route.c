@@ -2,6 +2,7 @@
 /* Finding routes, and the route table against docs/openapi.yaml: neither has a row that the other lacks. */
 #include "tests/lib/fake_broker.c"
 
+#include "base/text.h"
 #include "muxd/doors/https/route.h"
 
 #include <setjmp.h>
@@ -262,6 +263,13 @@ static void test_a_token_is_shown_at_mcp_alone(void **state)
 	assert_int_not_equal(route_authorize(&x, "a.b.c", &e), 0);
 	assert_null(x.token);
 	one.reason = (char[]){"MCP"};
+	assert_int_not_equal(route_authorize(&x, "a.b.c", &e), 0); /* under a Host that is none of the daemon's names */
+	assert_null(x.token);
+	text_put(x.own_url, sizeof(x.own_url), "https://localhost:8443");
+	x.local = true; /* by the Unix socket */
+	assert_int_not_equal(route_authorize(&x, "a.b.c", &e), 0);
+	assert_null(x.token);
+	x.local = false;
 	e = (struct err){0};
 	assert_int_equal(route_authorize(&x, "a.b.c", &e), 0);
 	assert_false(x.authenticated);
@@ -269,6 +277,7 @@ static void test_a_token_is_shown_at_mcp_alone(void **state)
 	free(x.token);
 	assert_int_equal(find(&x, HTTP_POST, "/mcp/demo/files"), 0);
 	x.hub = &h;
+	text_put(x.own_url, sizeof(x.own_url), "https://localhost:8443");
 	assert_int_equal(route_authorize(&x, "a b", &e), ERR_TOKEN_MALFORMED);
 	e = (struct err){0};
 	assert_int_equal(route_authorize(&x, NULL, &e), ERR_UNAUTHENTICATED);

@@ -206,6 +206,8 @@ void conn_dispatch(struct conn *c)
 	c->limit_ns = 0;
 	conn_read_stop(c);
 	conn_set_state(c, CONN_WAITING);
+	if (c->x->route->auth == ROUTE_SHOWN) /* what waits for its token's exchange the broker counts */
+		conn_hold_no_body(c);
 	if (conn_hold_call(c))
 		route_enter(c->x);
 }
@@ -235,7 +237,10 @@ int conn_body(struct conn *c, const uint8_t *p, size_t n)
 	more_time(c);
 	rc = c->is_chunked ? chunked_feed(&c->chunked, p, n, &c->x->body) : buf_append(&c->x->body, p, n);
 	if (rc == ERR_TOO_LARGE)
-		conn_refuse(c, 413, rc, "the body is larger than api.max_body, or this call without a grant, allows");
+		conn_refuse(c, 413, rc,
+			    *route_body_hint(c->x)
+				? "the body is larger than a token's first request may be" ROUTE_FIRST_SMALL
+				: "the body is larger than api.max_body, or this call without a grant, allows");
 	else if (rc == ERR_INVAL)
 		conn_refuse(c, 400, rc, "the chunked body is malformed");
 	else if (rc)

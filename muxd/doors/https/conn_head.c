@@ -289,8 +289,8 @@ static int check_body(struct conn *c, bool given, bool comes, uint64_t len, stru
 	c->x->body.max = max;
 	if (len <= max)
 		return 0;
-	return err_set(e, ERR_TOO_LARGE, "the body has %llu bytes; %s allows %zu", (unsigned long long)len,
-		       x->authenticated ? "api.max_body" : "this call without a grant", max);
+	return err_set(e, ERR_TOO_LARGE, "the body has %llu bytes; %s allows %zu%s", (unsigned long long)len,
+		       x->authenticated ? "api.max_body" : "this call without a grant", max, route_body_hint(x));
 }
 
 /* Everything that can be refused before the body. */

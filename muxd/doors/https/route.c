@@ -261,8 +261,8 @@ static const struct route_open opens[] = {
     {rest_witness_keep, 512u << 10, wants_heads}, /* a batch of entries: the recorder takes no more */
     {rest_admission, 4u << 20, wants_reviews},    /* two objects, of which etcd takes 1.5 MiB each */
     {rest_grant_create, 32u << 10, wants_outside},
-    {rest_mcp_post, 4u << 20, wants_shown}, /* its token is good, most likely, and the body that of any call */
-    {rest_mcp_through, 4u << 20, wants_shown},
+    {rest_mcp_post, 256u << 10, wants_shown}, /* until its token is known: clients begin with a short message */
+    {rest_mcp_through, 256u << 10, wants_shown},
 };
 
 const struct route_open *route_open_find(const struct route *r)
@@ -283,6 +283,11 @@ int route_body_max(const struct http_exchange *x, size_t *out, struct err *e)
 		return 0;
 	*out = open && open->body_max < c->api_max_body ? open->body_max : open ? c->api_max_body : 0;
 	return open ? open->wanted(c, e) : 0;
+}
+
+const char *route_body_hint(const struct http_exchange *x)
+{
+	return x->route->auth == ROUTE_SHOWN && !x->authenticated ? ROUTE_FIRST_SMALL : "";
 }
 
 const struct route *route_table(size_t *out_n)
@@ -517,10 +522,11 @@ static int take_outside(struct http_exchange *x, const char *token, struct err *
 	return rc;
 }
 
-/* No grant, and there are issuers whose tokens open the door as they are. */
+/* No grant, and there are issuers whose tokens open the door as they are: by HTTPS, under a name of the daemon's. */
 static bool is_shown(const struct http_exchange *x, const char *token)
 {
-	return token && !grant_is_token(token, strlen(token)) && conf_issuer_shown(hub_conf(x->hub), NULL);
+	return token && !x->local && x->own_url[0] && !grant_is_token(token, strlen(token)) &&
+	       conf_issuer_shown(hub_conf(x->hub), NULL);
 }
 
 int route_authorize(struct http_exchange *x, const char *token, struct err *e)

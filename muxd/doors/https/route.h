@@ -69,6 +69,9 @@ const struct route_open *route_open_find(const struct route *r);
  * nothing of what it would be for is configured.
  */
 int route_body_max(const struct http_exchange *x, size_t *out, struct err *e);
+/* To be said behind that a body is too long: what to do where a token is shown that is not known yet; else "". */
+#define ROUTE_FIRST_SMALL ": begin with a small request (initialize, server/discover), then send this one"
+const char *route_body_hint(const struct http_exchange *x);
 /*
  * The request is whole: its handler, once the names and ids of the path and the keys of the query are what they can be.
  * x->object is the {id} of a path below /v1.

@@ -3,11 +3,14 @@
 #include "base/text.h"
 #include "muxd/doors/https/handlers.h"
 #include "muxd/doors/https/mcp/mcp.h"
+#include "muxd/doors/https/mcp/turn.h"
 #include "muxd/doors/https/route.h"
 #include "muxd/hub/broker_shown.h"
 #include "muxd/hub/hub.h"
 
 #include <string.h>
+
+#define RETRY_S 5
 
 /* ---- a token */
 
@@ -19,6 +22,7 @@ static void mcp_shown_on_entered(void *arg, int rc, const struct err *e, const s
 	if (rc == 0 && x->gone)
 		rc = err_set(&gone, ERR_CANCELLED, "the client went away"), e = &gone;
 	if (rc) {
+		x->retry_after_s = rc == ERR_LIMIT ? RETRY_S : 0;
 		http_reply_error(x, rc, e);
 		return;
 	}
@@ -28,13 +32,30 @@ static void mcp_shown_on_entered(void *arg, int rc, const struct err *e, const s
 	x->route->handle(x);
 }
 
+/* A page of others' sent it: it is refused before its token is spent. */
+static bool mcp_shown_refuses(struct http_exchange *x, const struct origin *from)
+{
+	static const struct mcp_message none;
+	struct mcp_view v = {.verb = MCP_POST, .head = x->mcp_head, .message = &none};
+	struct mcp_fault f;
+	struct err e = {0};
+
+	if (!(v.head->host_foreign || v.head->origin_foreign) || !mcp_rules_look(&v, &f))
+		return false;
+	err_set(&e, ERR_FORBIDDEN, "%s", f.text);
+	broker_refuse(x->hub, NULL, 0, from, "origin", &e);
+	mcp_send(x, f.status, mcp_error(NULL, (int)f.code, f.text, f.data));
+	return true;
+}
+
 bool mcp_shown_waits(struct http_exchange *x)
 {
 	struct origin from = http_origin(x, "rest");
 
 	if (x->authenticated)
 		return false;
-	broker_shown_enter(x->hub, x->token ? x->token : "", &from, mcp_shown_on_entered, x);
+	if (!mcp_shown_refuses(x, &from))
+		broker_shown_enter(x->hub, x->token ? x->token : "", x->body.cap, &from, mcp_shown_on_entered, x);
 	return true;
 }
 
