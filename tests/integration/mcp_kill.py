@@ -326,6 +326,13 @@ def recordings():
             yield str(r.session), opened, {k: v.decode() for k, v in data.items()}, exit_
 
 
+def are_sealed(workers):
+    """Seals come a while behind an end; what the recorder has open when it ends is sealed by the next one."""
+    rounds, end = [facts["round"] for _, facts in answered(workers, "program")], time.monotonic() + PATIENCE
+    while any(pathlib.Path(state, "record", "open", r + ".mrec").exists() for r in rounds) and time.monotonic() < end:
+        time.sleep(0.05)
+
+
 def in_the_record(workers):
     rounds, inside = {}, {}
     for session, opened, data, exit_ in recordings():
@@ -389,6 +396,7 @@ def story():
     tasks_are_found(workers)
     inside_the_sandbox(first, workers)
     in_the_log(workers)
+    are_sealed(workers)
     return workers
 
 

@@ -89,8 +89,10 @@ class McpClient:
     def begin(self):
         """A session, of the old era."""
         if self.version == OLD:
-            self.ask(self.message("initialize", {"protocolVersion": OLD, "capabilities": self.capabilities,
-                                                 "clientInfo": {"name": "test", "version": "1"}}))
+            answer = self.ask(self.message("initialize", {"protocolVersion": OLD, "capabilities": self.capabilities,
+                                                          "clientInfo": {"name": "test", "version": "1"}}))
+            if "error" in answer:  # of a server inside that could not be begun: there is no session
+                raise BrokenOff(str(answer["error"]))
 
     def close(self):
         if self.connection:
