@@ -243,8 +243,8 @@ static int fork_template(struct sqlite3 *db, const struct fork_job *j, struct er
 }
 
 /*
- * Who makes a copy of an agent names it, and so has to be let in under that name; the copies that muxd names are for
- * everybody who is let in to the agent, so these are bounded.
+ * A caller who names a copy has to be let in under that name. The copies that muxd names are for everybody who is let
+ * in to the agent, so their number is bounded.
  */
 static int fork_room(struct sqlite3 *db, const struct fork_job *j, struct err *e)
 {

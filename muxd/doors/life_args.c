@@ -129,7 +129,7 @@ static int read_image(const json_t *o, struct life_options *out, struct err *e)
 	return 0;
 }
 
-/* And here: null takes away what was asked for before. */
+/* A null takes away what was asked for before, as it does an image. */
 static int read_resources(const json_t *o, struct life_options *out, struct err *e)
 {
 	const json_t *v = json_object_get(o, "resources");

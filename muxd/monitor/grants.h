@@ -70,7 +70,7 @@ int grants_together_end(struct grants *g, struct err *e);
  * until the next change; may be NULL. ERR_NOT_FOUND, ERR_TOKEN_REVOKED.
  */
 int grants_get(const struct grants *g, const struct id *id, struct grant *out, const char **out_via, struct err *e);
-/* Who asked for it ("issuer NAME"); "": there is no such grant. Borrowed until the next change. */
+/* The one that asked for a grant ("issuer NAME"); "": there is no such grant. Borrowed until the next change. */
 const char *grants_by(const struct grants *g, const struct id *id);
 /* A renewal is in force: it has been journaled. Synced when it returns 0. One that was not is none after a restart. */
 int grants_renewed(struct grants *g, const struct id *id, struct err *e);

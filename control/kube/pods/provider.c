@@ -169,7 +169,10 @@ static void provider_ask(struct sandbox_provider *p, const struct sandbox_ask *q
 	if (j && q->image && *q->image && !(j->image = image_of(kp, q->image)))
 		kjob_fail(j, ERR_IMAGE_DENIED, "sandbox.images has no ref for %.128s", q->image);
 	else if (j && !resources_none(&q->resources) && kp_pooled(kp))
-		kjob_fail(j, ERR_UNSUPPORTED, "pods of kubernetes.warm_pool have the resources of their template");
+		kjob_fail(
+		    j, ERR_UNSUPPORTED,
+		    "pods of kubernetes.warm_pool have the resources of their template: take the agent's own away, "
+		    "resources: null");
 	else if (j) {
 		take_resources(j, &q->resources);
 		calls[q->op].begin(j, q);
