@@ -8,7 +8,7 @@ import { readerButton, readerMode, themes } from "../pages/terminal";
 import { isDark, onTheme } from "../theme";
 import { Player } from "./player";
 import { noReflow } from "./size";
-import { about as describe, type About } from "./source";
+import { about as describe, patiently, type About } from "./source";
 import { visible } from "../visible";
 import { timeline, type Mark } from "./timeline";
 
@@ -207,11 +207,16 @@ export async function show(root: HTMLElement, [id = ""]: string[], context: Cont
     if (start === undefined) player.play(); // once it is there, unless somebody stops it before
     void player.seek(start ?? 0);
   }
-  void marks(about, id, context.signal).then((list) => {
+  const mark = (list: Mark[]): void => {
     list.sort((a, b) => a.at - b.at);
     places = list.map((m) => m.at);
     line.marks(list);
-  });
+  };
+  mark(sizeMarks(about));
+  void roundMarks(about, id, context.signal).then(
+    (list) => { mark([...sizeMarks(about), ...list]); },
+    (e: unknown) => { if (!context.signal.aborted) say(`Marks of rounds could not be read: ${e instanceof Error ? sentence(e.message) : String(e)}`, "error"); },
+  );
   // For tests: the terminal's cells are on a canvas.
   Object.assign(window, { muxdTerminal: term, muxdPlayer: player });
 
@@ -250,29 +255,29 @@ function printable(text: string): string {
   return visible(keys);
 }
 
-/** Sizes of this recording, and rounds of the same agent in its time. */
-async function marks(about: About, id: string, signal: AbortSignal): Promise<Mark[]> {
+/** Where the size of this recording's terminal changed. */
+function sizeMarks(about: About): Mark[] {
+  const first = BigInt(about.first_ns ?? "0");
+  return (about.sizes ?? []).slice(1).map((s) => ({ at: Number(BigInt(s.at_ns) - first) / 1e6, kind: "resize", title: `${s.cols}×${s.rows}` }));
+}
+
+/** Rounds of the same agent in this recording's time. */
+async function roundMarks(about: About, id: string, signal: AbortSignal): Promise<Mark[]> {
   const list: Mark[] = [];
   const pages = 5; // of rounds in its time: more marks than that nobody tells apart
-  const first = BigInt(about.first_ns ?? "0");
-  for (const s of (about.sizes ?? []).slice(1)) list.push({ at: Number(BigInt(s.at_ns) - first) / 1e6, kind: "resize", title: `${s.cols}×${s.rows}` });
   if (!about.wall_at || !about.last_ns || about.open.kind === "round" || !about.open.agent) return list;
   const from = Date.parse(about.wall_at);
-  const to = from + Number(BigInt(about.last_ns) - first) / 1e6;
-  try {
-    let before = idOfTime(to + 1);
-    for (let i = 0; i < pages; i++) {
-      const { recordings: rounds } = await recordings({ agent: about.open.agent, kind: "round", before, limit: 200 }, signal);
-      for (const r of rounds) {
-        const at = Date.parse(r.opened_at ?? "");
-        if (r.session !== id && at >= from && at <= to) list.push({ at: at - from, kind: "round", title: `Round of ${r.principal} at ${clock(at - from)}`, href: `/replay/${r.session}` });
-      }
-      const last = rounds[rounds.length - 1];
-      if (!last || rounds.length < 200 || Date.parse(last.opened_at ?? "") < from) break;
-      before = last.session;
+  const to = from + Number(BigInt(about.last_ns) - BigInt(about.first_ns ?? "0")) / 1e6;
+  let before = idOfTime(to + 1);
+  for (let i = 0; i < pages; i++) {
+    const { recordings: rounds } = await patiently(() => recordings({ agent: about.open.agent, kind: "round", before, limit: 200 }, signal), signal);
+    for (const r of rounds) {
+      const at = Date.parse(r.opened_at ?? "");
+      if (r.session !== id && at >= from && at <= to) list.push({ at: at - from, kind: "round", title: `Round of ${r.principal} at ${clock(at - from)}`, href: `/replay/${r.session}` });
     }
-  } catch {
-    // the marks are an extra
+    const last = rounds[rounds.length - 1];
+    if (!last || rounds.length < 200 || Date.parse(last.opened_at ?? "") < from) break;
+    before = last.session;
   }
   return list;
 }

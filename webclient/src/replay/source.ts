@@ -43,13 +43,16 @@ interface Page {
   behind: Behind;
 }
 
-/** A network that changes under the page fails what is on its way: that is asked for again, for a while. */
-async function patiently<T>(ask: () => Promise<T>, signal: AbortSignal): Promise<T> {
+const passing = [0, 429, 503]; // no answer, too many requests, not able to for now
+
+/** A network that changes under the page fails what is on its way, and a busy muxd says so: both are asked again, for a while. */
+export async function patiently<T>(ask: () => Promise<T>, signal: AbortSignal): Promise<T> {
   for (let wait = 250; ; wait *= 2) {
     try {
       return await ask();
     } catch (e) {
-      if (signal.aborted || (e instanceof ApiError && e.status !== 0)) throw e;
+      if (signal.aborted || (e instanceof ApiError && !passing.includes(e.status))) throw e;
+      if (wait > 16_000 && e instanceof ApiError && e.status !== 0) throw e;
       if (wait > 16_000) throw new ApiError(0, "unreachable", "muxd does not answer.", "Is the network there, and the daemon running?");
       await new Promise((r) => setTimeout(r, wait));
     }
