@@ -265,12 +265,13 @@ function sizeMarks(about: About): Mark[] {
 async function roundMarks(about: About, id: string, signal: AbortSignal): Promise<Mark[]> {
   const list: Mark[] = [];
   const pages = 5; // of rounds in its time: more marks than that nobody tells apart
-  if (!about.wall_at || !about.last_ns || about.open.kind === "round" || !about.open.agent) return list;
+  const agent = about.open.agent;
+  if (!about.wall_at || !about.last_ns || about.open.kind === "round" || !agent) return list;
   const from = Date.parse(about.wall_at);
   const to = from + Number(BigInt(about.last_ns) - BigInt(about.first_ns ?? "0")) / 1e6;
   let before = idOfTime(to + 1);
   for (let i = 0; i < pages; i++) {
-    const { recordings: rounds } = await patiently(() => recordings({ agent: about.open.agent, kind: "round", before, limit: 200 }, signal), signal);
+    const { recordings: rounds } = await patiently(() => recordings({ agent, kind: "round", before, limit: 200 }, signal), signal);
     for (const r of rounds) {
       const at = Date.parse(r.opened_at ?? "");
       if (r.session !== id && at >= from && at <= to) list.push({ at: at - from, kind: "round", title: `Round of ${r.principal} at ${clock(at - from)}`, href: `/replay/${r.session}` });
