@@ -1,7 +1,7 @@
 #!/bin/bash
 # Rounds and stops of one sandbox at the same time: what a round was answered to have written is there for the next one,
 # wherever in a stop it came. Told in stop_race.py. STOPS=n (default 20).
-# tier: test, san
+# tier: test, san STOPS=4, slice STOPS=8, whole STOPS=20
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
 agent=stoprace
