@@ -4,6 +4,7 @@ part is named, FAKE (the fake API server's commands) in the environment."""
 import json
 import os
 import sys
+import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "clients", "python"))
 from muxd import Sandbox, SandboxCreateTimeout, SandboxError, SandboxK8sError, errors  # noqa: E402
@@ -11,9 +12,20 @@ from muxd import Sandbox, SandboxCreateTimeout, SandboxError, SandboxK8sError, e
 STATUS = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "InternalError", "message": "etcd is out of order", "code": 500}
 
 
+def answers():
+    with open(f"{os.environ['TMP_DIR']}/fake.out", encoding="utf-8") as f:
+        return f.read().count("\n")
+
+
 def tell(**command):
+    """Answered once the fake goes by it."""
+    before, until = answers(), time.monotonic() + 30
     with open(os.environ["FAKE"], "w", encoding="utf-8") as f:
         f.write(json.dumps(command) + "\n")
+    while answers() == before:
+        if time.monotonic() > until:
+            sys.exit(f"FAILED: the fake API server does not take {command}")
+        time.sleep(0.01)
 
 
 def refused(kind, code, agent, **how):
