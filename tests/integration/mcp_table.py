@@ -1,6 +1,7 @@
 """What a request of MCP gets, one case for each cell: who sends it, its head, its body -> status and code.
 
     mcp_table.py URL CACERT < TOKENS          one a line: the agent's own, and one of the principal "other" for the same
+    mcp_table.py URL CACERT FORGE < TOKENS    the cells that are there where a token of that issuer (tests/lib/issuer.py) opens /mcp
 """
 import base64
 import hashlib
@@ -13,6 +14,7 @@ import time
 import urllib.parse
 
 URL, CA = sys.argv[1:3]
+FORGE = sys.argv[3] if len(sys.argv) > 3 else None
 TOKEN, OTHER = sys.stdin.read().split()
 at = urllib.parse.urlsplit(URL)
 tls = ssl.create_default_context(cafile=CA)
@@ -26,9 +28,14 @@ failures = []
 cases = 0
 
 
+def source():
+    """Where the next cell comes from: refusals make the door slow to an address."""
+    return ("127.3.%d.%d" % divmod(cases + 1, 250), 0) if FORGE else None
+
+
 def send(method, headers, body=None, path=None):
     """(status, headers, body of JSON or the first message of a stream)"""
-    c = http.client.HTTPSConnection(at.hostname, at.port, context=tls, timeout=30)
+    c = http.client.HTTPSConnection(at.hostname, at.port, context=tls, timeout=30, source_address=source())
     given = {"Authorization": "Bearer " + TOKEN, **headers}
     data = None if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
     c.putrequest(method, path or at.path, skip_host="Host" in given, skip_accept_encoding=True)
@@ -92,9 +99,9 @@ def check(what, got, wanted):
         failures.append(f"{what}: {got}, expected {wanted}")
 
 
-def cell(what, status, code, headers, body=None, method="POST"):
+def cell(what, status, code, headers, body=None, method="POST", path=None):
     """One request, what it gets, and the answer."""
-    got, head, answer = send(method, {"Content-Type": JSON} | headers, body)
+    got, head, answer = send(method, {"Content-Type": JSON} | headers, body, path)
     if isinstance(answer, Stream):
         stream, answer = answer, answer.message() if method == "POST" else None
         stream.close()
@@ -397,10 +404,92 @@ def tasks(new, head):
     failures.append("the call lives on behind its closed stream")
 
 
+# ---- where an issuer's tokens open it
+
+KNOWN = "/.well-known/oauth-protected-resource"
+SHOWN = {  # a token that is otherwise than a good one: its refusal
+    "wrong audience": (401, "token_foreign", {"claims": {"aud": "else"}}),
+    "an audience more": (401, "token_foreign", {"claims": {"aud": ["muxd", "else"]}}),
+    "wrong issuer": (401, "token_foreign", {"claims": {"iss": "https://else.example"}}),
+    "expired": (401, "token_expired", {"claims": {"iat": "-600", "nbf": "-600", "exp": "-60"}}),
+    "not yet valid": (401, "token_not_yet_valid", {"claims": {"nbf": "+200"}}),
+    "alg none": (401, "token_algorithm", {"alg": "none"}),
+    "alg HS256 with the public key": (401, "token_algorithm", {"alg": "HS256"}),
+    "unknown kid": (401, "token_key_unknown", {"header": {"kid": "unheard"}}),
+    "no kid": (401, "token_key_unknown", {"header": {"kid": None}}),
+    "another's key": (401, "token_signature", {"key": "hidden", "header": {"kid": "rsa"}}),
+    "no token": (401, "token_malformed", {"tail": ".x"}),
+    "claims that do not hold": (403, "token_claims", {"claims": {"sub": "else/repo"}}),
+}
+
+
+def minted(spec):
+    c = http.client.HTTPConnection(urllib.parse.urlsplit(FORGE).netloc)
+    c.request("POST", "/token", json.dumps(spec | {"claims": {"scp": "rounds files"} | spec.get("claims", {})}))
+    return {"Authorization": "Bearer " + c.getresponse().read().decode()}
+
+
+def challenges(what, head, *more):
+    way = f'resource_metadata="https://{at.netloc}{KNOWN}/mcp"'
+    check(what + ": the way on", head["WWW-Authenticate"], ", ".join(['Bearer realm="muxd"', *more, way]))
+
+
+def shown_documents():
+    wanted = {"resource": URL, "authorization_servers": [FORGE], "bearer_methods_supported": ["header"], "resource_name": "muxd sandboxes",
+              "scopes_supported": ["rounds", "files"]}
+    for suffix in ("", "/mcp", "/mcp/table/files"):
+        _, document = cell("the document " + suffix, 200, None, {"Authorization": None}, method="GET", path=KNOWN + suffix)
+        check("what it names " + suffix, document, wanted)
+    cell("the document, by another's name", 404, "not_found", {"Authorization": None, "Host": "elsewhere.example"}, method="GET", path=KNOWN)
+    cell("the document of another path", 404, "not_found", {"Authorization": None}, method="GET", path=KNOWN + "/v1")
+    cell("the document, another verb", 405, "invalid_request", {"Authorization": None}, rpc("ping"), path=KNOWN)
+
+
+def shown_refusals():
+    old, new = {"Accept": BOTH}, NEW | {"Mcp-Method": "server/discover"}
+    head, _ = cell("no token", 401, "unauthenticated", old | {"Authorization": None}, rpc("ping"))
+    challenges("no token", head)
+    for what, (status, code, spec) in SHOWN.items():
+        head, _ = cell("a token: " + what, status, code, old | minted(spec), rpc("ping"))
+        if status == 401:
+            challenges(what, head, 'error="invalid_token"')
+    bad = minted(SHOWN["expired"][2])
+    # Whoever is nobody is told nothing of versions, sessions and bodies.
+    cell("ahead of the version", 401, "token_expired", new | bad | {"Mcp-Method": "other"}, rpc("server/discover"))
+    cell("ahead of the body", 401, "token_expired", old | bad, b'{"jsonrpc": ')
+    for method in ("GET", "DELETE"):
+        head, _ = cell("ahead of a session's " + method, 401, "token_expired", old | bad | {"Mcp-Session-Id": "x"}, method=method)
+        challenges(method, head, 'error="invalid_token"')
+    head, _ = cell("at a server inside", 401, "token_expired", old | bad, rpc("ping"), path="/mcp/table/files")
+    challenges("a server inside", head, 'error="invalid_token"')
+    cell("by another's page", 403, -32000, old | minted({}) | {"Origin": "https://elsewhere.example"}, rpc("ping"))
+
+
+def shown_opens():
+    good = minted({})
+    begun = rpc("initialize", {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}})
+    cell("a good one: 2025-11-25", 200, None, {"Accept": BOTH} | good, begun)
+    discover = NEW | {"Mcp-Method": "server/discover"}
+    cell("a good one: 2026-07-28", 200, None, discover | good, rpc("server/discover", {"_meta": META}))
+    _, answer = cell("a server inside, which is not there", 200, -32603, {"Accept": BOTH} | good, begun, path="/mcp/table/none")
+    check("is let in, and looked for", answer["error"]["data"]["code"], "not_found")
+    for path in ("/v1/agents", "/v1/agents/table/rounds", "/v1/grants", "/metrics"):  # nothing but MCP
+        head, _ = cell("a good one at " + path, 401, "token_malformed", good, method="GET" if path != "/v1/agents/table/rounds" else "POST",
+                       body=None if path != "/v1/agents/table/rounds" else {"argv": ["true"]}, path=path)
+        check("names no way on: " + path, head["WWW-Authenticate"], 'Bearer realm="muxd"')
+    cell("its exchange counts once", 401, "token_used", {"Authorization": good["Authorization"]}, {"issuer": "table", "reason": "r"}, path="/v1/grants")
+    cell("a grant still does", 200, None, discover, rpc("server/discover", {"_meta": META}))
+
+
 CAPABILITIES = ["resources", "tools"]
-any_era()
-old_era()
-new_era()
+if FORGE:
+    shown_documents()
+    shown_refusals()
+    shown_opens()
+else:
+    any_era()
+    old_era()
+    new_era()
 print(f"{cases} cells")
 for failure in failures:
     print("FAIL", failure)
