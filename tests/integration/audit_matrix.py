@@ -300,8 +300,10 @@ TABLES = {"rest": REST, "ws": WS, "api.sock": {**REST, **WS}, "recorder.sock": R
 
 # ---- credentials
 
+# shown: a token of an outside issuer as it is, whose entry has a reason: it opens MCP (SHOWN), and counts for nothing elsewhere.
 UNKNOWN = {"none": "unauthenticated", "garbage": "token_malformed", "forged": "token_signature", "daemon": "token_signature",
-           "issuer": "token_signature"}
+           "issuer": "token_signature", "shown": "token_malformed", "shown expired": "token_expired"}
+SHOWN = {name for name in REST if name.split()[1].startswith("/mcp")}
 KNOWN = {"expired": "token_expired", "revoked": "token_revoked", "early": "token_not_yet_valid"}
 PAGES = ("foreign origin", "no origin")
 KINDS = ("staff", "agent", "auditor", "service")
@@ -335,6 +337,12 @@ class Mint:
         finally:
             os.close(read)
             os.close(fd)
+
+    def shown(self, url, cred):
+        """One of its own for each cell: the first request with it is its exchange."""
+        times = {"iat": "-600", "nbf": "-600", "exp": "-60"} if cred == "shown expired" else {}
+        body = json.dumps({"claims": {"aud": "shown", **times}}).encode()
+        return urllib.request.urlopen(urllib.request.Request(url + "/token", body)).read().decode()
 
     def outside(self, url):
         """Of the issuer's tokens: OUTSIDE says what each is answered."""
@@ -406,6 +414,10 @@ def expected(door, name, o, cred):
         return exchanged(door, cred)
     if cred in POLICIES and not policy_of(door, name):
         return None
+    if door == "rest" and name in SHOWN and cred == "shown":
+        return "let in", "grant.create", "ok"
+    if cred == "shown expired" and (door != "rest" or name not in SHOWN):
+        return None  # as the good one
     write = door in ("rest", "api.sock", "runtime") and not name.startswith("GET")
     if cred in PAGES and (door not in ("rest", "ws") or o.auth not in (GRANT, METRICS)):
         return None
@@ -419,7 +431,7 @@ def expected(door, name, o, cred):
     if o.auth == CLUSTER:
         if cred == "none":
             return {"unauthenticated"}, "auth.fail", "unauthenticated"
-        if cred == "garbage":
+        if cred in ("garbage", "shown"):
             return {"unsupported"}, "", ""  # no cluster: no token is asked about, so none fails
     if cred in UNKNOWN:
         return {UNKNOWN[cred]}, "auth.fail", UNKNOWN[cred]
@@ -442,7 +454,7 @@ def expected(door, name, o, cred):
 
 def exchanged(door, cred):
     """A body that names an issuer: its tokens serve, and no grant does."""
-    if door != "exchange" or cred in PAGES or cred in POLICIES:
+    if door != "exchange" or cred in PAGES or cred in POLICIES or cred.startswith("shown"):
         return None
     if cred in OUTSIDE:
         return ({OUTSIDE[cred]}, "auth.fail", OUTSIDE[cred]) if OUTSIDE[cred] else ("let in", "", "")
@@ -698,7 +710,8 @@ def drive(state, facts, out):
     spent = mint.outside(facts["issuer"])["outside good"]
     rest(facts, address(0, 60), "POST /v1/grants", EXCHANGE["POST /v1/grants"], "/v1/grants", spent, "outside good")
     tokens["outside used"] = spent, None
-    mint.principals.update({cred: "" for cred in OUTSIDE})
+    tokens.update({cred: (mint.shown(facts["issuer"], cred), None) for cred in ("shown", "shown expired")})
+    mint.principals.update({"shown": "shown:org+2Frepo", "shown expired": "", **{cred: "" for cred in OUTSIDE}})
     for door, table in TABLES.items():
         for index, (name, o) in enumerate(table.items()):
             for slot, cred in enumerate(CREDENTIALS):
@@ -711,6 +724,9 @@ def drive(state, facts, out):
     def one(door, index, name, o, slot, cred, want):
         family = credential(o, cred, policy_of(door, name))
         token, grant = tokens[family]
+        if want[1] == "grant.create":
+            token = mint.shown(facts["issuer"], cred)
+            grant = json.loads(base64.urlsafe_b64decode(token.split(".")[1] + "=="))["jti"]
         agent = AGENT
         # What is done to a session is refused or not while it is at hand; what is read is in the record.
         fresh = slot >= FRESH or (o.about == "session" and door != "recorder.sock" and not o.event)
@@ -989,6 +1005,8 @@ def judge(cells, events, faults):
             faults.append(f"{where}: answered {cell['got']}, not {' or '.join(cell['answers'])}")
         if cell["event"] == "auth.fail" and cell["door"] != "recorder.sock":
             logins[key_of(cell)] += 1
+        elif cell["event"] == "grant.create":
+            exchanges(cell, where, events, faults)
         elif cell["event"]:
             find(cell, where, events, faults)
     count_logins(cells, logins, events, faults)
@@ -1006,6 +1024,13 @@ def judged(event, cell):
     if cell["cred"] == "policy allows" and event["event"] not in ("record.read", "hold.add", "verdict"):
         return event.get("policy", {}).get("rule") == "all/" + cell["policy"]
     return True
+
+
+def exchanges(cell, where, events, faults):
+    """The monitor's own event, which knows no door: once for the token."""
+    found = [e for e in events if e["event"] == "grant.create" and e["principal"] == cell["principal"] and e["detail"]["jti"] == cell["grant"]]
+    if len(found) != 1 or (found[0]["via"], found[0]["detail"]["issuer"], found[0]["outcome"]) != ("issuer", "shown", "ok"):
+        faults.append(f"{where}: its token was exchanged {len(found)} times: {json.dumps(found)[:240]}")
 
 
 def find(cell, where, events, faults):

@@ -14,8 +14,12 @@ wait_for 30 test -s "$tmp/issuer.port" || fail "no issuer"
 FORGE=http://127.0.0.1:$(cat "$tmp/issuer.port")
 /usr/bin/python3 "$here/tests/integration/audit_matrix.py" policy >"$tmp/policy.yaml"
 printf 'router: {ports: "1-65535", runtime: true}\nrounds: {keep_max: 1}\npolicy: {file: %s}\n' "$tmp/policy.yaml" >"$tmp/muxd.yaml"
-printf 'issuers: [{name: matrix, issuer: "%s", jwks_url: "%s/keys", loopback: true, audience: muxd, require: "sub=org/*", agents: matrix, scopes: rounds}]\n' \
-	"$FORGE" "$FORGE" >>"$tmp/muxd.yaml"
+entry() { printf '  - {name: %s, issuer: "%s", jwks_url: "%s/keys", loopback: true, audience: %s, require: "sub=org/*", agents: matrix, scopes: rounds}\n' "$1" "$FORGE" "$FORGE" "$2"; }
+{
+	printf 'issuers:\n'
+	entry matrix muxd
+	entry shown 'shown, reason: "MCP of {sub}"'
+} >>"$tmp/muxd.yaml"
 POOL_SIZE=1 start_daemon "$tmp/state" --config "$tmp/muxd.yaml" || fail "no daemon"
 muxctl grant create --agent matrix --principal gone --kind agent --scopes rounds --task m --ttl 15m --reason story -o json >"$tmp/gone"
 muxctl grant revoke "$(jq -r .id "$tmp/gone")" >/dev/null || fail "not revoked"
