@@ -80,11 +80,17 @@ static void before_the_word(struct once *o, struct hub_client *c)
 	buf_consume(&s->agent->link->out, buf_len(&s->agent->link->out));
 }
 
-/* muxlet has it, and its answer was not read. */
+/* muxlet has it, and its answer was not read: muxlet stands still while the hub writes, or the same turn could read it.
+ */
 static void behind_the_word(struct once *o, struct hub_client *c)
 {
+	int status;
+
+	assert_int_equal(kill(o->r->let->pid, SIGSTOP), 0);
+	assert_int_equal(waitpid(o->r->let->pid, &status, WUNTRACED), o->r->let->pid);
 	ask_once(o, c);
 	uv_run(&o->r->loop, UV_RUN_NOWAIT);
+	assert_int_equal(kill(o->r->let->pid, SIGCONT), 0);
 	while (!size_of(o->file))
 		usleep(1000);
 	(void)c;
