@@ -163,10 +163,15 @@ try {
   const night = "01900000-0000-7000-8000-00000000c10c";
   const hours = 8 * 3600e3;
   await page.route(`**/v1/recordings/${night}`, (r) => r.fulfill({ json: { session: night, state: "sealed", open: { agent: "web", kind: "terminal", pty: true, cols: 80, rows: 24 }, first_ns: "0", last_ns: String(hours * 1e6) } }));
-  await page.route(`**/v1/recordings/${night}/events?*`, (r) => r.fulfill({ headers: { "Muxd-Page": "end" }, body: nightOf(hours) }));
+  const busy = [503, 429];
+  await page.route(`**/v1/recordings/${night}/events?*`, (r) => {
+    const status = busy.shift();
+    return r.fulfill(status ? { status, json: { error: { code: "unavailable", message: "not now" } } } : { headers: { "Muxd-Page": "end" }, body: nightOf(hours) });
+  });
   await visit(page, `https://${wire.host}/replay/${night}`);
   await page.waitForFunction(() => window.muxdPlayer);
   await shows(page, /^evening$/m);
+  equal("a page that a busy muxd refuses is asked for again", [], busy);
   await shows(page, /^morning$/m);
   await page.waitForFunction(() => window.muxdPlayer.state === "ended", null, { timeout: patience });
   ok("a silence is skipped whatever is recorded in it", true);

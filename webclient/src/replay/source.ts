@@ -59,12 +59,15 @@ export async function patiently<T>(ask: () => Promise<T>, signal: AbortSignal): 
   }
 }
 
+async function askPage(id: string, after: bigint, limit: number, signal: AbortSignal): Promise<Response> {
+  const answer = await fetch(`/v1/recordings/${id}/events?after_seq=${after}&limit=${limit}`, { credentials: "same-origin", cache: "no-store", signal });
+  if (answer.ok) return answer;
+  const value = (await answer.json().catch(() => null)) as { error?: { code?: string; message?: string; hint?: string } } | null;
+  throw new ApiError(answer.status, value?.error?.code ?? "internal", value?.error?.message ?? `The answer was ${answer.status}.`, value?.error?.hint ?? "");
+}
+
 async function fetchPage(id: string, after: bigint, limit: number, signal: AbortSignal): Promise<Page> {
-  const answer = await patiently(() => fetch(`/v1/recordings/${id}/events?after_seq=${after}&limit=${limit}`, { credentials: "same-origin", cache: "no-store", signal }), signal);
-  if (!answer.ok) {
-    const value = (await answer.json().catch(() => null)) as { error?: { code?: string; message?: string; hint?: string } } | null;
-    throw new ApiError(answer.status, value?.error?.code ?? "internal", value?.error?.message ?? `The answer was ${answer.status}.`, value?.error?.hint ?? "");
-  }
+  const answer = await patiently(() => askPage(id, after, limit, signal), signal);
   return { events: decode(new Uint8Array(await answer.arrayBuffer())), behind: (answer.headers.get("Muxd-Page") ?? "end") as Behind };
 }
 
