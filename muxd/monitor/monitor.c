@@ -126,10 +126,16 @@ static void monitor_end(struct monitor *m)
 	close_handles(m);
 }
 
+static void stop_sandboxes(uv_timer_t *t);
+
 static void monitor_on_sandboxes_ended(void *arg, const struct sandboxes_answer *a)
 {
 	struct monitor *m = arg;
 
+	if (m->end_sandboxes && !m->ending_sandboxes) { /* somebody asked for that meanwhile */
+		stop_sandboxes(&m->minute);
+		return;
+	}
 	if (a->rc && m->end_sandboxes)
 		log_error(NULL, "not every sandbox ended: %s", a->err.message);
 	m->sandboxes_ended = a->rc == 0;
@@ -143,7 +149,7 @@ static void stop_sandboxes(uv_timer_t *t)
 	struct sandbox_question q = {.job = m->end_sandboxes ? JOB_DESTROY_ALL : JOB_NOTHING, .urgent = true};
 	int rc;
 
-	monitor_set_state(m, MONITOR_STOPPING_SANDBOXES);
+	m->ending_sandboxes = m->end_sandboxes;
 	rc = sandboxes_ask(m->sandboxes, &q, monitor_on_sandboxes_ended, m);
 	if (rc) {
 		log_error(NULL, "the sandboxes cannot be ended in order now (%s): tried again", err_name(rc));
@@ -164,7 +170,7 @@ static void audit_daemon(struct monitor *m, const char *event)
 void monitor_stop(struct monitor *m, bool end_sandboxes, int rc)
 {
 	if (m->state >= MONITOR_STOPPING_NET) {
-		m->end_sandboxes |= end_sandboxes && m->state < MONITOR_STOPPING_SANDBOXES;
+		m->end_sandboxes |= end_sandboxes;
 		return;
 	}
 	m->end_sandboxes |= end_sandboxes || m->options.end_sandboxes;
@@ -186,6 +192,7 @@ void monitor_child_ended(struct monitor *m, struct proc *p, bool was_ready, cons
 	} else if (m->state == MONITOR_STOPPING_RECORDER && p == &m->recorder) {
 		uv_timer_stop(&m->minute); /* nothing more to look after each minute */
 		uv_timer_stop(&m->shut_out);
+		monitor_set_state(m, MONITOR_STOPPING_SANDBOXES);
 		stop_sandboxes(&m->minute);
 	} else if (m->state == MONITOR_STARTING) {
 		fprintf(stderr, "muxd: %s before it was ready\n", how->message);

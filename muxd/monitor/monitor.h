@@ -90,7 +90,7 @@ struct monitor {
 	uv_timer_t minute;
 	uv_timer_t beat; /* of an edge: its floor of time is saved more often, since leases are short */
 	unsigned minutes;
-	bool end_sandboxes, sandboxes_ended;
+	bool end_sandboxes, ending_sandboxes, sandboxes_ended; /* asked for, under way, done */
 	uv_timer_t shut_out;     /* the next turn of those that are to be revoked (exchange.h) */
 	unsigned shut_out_waits; /* turns in a row that waited for the record */
 	bool shut_out_owed;      /* grants that could not be revoked; tried again each minute (exchange.h) */
