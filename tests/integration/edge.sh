@@ -233,6 +233,8 @@ says "pods" "serves sandboxes of its own machine" --config "$tmp/kube.yaml"
 "$BUILD/muxd" serve --state "$C" --edge --config "$tmp/edge.yaml" >"$tmp/out" 2>&1 && fail "it starts with a key that signs"
 grep -q "holds a key that signs grants" "$tmp/out" || fail "a directory with a key that signs: $(cat "$tmp/out")"
 ok "a directory with a key that signs"
-sandboxes_end() { "$MUXCTL" --state "$1" shutdown --sandboxes >/dev/null 2>&1; }
-sandboxes_end "$E1"
-sandboxes_end "$E2"
+# The centre's is there still, whose daemon was killed.
+start_centre || fail "no centre"
+for state in "$E1" "$E2" "$C"; do
+	"$MUXCTL" --state "$state" shutdown --sandboxes >/dev/null || fail "no end of $state"
+done

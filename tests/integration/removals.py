@@ -12,6 +12,9 @@ import subprocess
 import sys
 import time
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../runner"))
+import left  # noqa: E402
+
 BUILD, MUXCTL = os.environ["BUILD"], os.environ["MUXCTL"]
 HERE = sys.argv[1]
 STATE, GOLD, CONF = HERE + "/state", HERE + "/gold", HERE + "/muxd.yaml"
@@ -75,18 +78,12 @@ def children(pid):
 
 
 def kill():
-    """As a power cut does, all at once: the daemon's processes, and those of its sandboxes, which know its directory."""
+    """As a power cut does, all at once: the daemon's processes, and those of its sandboxes."""
     if not daemon:
         return
     pids = [daemon.pid] + children(daemon.pid) if daemon.poll() is None else []
-    for entry in os.listdir("/proc"):
-        if entry.isdigit() and int(entry) != os.getpid():
-            try:
-                with open("/proc/%s/cmdline" % entry, "rb") as f:
-                    if (STATE + "/").encode() in f.read() and int(entry) not in pids:
-                        pids += [int(entry)] + children(int(entry))
-            except OSError:
-                pass
+    for pid, _ in left.left(STATE):
+        pids += [p for p in [pid] + children(pid) if p not in pids]
     for pid in pids:
         try:
             os.kill(pid, signal.SIGKILL)

@@ -9,6 +9,7 @@ os.makedirs(f"{DIR}/build/log")
 os.chdir(DIR)
 
 import clock  # noqa: E402
+import left  # noqa: E402
 import pool  # noqa: E402
 import proof  # noqa: E402
 import table  # noqa: E402
@@ -134,6 +135,36 @@ def limits():
         check("and begins nothing more", True)
 
 
+def leftovers():
+    """A story fails where a process goes on that names its directory, or sees a workspace that lies in it; and that is ended."""
+    report = pool.Report(again=True)
+    report.settle = 0
+
+    def gone(path):
+        with open(path, encoding="ascii") as f:
+            pid = f.read().strip()
+        while os.path.exists(f"/proc/{pid}") and left.arguments(pid):
+            time.sleep(0.05)
+        return True
+
+    def told(name):
+        with open(pool.log_of(name), encoding="utf-8") as f:
+            return "FAILED: left behind: process " in f.read()
+
+    leaves = script("leaves", 'setsid sh -c "echo \\$\\$ >leaver; sleep 600; : $STORY_TMP/x" & while [ ! -s leaver ]; do sleep 0.05; done')
+    check("a story that leaves a process fails", not report.attempt("story/i", 600, leaves, story=True))
+    check("which is named, and ended", told("story/i") and gone("leaver"))
+    # As a sandbox is: no word of it names a directory, nor does its environment, and the directory is gone.
+    script("box", 'mount --bind "$STORY_TMP/box/workspace" workspace && echo $$ >boxed && exec env -i sleep 600')
+    hides = 'mkdir -p "$STORY_TMP/box/workspace" workspace; setsid unshare -rm sh box & while [ ! -s boxed ]; do sleep 0.05; done; '
+    hides += 'while grep -q box "/proc/$(cat boxed)/cmdline"; do sleep 0.05; done; rm -rf "$STORY_TMP/box"'
+    check("so does one that leaves a sandbox", not report.attempt("story/k", 600, script("hides", hides), story=True))
+    check("and that is named, and ended", told("story/k") and gone("boxed"))
+    report.settle = pool.SETTLE
+    ends = script("ends", 'setsid sh -c "while [ ! -e over ]; do sleep 0.05; done; : $STORY_TMP/x" & (sleep 1; touch over) &')
+    check("what ends a moment later is not left", report.attempt("story/j", 600, ends, story=True) and not told("story/j"))
+
+
 def queues():
     queue = pool.Queue(["a1", "a2", "b1"], key=lambda job: job[0])
     first, second = queue.take(), queue.take()
@@ -185,6 +216,6 @@ def proofs():
     check("a finding in a daemon's log stays", kept != "daemon.log" and open(kept, encoding="ascii").read() == "a finding")
 
 
-for part in (tiers, second_tries, ends, limits, queues, times, proofs):
+for part in (tiers, second_tries, ends, limits, leftovers, queues, times, proofs):
     part()
 sys.exit(bad != 0)

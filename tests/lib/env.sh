@@ -7,7 +7,9 @@ export -f jq
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 BUILD=${BUILD:-$here/build}
 MUXCTL=${MUXCTL:-$BUILD/muxctl}
-tmp=$(mktemp -d /tmp/muxd-story.XXXXXX)
+# The runner's, which looks for what is left of it; nobody else's whom the story starts.
+tmp=${STORY_TMP:-$(mktemp -d /tmp/muxd-story.XXXXXX)}
+unset STORY_TMP
 # At the end, from a trap: a story that passed leaves nothing, one that failed its directory.
 tidy() { [ -e "$tmp/failed" ] || rm -rf "$tmp"; }
 trap tidy EXIT

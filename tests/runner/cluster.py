@@ -59,7 +59,7 @@ class Cluster:
             for test in self.tests:
                 mine = env | test.env(self.whole) | {"BUILD": build, "MUXCTL": f"{build}/muxctl"}
                 limit = 4 * 3600 if self.whole and test.whole else 1500
-                fine = self.report.attempt(test.called(), limit, ["bash", test.path], mine, again=lambda env=mine: env)
+                fine = self.report.attempt(test.called(), limit, ["bash", test.path], mine, again=lambda env=mine: env, story=True)
                 if fine and self.proof:
                     self.proof.passed(False, test)
                 ran += 1

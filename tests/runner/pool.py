@@ -1,12 +1,16 @@
 """Commands with a limit, a log and the time they took; queues of them, that so many threads work off."""
+import contextlib
 import os
 import re
 import resource
 import select
 import signal
 import subprocess
+import tempfile
 import threading
 import time
+
+import left
 
 LOGS = "build/log"
 FINDING = re.compile(rb"Sanitizer|runtime error")
@@ -14,6 +18,7 @@ FINDING = re.compile(rb"Sanitizer|runtime error")
 FAILING = re.compile(r"^\s*FAILED\b|\[ +(ERROR|FAILED) +\]|Sanitizer|runtime error:|Traceback|: error:|^ended: ")
 TOLD = 80  # lines about what failed, at the end of a run: CI shows some hundred
 TAIL = 15  # of one test
+SETTLE = 20  # seconds, as a limit's, until what a story began has ended behind it
 
 
 def log_of(name):
@@ -73,7 +78,7 @@ class Report:
         self.lock = threading.Lock()
         self.passed, self.failed, self.unsteady, self.took = 0, [], [], []
         self.running = set()
-        self.stopping = False
+        self.stopping, self.settle = False, SETTLE
 
     def verdict(self, name, ok, wall=0.0, cpu=0.0, log=None):
         with self.lock:
@@ -122,20 +127,38 @@ class Report:
             p.returncode = os.waitstatus_to_exitcode(status)
         return p.returncode, time.monotonic() - began, usage.ru_utime + usage.ru_stime
 
-    def attempt(self, name, limit, command, env=None, again=None, **how):
+    def settled(self, log, directory):
+        """Whether nothing that names the directory goes on; what does is told in the log, and ended."""
+        limit = Limit(self.settle)
+        lines = left.settle(directory, lambda: self.stopping or limit.passed())
+        with open(log, "a", encoding="utf-8") as out:
+            out.writelines(line + "\n" for line in lines)
+        return not lines
+
+    def story(self, log, limit, command, env=None, **how):
+        """As run(). A story has a directory of its own (env.sh tidies it away), and leaves no process that names it."""
+        place = tempfile.mkdtemp(prefix="muxd-story.", dir="/tmp")
+        try:
+            rc, wall, cpu = self.run(log, limit, command, (env or {}) | {"STORY_TMP": place}, **how)
+            return (rc if self.settled(log, place) else rc or 1), wall, cpu
+        finally:
+            with contextlib.suppress(OSError):
+                os.rmdir(place)  # of a story that does not know of it
+
+    def attempt(self, name, limit, command, env=None, again=None, story=False, **how):
         """One test. `again` makes what a second run needs and returns its environment: what runs against clocks, terminals and
         a cluster on a machine that may be busy gets one in `make test` when it fails; a unit test gets none, nor does anything
         in `make test-all`, nor a finding of a sanitizer. A second run is never silent: the end names what was unsteady and
         shows its first log."""
-        log = log_of(name)
-        rc, wall, cpu = self.run(log, limit, command, env, **how)
+        log, run = log_of(name), self.story if story else self.run
+        rc, wall, cpu = run(log, limit, command, env, **how)
         if rc != 0 and again and self.again and not found(log):
             first = log.removesuffix(".log") + ".first.log"
             os.replace(log, first)
             with self.lock:
                 print(f"again {name}", flush=True)
                 show(first, 20)
-            rc, more, more_cpu = self.run(log, limit, command, again(), **how)
+            rc, more, more_cpu = run(log, limit, command, again(), **how)
             wall, cpu = wall + more, cpu + more_cpu
             with self.lock:
                 self.unsteady.append((name, first, rc == 0))

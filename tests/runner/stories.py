@@ -37,9 +37,9 @@ class Daemon:
         build = os.path.abspath(self.build)
         return {"BUILD": build, "MUXD_STATE": self.state, "MUXCTL": f"{build}/muxctl"}
 
-    def stop(self):
-        """Ends it and its sandboxes, keeps its log; whether a sanitizer had nothing to say. A part that a sanitizer stopped is
-        started again by the monitor: the log tells."""
+    def stop(self, report):
+        """Ends it and its sandboxes, keeps its log; whether a sanitizer had nothing to say, and whether nothing is left. A part
+        that a sanitizer stopped is started again by the monitor: the log tells."""
         muxctl = [f"{self.build}/muxctl", "--state", self.state, "shutdown", "--sandboxes"]
         try:
             subprocess.run(muxctl, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=60, check=False)
@@ -53,8 +53,9 @@ class Daemon:
                 self.process.wait()
         shutil.copyfile(f"{self.state}/daemon.log", self.log)
         shutil.rmtree(self.state, ignore_errors=True)
+        settled = report.settled(self.log, self.state)
         with open(self.log, encoding="utf-8", errors="replace") as f:
-            return not FINDING.search(f.read())
+            return not FINDING.search(f.read()), settled
 
 
 class Worker:
@@ -77,7 +78,9 @@ class Worker:
 
     def retire(self, build):
         d = self.daemons.pop(build)
-        clean = d.stop()
+        clean, settled = d.stop(self.report)
+        if not settled:
+            self.report.verdict(f"{'san/' if build.endswith('/san') else ''}story/left-{d.number}", False, log=d.log)
         if build.endswith("/san"):
             self.report.verdict(f"san/story/findings-{d.number}", clean, log=d.log)
             if self.proof and not clean:
@@ -97,7 +100,7 @@ class Worker:
             return self.daemon(build, san).env() | own
 
         limit = LIMIT_WHOLE if whole and test.whole else LIMIT
-        if not self.report.attempt(test.called(san), limit, ["bash", test.path], d.env() | own, again=anew):
+        if not self.report.attempt(test.called(san), limit, ["bash", test.path], d.env() | own, again=anew, story=True):
             self.retire(build)
         elif self.proof:
             self.proof.passed(san, test)
