@@ -979,19 +979,47 @@ static void take_frames(struct link *l)
 	}
 }
 
+/* Bytes that wait in the buffer stand at its beginning then: less than a frame. */
+static void link_compact(struct link *l)
+{
+	if (!l->in_at)
+		return;
+	memmove(l->in, l->in + l->in_at, l->in_len - l->in_at);
+	l->in_len -= l->in_at;
+	l->in_at = 0;
+}
+
+/* Without memory it stays as it is. */
+static void link_set_turn(struct link *l, size_t turn)
+{
+	uint8_t *in;
+
+	link_compact(l);
+	in = realloc(l->in, FRAME_MAX + turn);
+	if (!in)
+		return;
+	l->in = in;
+	l->turn = turn;
+}
+
 static ssize_t link_fill(struct link *l)
 {
 	ssize_t n;
 
-	if (l->in_at) {
-		memmove(l->in, l->in + l->in_at, l->in_len - l->in_at);
-		l->in_len -= l->in_at;
-		l->in_at = 0;
-	}
-	n = recv(l->fd, l->in + l->in_len, LINK_TURN_MAX, MSG_DONTWAIT); /* less than a frame waits: there is room */
+	link_compact(l);
+	n = recv(l->fd, l->in + l->in_len, l->turn, MSG_DONTWAIT); /* less than a frame waits: there is room */
 	if (n > 0)
 		l->in_len += (size_t)n;
+	l->filled = l->filled || n == (ssize_t)l->turn;
 	return n;
+}
+
+/* The memory of a flood goes some seconds behind it. */
+static void link_shrink(struct link *l)
+{
+	if (l->turn > LINK_TURN && !l->filled)
+		link_set_turn(l, LINK_TURN);
+	l->filled = false;
 }
 
 static void link_on_poll(uv_poll_t *p, int status, int events)
@@ -1013,6 +1041,8 @@ static void link_on_poll(uv_poll_t *p, int status, int events)
 			l->heard_ns = clock_boot_ns();
 			take_frames(l);
 		}
+		if (n == LINK_TURN && !l->dead && l->poll && l->turn == LINK_TURN)
+			link_set_turn(l, LINK_TURN_BULK);
 	}
 	if (!l->dead && l->poll && events & UV_WRITABLE)
 		link_flush(l);
@@ -1032,6 +1062,7 @@ static void link_on_timer(uv_timer_t *t)
 		link_down(l, ERR_TIMEOUT, "silent for 20 s and more");
 		return;
 	}
+	link_shrink(l);
 	if (l->ping_ns)
 		return;
 	f.offset = ++l->ping_token;
@@ -1047,13 +1078,15 @@ int link_attach(struct link *l, int fd, uint64_t epoch)
 		close(fd);
 		return ERR_BAD_STATE;
 	}
-	l->in = malloc(LINK_IN_CAP);
+	l->in = malloc(FRAME_MAX + LINK_TURN);
 	l->poll = malloc(sizeof(*l->poll));
 	if (!l->in || !l->poll || sock_set_nonblock(fd, 1) || uv_poll_init(l->loop, l->poll, fd))
 		goto fail;
 	l->fd = fd;
 	l->poll->data = l;
 	l->in_at = l->in_len = 0;
+	l->turn = LINK_TURN;
+	l->filled = false;
 	l->writing = false;
 	l->p.epoch = epoch > l->epoch_taken ? epoch : l->epoch_taken + 1; /* a clock that was set back */
 	l->heard_ns = clock_boot_ns();

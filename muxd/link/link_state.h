@@ -15,8 +15,8 @@
 #include <uthash.h>
 #include <uv.h>
 
-#define LINK_IN_CAP       (FRAME_MAX + LINK_TURN_MAX) /* a frame in part, and a turn of reading */
-#define LINK_TURN_MAX     (64 * 1024)                 /* read in one turn; then everybody else's */
+#define LINK_TURN         (64 * 1024)  /* read in one turn; then everybody else's */
+#define LINK_TURN_BULK    (256 * 1024) /* of one that had more each time: it is woken less often, and so is muxlet */
 #define LINK_OUT_MAX      (8 * 1024 * 1024)
 #define LINK_LIST_MAX     8192
 #define LINK_HANDSHAKE_MS 10000
@@ -52,7 +52,9 @@ struct link {
 	int fd;
 	bool writing; /* the socket was full: UV_WRITABLE is waited for */
 	uint8_t *in;
-	size_t in_at, in_len;
+	size_t in_at, in_len; /* of a frame in part, and a turn of reading */
+	size_t turn;
+	bool filled; /* some turn since the last look at it was all used */
 	struct buf out;
 	bool wipe_out; /* a secret went into it: it is wiped once it is empty */
 	struct frame_hello hub_hello;

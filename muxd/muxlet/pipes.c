@@ -10,8 +10,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define STACK     (64 * 1024)
-#define PIPE_BULK (256 * 1024)
+#define STACK      (64 * 1024)
+#define PIPE_USUAL (64 * 1024) /* what a pipe holds until it is told otherwise */
+#define PIPE_BULK  (512 * 1024)
 
 #define CLOSES_MAX 16 /* in one job */
 
@@ -66,7 +67,7 @@ static void perform(struct pipes *p, struct pipe_job *j)
 		j->n = j->write ? write(j->fd, j->bytes, j->want) : read(j->fd, j->bytes, j->want);
 	while (j->n < 0 && errno == EINTR);
 	j->error = j->n < 0 ? errno : 0;
-	if (!j->write && j->n == PIPES_BULK) /* a pipe of 64 KiB makes writer and reader take turns */
+	if (!j->write && j->n == PIPE_USUAL) /* it was full: writer and reader take turns */
 		(void)fcntl(j->fd, F_SETPIPE_SZ, PIPE_BULK);
 }
 
@@ -133,8 +134,13 @@ static void job_put(struct pipes *p, struct pipe_job *j)
 	(void)pthread_cond_signal(&p->asked); /* without the lock, for which the thread would wait at once */
 }
 
+/* Not the memory of a flood, when that is over. */
 static void job_keep(struct pipes *p, struct pipe_job *j)
 {
+	if (j->room > PIPE_USUAL && j->n <= PIPES_SMALL) {
+		free(j);
+		return;
+	}
 	free(p->spare);
 	p->spare = j;
 }

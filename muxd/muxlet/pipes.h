@@ -22,7 +22,7 @@
 #include <sys/types.h>
 
 #define PIPES_SMALL (16 * 1024) /* of a read of a pipe that never gave more, and of a write */
-#define PIPES_BULK  (64 * 1024)
+#define PIPES_BULK  (256 * 1024)
 
 /*
  * Locally muxlet is process 1, and its threads, begun before any other process is, have the numbers 2 to 15. A call
