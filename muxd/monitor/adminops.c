@@ -162,7 +162,7 @@ static int op_grant_revoke(struct admin_call *c, const json_t *msg, json_t **out
 		return rc;
 	if (id_parse(text, &id))
 		return err_set(e, ERR_INVAL, "invalid grant id \"%s\"", text);
-	issue_revoke(c->m, &id, c->by, adminops_on_revoked, c);
+	issue_revoke(c->m, &id, "admin", c->by, adminops_on_revoked, c);
 	return ADMIN_LATER;
 }
 

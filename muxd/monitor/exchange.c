@@ -144,8 +144,8 @@ static int exchange_ask(struct exchange *x, const struct conf_issuer *issuer, st
 	check = check_of(x);
 	rc = check ? proc_send(&m->checker, check, NULL, 0) : ERR_NOMEM;
 	json_decref(check);
-	if (rc)
-		return err_set(e, rc, "the checker of issuers' tokens cannot be asked");
+	if (rc) /* it has just ended, whatever the pipe says: another one is begun */
+		return err_set(e, ERR_UNAVAILABLE, "the checker of issuers' tokens cannot be asked now: try again");
 	if (!m->checker_silent_ns)
 		m->checker_silent_ns = clock_boot_ns();
 	uv_timer_start(&x->timer, exchange_on_silent, bound_of(issuer) / NS_PER_MS, 0);
@@ -427,7 +427,7 @@ static int shut_out_one(void *arg, const struct grant *g, const char *via, const
 	if (!s->left)
 		return SHUT_OUT_MORE;
 	s->left--;
-	issue_revoke(s->m, &g->id, "the configuration", exchange_on_shut_out, s->m);
+	issue_revoke(s->m, &g->id, "configuration", "the configuration", exchange_on_shut_out, s->m);
 	return s->m->shut_out_owed ? SHUT_OUT_FAILED : 0;
 }
 

@@ -683,8 +683,8 @@ static size_t of_source(const struct grants *g, const struct grant *grant, const
 }
 
 /* One source of grants leaves room for the others, and all of them together for an administrator. */
-static int grants_check_room(const struct grants *g, const struct grant *grant, const char *via, const char *by,
-			     struct err *e)
+static int grants_check_share(const struct grants *g, const struct grant *grant, const char *via, const char *by,
+			      struct err *e)
 {
 	bool came = has_kin(grant), admin = !came && strcmp(via, "admin") == 0;
 
@@ -708,6 +708,15 @@ static size_t of_edge(const struct grants *g, const char *edge)
 	return n;
 }
 
+int grants_check_room(const struct grants *g, const struct grant *grant, const char *via, const char *by, struct err *e)
+{
+	int rc = grants_check_share(g, grant, via, by, e);
+
+	if (!rc && grant->edge[0] && of_edge(g, grant->edge) >= EDGE_LEASES_MAX)
+		rc = err_set(e, ERR_LIMIT, "%d leases of this edge are not over yet", EDGE_LEASES_MAX);
+	return rc;
+}
+
 int grants_create(struct grants *g, const struct grant *grant, const char *via, const char *by, struct err *e)
 {
 	return grants_create_for(g, grant, &(struct grants_token){.until_ns = 0}, via, by, e);
@@ -722,8 +731,6 @@ int grants_create_for(struct grants *g, const struct grant *grant, const struct 
 	en.pending = !id_is_nil(&grant->kin.first);
 	if ((rc = grants_check_room(g, grant, via, by, e)))
 		return rc;
-	if (grant->edge[0] && of_edge(g, grant->edge) >= EDGE_LEASES_MAX)
-		return err_set(e, ERR_LIMIT, "%d leases of this edge are not over yet", EDGE_LEASES_MAX);
 	if (grants_find(g, &grant->id))
 		return err_set(e, ERR_CONFLICT, "a grant with this id exists");
 	text_put(en.via, sizeof en.via, via);
@@ -732,9 +739,13 @@ int grants_create_for(struct grants *g, const struct grant *grant, const struct 
 	if (rc)
 		return err_set(e, rc, "no memory for a grant");
 	rc = append_line(g, create_line(&en), e);
-	if (rc == 0)
-		insert(g, &en);
-	return rc;
+	if (rc)
+		return rc;
+	insert(g, &en);
+	/* The grant may be over when the record has its renewal: the count of uses waits for that. */
+	if (en.pending)
+		tally_extend(&g->tally, &grant->kin.first, grant->expires_ns);
+	return 0;
 }
 
 static int tokens_full(size_t share, const char *by, struct err *e)

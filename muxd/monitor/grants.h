@@ -38,6 +38,9 @@ struct grants_token {
 	struct id id;
 	int64_t until_ns;
 };
+/* Whether there is room for it, before anything is spent on it. ERR_LIMIT. */
+int grants_check_room(const struct grants *g, const struct grant *grant, const char *via, const char *by,
+		      struct err *e);
 int grants_create_for(struct grants *g, const struct grant *grant, const struct grants_token *t, const char *via,
 		      const char *by, struct err *e);
 /*

@@ -446,14 +446,16 @@ void issue_create(struct monitor *m, const struct wish *w, issue_done *done, voi
 		rc = grants_token_check(m->grants, &w->used, w->by, w->uses_share, &e);
 	if (rc == 0)
 		rc = grant_sign(&p->grant, m->keys.kid, m->keys.seed, &p->token, &e);
+	if (rc == 0)
+		came_by(m, w, via);
+	if (rc == 0)
+		rc = grants_check_room(m->grants, &p->grant, via, w->by, &e);
 	/* Counted first: a kill in between costs the token one exchange, and gives it none. */
 	if (rc == 0 && w->uses_max)
 		rc = grants_use(m->grants, &(struct grants_use){w->used, w->ends_ns, w->uses_max, w->by, w->uses_share},
 				&e);
 	if (rc == 0)
 		rc = give_away(m, w, &p->grant, &e);
-	if (rc == 0)
-		came_by(m, w, via);
 	if (rc == 0)
 		rc = grants_create_for(m->grants, &p->grant, &(struct grants_token){w->used, w->ends_ns}, via, w->by,
 				       &e);
@@ -519,7 +521,7 @@ static int wait_for_net(struct monitor *m, const struct grants_revoked *what, re
 	return 0;
 }
 
-void issue_revoke(struct monitor *m, const struct id *id, const char *by, revoke_done *done, void *arg)
+void issue_revoke(struct monitor *m, const struct id *id, const char *via, const char *by, revoke_done *done, void *arg)
 {
 	struct grants_revoked what = {0};
 	const struct grant *g = &what.grant;
@@ -531,7 +533,7 @@ void issue_revoke(struct monitor *m, const struct id *id, const char *by, revoke
 		return;
 	}
 	log_grant("revoked", g, by);
-	if (audit_put(m->audit, audit_record("grant.revoke", g, "admin", by, "ok"), 0, NULL, NULL))
+	if (audit_put(m->audit, audit_record("grant.revoke", g, via, by, "ok"), 0, NULL, NULL))
 		log_error(NULL, "the audit queue is full: the revocation stands in grants.log alone");
 	issue_enforce(m, &what, done, arg);
 }

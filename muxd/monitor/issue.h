@@ -54,8 +54,12 @@ typedef void issue_done(void *arg, int rc, const struct err *e, const struct gra
 void issue_create(struct monitor *m, const struct wish *w, issue_done *done, void *arg);
 
 typedef void revoke_done(void *arg, int rc, const struct err *e, const struct grant *g);
-/* The grant, what renews it and what was made from it. */
-void issue_revoke(struct monitor *m, const struct id *id, const char *by, revoke_done *done, void *arg);
+/*
+ * The grant, what renews it and what was made from it. via: how the revocation was asked for, "admin", "grant" (by its
+ * holder or that of one above it) or "configuration"; by: who asked.
+ */
+void issue_revoke(struct monitor *m, const struct id *id, const char *via, const char *by, revoke_done *done,
+		  void *arg);
 /* Tells net and the recorder of a revocation; done (NULL: nobody waits) once it is in force in net. */
 void issue_enforce(struct monitor *m, const struct grants_revoked *what, revoke_done *done, void *arg);
 /* Both are told; one that cannot be is started again. msg NULL: there was no memory for it. */

@@ -491,7 +491,7 @@ static int grant_revoke(struct net_call *c, const struct grant *holder, const js
 	if (rc)
 		return rc;
 	by_grant(holder, by, sizeof by);
-	issue_revoke(c->m, &id, by, netipc_on_grant_revoked, c);
+	issue_revoke(c->m, &id, "grant", by, netipc_on_grant_revoked, c);
 	return 0;
 }
 

@@ -99,7 +99,10 @@ S_ID=$(api "$SERVICE" GET /v1/grants | jq -r '[.grants[] | select(.above == null
 equal "not by a worker, nor another's" "not_found not_found" \
 	"$(api "$W2" DELETE "/v1/grants/$S_ID" | code) $(api "$LONG" DELETE "/v1/grants/$W1_ID" | code)"
 equal "a worker's alone" "true token_revoked finished" "$(api "$SERVICE" DELETE "/v1/grants/$W1_ID" | jq -r .revoked) $(round "$W1" ci-one) $(round "$W2" ci-one)"
+asked_by() { muxctl audit --event grant.revoke -n 100 -o json | jq -r "select(.record.grant_id == \"$1\") | .record.via"; }
 muxctl grant revoke "$S_ID" >/dev/null || fail "not revoked"
+told() { [ "$(asked_by "$W1_ID") $(asked_by "$S_ID")" = "grant admin" ]; }
+wait_for 20 told && ok "the record tells a holder's revocation from an administrator's" || fail "the record says '$(asked_by "$W1_ID") $(asked_by "$S_ID")': $(muxctl audit --event grant.revoke -n 3 -o json)"
 equal "the service's, and with it the others" "token_revoked token_revoked token_revoked" "$(round "$SERVICE" ci-one) $(round "$W2" ci-one) $(round "$DEEP" ci-one)"
 ended() { ! muxctl session list --agent ci-one -o json | jq -e "any(.sessions[]; .id == \"$JOB\")" >/dev/null; }
 wait_for 10 ended && ok "what they held open has ended" || fail "$(muxctl session list --agent ci-one)"

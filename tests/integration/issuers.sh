@@ -121,8 +121,8 @@ event '.event == "issuer.keys" and .detail.issuer == "oidc" and .detail.keys == 
 # --- one that gives what a real one would not: each token is signed as it says, and refused by name
 FOR_FORGE='"muxd_scopes":"rounds files openid"'
 equal "RS256, ES256, EdDSA" "ok ok ok" "$(for k in rsa ec ed; do try "{\"key\":\"$k\",\"claims\":{$FOR_FORGE}}"; done | xargs)"
-equal "a subject makes no name below another's" "org/org+2Frepo service" \
-	"$(exchange "$(forged "{\"claims\":{$FOR_FORGE}}")" '{"issuer":"forge","reason":"r"}' | jq -r .principal) service"
+equal "a subject makes no name below another's" "org/org+2Frepo agent" \
+	"$(exchange "$(forged "{\"claims\":{$FOR_FORGE}}")" '{"issuer":"forge","reason":"r"}' | jq -r '"\(.principal) \(.kind)"')"
 cat >"$tmp/table" <<'T'
 token_algorithm {"alg":"none"}
 token_algorithm {"alg":"HS256"}

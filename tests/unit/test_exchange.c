@@ -268,9 +268,9 @@ static void a_revocation_shuts_the_token_out(void **state)
 	f->m.conf->issuers[0].exchanges = 0;
 	assert_int_equal(exchange(f, "{\"reason\":\"r\"}", GOOD("2")), 0);
 	assert_int_equal(exchange(f, "{\"reason\":\"r\"}", GOOD("3")), 0);
-	issue_revoke(&f->m, &f->grant.id, "test", on_revoked, f);
-	issue_revoke(&f->m, &before.id, "test", on_revoked, f);
-	issue_revoke(&f->m, &before.id, "test", on_revoked, f); /* again */
+	issue_revoke(&f->m, &f->grant.id, "admin", "test", on_revoked, f);
+	issue_revoke(&f->m, &before.id, "admin", "test", on_revoked, f);
+	issue_revoke(&f->m, &before.id, "admin", "test", on_revoked, f); /* again */
 	assert_int_equal(exchange(f, "{\"reason\":\"r\"}", GOOD("3")), ERR_TOKEN_REVOKED);
 	assert_int_equal(exchange(f, "{\"reason\":\"r\"}", GOOD("1")), ERR_TOKEN_REVOKED);
 	assert_int_equal(exchange(f, "{\"reason\":\"r\"}", GOOD("2")), 0);
@@ -301,7 +301,7 @@ static void so_many_tokens_are_kept(void **state)
 	f->m.conf->issuers[0].exchanges = 0;
 	for (int i = 0; i < 2; i++) {
 		assert_int_equal(exchange(f, "{\"reason\":\"r\"}", i ? GOOD("2") : GOOD("1")), 0);
-		issue_revoke(&f->m, &f->grant.id, "test", on_revoked, f);
+		issue_revoke(&f->m, &f->grant.id, "admin", "test", on_revoked, f);
 	}
 	assert_int_equal(grants_token_check(f->m.grants, &used, "issuer gitlab", 2, &e), ERR_LIMIT);
 	assert_int_equal(grants_token_check(f->m.grants, &used, "issuer gitlab", 3, &e), 0);
@@ -670,6 +670,81 @@ static void a_revocation_that_could_not_be_written_is_tried_again(void **state)
 	issue_net_ended(&f->m);
 }
 
+static struct grant lasting(int64_t seconds)
+{
+	struct grant g = {.kind = GRANT_AGENT,
+			  .scopes = SCOPE_ROUNDS | SCOPE_GRANT,
+			  .issued_ns = NOW * SECOND,
+			  .not_before_ns = NOW * SECOND,
+			  .expires_ns = (NOW + seconds) * SECOND,
+			  .issuer = OWN,
+			  .principal = "p",
+			  .agent = "ci-a",
+			  .task = "t",
+			  .reason = "r"};
+
+	assert_int_equal(id_new(&g.id), 0);
+	return g;
+}
+
+/* No room for another grant of that issuer: the token is as good as before once there is. */
+static void an_exchange_that_is_refused_is_not_counted(void **state)
+{
+	struct fixture *f = *state;
+	int64_t later = NOW + 200;
+
+	for (int i = 0; i < GRANTS_OF_SOURCE; i++) {
+		struct grant g = lasting(100);
+
+		assert_int_equal(grants_create(f->m.grants, &g, "issuer", "issuer gitlab", NULL), 0);
+	}
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(exchange(f, "{\"reason\":\"r\"}", GOOD("1")), ERR_LIMIT);
+	clock_test_set((uint64_t)(1000 + 200) * (uint64_t)SECOND, later * SECOND);
+	assert_int_equal(grants_expire(f->m.grants, later * SECOND, NULL), 0);
+	assert_int_equal(exchange(f, "{\"reason\":\"r\"}", GOOD("1")), 0);
+}
+
+static void on_minted(void *arg, int rc, const struct err *e, const struct grant *g, const char *token)
+{
+	(void)e, (void)g, (void)token;
+	*(int *)arg = rc;
+}
+
+/* No room for another child: the uses that the lease was to take along stay those of the grant. */
+static void a_lease_that_is_refused_takes_no_uses(void **state)
+{
+	struct fixture *f = *state;
+	struct grant holder = lasting(3000);
+	struct wish w = {.how = WISH_CHILD, .from = &holder, .via = "grant", .reason = "r", .edge = SEEN "8"};
+	int rc = 0;
+
+	holder.bounds.uses = 5;
+	w.bounds.uses = 2;
+	f->m.conf->edge_lease_max_ns = 600 * (uint64_t)SECOND;
+	assert_int_equal(grants_create(f->m.grants, &holder, "admin", "uid 0", NULL), 0);
+	for (int i = 0; i < GRANTS_OF_ONE - 1; i++) {
+		struct grant g = lasting(3000);
+
+		g.kin.depth = 1;
+		g.kin.above[0] = holder.id;
+		assert_int_equal(grants_create(f->m.grants, &g, "grant", "grant x", NULL), 0);
+	}
+	issue_create(&f->m, &w, on_minted, &rc);
+	assert_int_equal(rc, ERR_LIMIT);
+	assert_int_equal(grants_spent(f->m.grants, &holder), 0);
+}
+
+/* Its end of the pipe is closed, and the monitor has not seen that yet. */
+static void a_checker_that_has_just_ended_is_unavailable(void **state)
+{
+	struct fixture *f = *state;
+
+	close(f->checker);
+	f->checker = -1;
+	assert_int_equal(exchange(f, "{\"reason\":\"r\"}", GOOD("1")), ERR_UNAVAILABLE);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -687,6 +762,9 @@ int main(void)
 	    cmocka_unit_test_setup_teardown(an_issuer_that_is_named_no_more_has_no_grants, setup, teardown),
 	    cmocka_unit_test_setup_teardown(very_many_are_shut_out_in_turns, setup, teardown),
 	    cmocka_unit_test_setup_teardown(a_revocation_that_could_not_be_written_is_tried_again, setup, teardown),
+	    cmocka_unit_test_setup_teardown(an_exchange_that_is_refused_is_not_counted, setup, teardown),
+	    cmocka_unit_test_setup_teardown(a_lease_that_is_refused_takes_no_uses, setup, teardown),
+	    cmocka_unit_test_setup_teardown(a_checker_that_has_just_ended_is_unavailable, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

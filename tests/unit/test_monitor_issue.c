@@ -142,7 +142,7 @@ static void one_that_was_told_to_stop_is_not_waited_for(void **state)
 	struct fixture *f = *state;
 
 	f->m.net.state = PROC_STOPPING;
-	issue_revoke(&f->m, &f->grant.id, "uid 0", on_revoked, f);
+	issue_revoke(&f->m, &f->grant.id, "admin", "uid 0", on_revoked, f);
 	assert_int_equal(f->answered, 1);
 	run(f, IN_TIME_MS);
 	assert_true(net_lives(f));
@@ -153,7 +153,7 @@ static void one_that_stops_meanwhile_is_left_its_time(void **state)
 {
 	struct fixture *f = *state;
 
-	issue_revoke(&f->m, &f->grant.id, "uid 0", on_revoked, f);
+	issue_revoke(&f->m, &f->grant.id, "admin", "uid 0", on_revoked, f);
 	assert_int_equal(f->answered, 0);
 	f->m.net.state = PROC_STOPPING;
 	run(f, IN_TIME_MS);
@@ -169,7 +169,7 @@ static void one_that_does_not_answer_is_killed(void **state)
 	struct fixture *f = *state;
 	int status;
 
-	issue_revoke(&f->m, &f->grant.id, "uid 0", on_revoked, f);
+	issue_revoke(&f->m, &f->grant.id, "admin", "uid 0", on_revoked, f);
 	run(f, IN_TIME_MS);
 	assert_int_equal(waitpid(f->m.net.pid, &status, 0), f->m.net.pid);
 	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
