@@ -289,6 +289,13 @@ unsigned yamlnode_line(struct yamlnode n)
 	return node ? (unsigned)node->start_mark.line + 1 : 0;
 }
 
+unsigned yamlnode_column(struct yamlnode n)
+{
+	const yaml_node_t *node = node_of(n);
+
+	return node ? (unsigned)node->start_mark.column + 1 : 0;
+}
+
 int yamlnode_pair(struct yamlnode map, const char *what, size_t i, struct yamlnode *out_key, struct yamlnode *out_value,
 		  struct err *e)
 {

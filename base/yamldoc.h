@@ -63,6 +63,7 @@ enum yamlnode_form yamlnode_form(struct yamlnode n);
 const char *yamlnode_text(struct yamlnode n);
 size_t yamlnode_count(struct yamlnode n); /* entries of a list, keys of a map */
 unsigned yamlnode_line(struct yamlnode n);
+unsigned yamlnode_column(struct yamlnode n);
 /* The i-th key of a map and its value (i < count). ERR_CONFIG: the key is not a name, or stood before. */
 int yamlnode_pair(struct yamlnode map, const char *what, size_t i, struct yamlnode *out_key, struct yamlnode *out_value,
 		  struct err *e);

@@ -7,7 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CALL_KEYS "task|agent|principal|kind|path|port|server|tool|time|size|rounds|sessions|contexts|requests"
+#define CALL_KEYS                                                                                                      \
+	"task|agent|principal|kind|path|port|server|tool|time|size|rounds|sessions|contexts|requests|image|cpu|"       \
+	"memory|pids"
 
 static int call_take_number(const char *key, const char *value, unsigned long most, unsigned *out, struct err *e)
 {
@@ -32,6 +34,32 @@ static int call_take_path(char *value, struct policy_question *q)
 	return 0;
 }
 
+/* By who reads those of a call of the API. */
+static int call_take_resource(const char *key, const char *value, struct policy_question *q, struct err *e)
+{
+	bool pids = strcmp(key, "pids") == 0;
+	struct resources one = {0};
+	unsigned n = 0;
+	json_t *o;
+	int rc = pids ? call_take_number(key, value, RESOURCES_PIDS_MAX, &n, e) : 0;
+
+	if (rc)
+		return rc;
+	o = json_object();
+	if (!o || json_object_set_new(o, key, pids ? json_integer(n) : json_string(value)))
+		rc = err_set(e, ERR_INVAL, "%s=%.40s is no quantity", key, value);
+	else
+		rc = resources_read(o, &one, e);
+	json_decref(o);
+	if (rc)
+		return rc;
+	q->resources.cpu_milli += one.cpu_milli;
+	q->resources.memory += one.memory;
+	q->resources.pids += one.pids;
+	q->makes = true;
+	return 0;
+}
+
 static int call_word(struct policy_question *q, const char *key, char *value, struct err *e)
 {
 	const char *near;
@@ -47,6 +75,10 @@ static int call_word(struct policy_question *q, const char *key, char *value, st
 		q->server = value;
 	else if (strcmp(key, "tool") == 0)
 		q->tool = value;
+	else if (strcmp(key, "image") == 0)
+		q->image = strcmp(value, "none") == 0 ? "" : value, q->makes = true;
+	else if (strcmp(key, "cpu") == 0 || strcmp(key, "memory") == 0 || strcmp(key, "pids") == 0)
+		return call_take_resource(key, value, q, e);
 	else if (strcmp(key, "kind") == 0)
 		return grant_kind_parse(value, &q->kind, e);
 	else if (strcmp(key, "path") == 0)
@@ -106,6 +138,8 @@ int policy_call_parse(const char *text, struct policy_call *out, struct err *e)
 	if (!word)
 		return err_set(e, ERR_INVAL, "a call begins with its operation, as file.write path=src/a.c");
 	rc = call_op(word, &c->q.op, e);
+	c->q.makes = c->q.op == POLICY_SANDBOX_WAKE || c->q.op == POLICY_SNAPSHOT_FORK;
+	c->q.fixed = c->q.op == POLICY_LEASE_HOLD || c->q.op == POLICY_RUN_START;
 	while (rc == 0 && (word = strtok_r(NULL, " \t", &rest))) {
 		char *value = strchr(word, '=');
 

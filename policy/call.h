@@ -17,8 +17,9 @@ struct policy_call {
 
 /*
  * An operation, then words of the form KEY=VALUE: task, agent, principal, kind (agent), path (`dir/` + `**`: all
- * below), port, server, tool, time, size, rounds, sessions, contexts. ERR_INVAL says which word is wrong, and what was
- * meant.
+ * below), port, server, tool, time, size, rounds, sessions, contexts, requests, image (none: one without), cpu, memory,
+ * pids. sandbox.wake and snapshot.fork make a sandbox, any other where one of the last four is said. ERR_INVAL says
+ * which word is wrong, and what was meant.
  */
 int policy_call_parse(const char *text, struct policy_call *out, struct err *e);
 

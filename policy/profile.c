@@ -7,6 +7,8 @@
 #include "base/utf8.h"
 #include "base/yamldoc.h"
 #include "files/paths.h"
+#include "policy/profile_keys.h"
+#include "policy/profile_shape.h"
 
 #include <openssl/sha.h>
 #include <stdio.h>
@@ -46,6 +48,7 @@ static void profile_finish(struct policy_profile *p)
 	names_finish(&p->principals);
 	for (size_t i = 0; i < POLICY_OPS; i++)
 		rule_finish(&p->rules[i]);
+	profile_shape_finish(p);
 }
 
 void policy_destroy(struct policy *p)
@@ -66,40 +69,6 @@ static int no_memory(struct err *e)
 }
 
 /* ---- words */
-
-/* Keys that somebody may look for, and what is said then. */
-struct later {
-	const char *key, *why;
-};
-
-/* Each key of the map is one of known ("a|b"). */
-static int check_keys(struct yamlnode map, const char *what, const char *known, const struct later *later,
-		      struct err *e)
-{
-	if (yamlnode_form(map) != YAMLNODE_MAP)
-		return yamlnode_fail(map, e, "%s is not a mapping of keys to values", what);
-	for (size_t i = 0; i < yamlnode_count(map); i++) {
-		struct yamlnode k, v;
-		const char *key, *near;
-		size_t len = 0;
-		int rc = yamlnode_pair(map, what, i, &k, &v, e);
-
-		if (rc)
-			return rc;
-		key = yamlnode_text(k);
-		for (const struct later *l = later; key && l && l->key; l++)
-			if (strcmp(l->key, key) == 0)
-				return yamlnode_fail(k, e, "%s of %s %s", key, what, l->why);
-		near = conf_choice_nearest(known, key ? key : "", &len);
-		if (near && key && strlen(key) == len && memcmp(key, near, len) == 0)
-			continue;
-		if (near)
-			return yamlnode_fail(k, e, "unknown key \"%.64s\" in %s, did you mean %.*s?", key, what,
-					     (int)len, near);
-		return yamlnode_fail(k, e, "unknown key \"%.64s\" in %s, known are: %s", key ? key : "", what, known);
-	}
-	return 0;
-}
 
 /* A name in which `*` stands for any characters, and nothing else for anything. */
 static int check_pattern(struct yamlnode at, const char *what, const char *text, struct err *e)
@@ -327,7 +296,7 @@ static int take_options(struct policy_profile *p, enum policy_op op, struct yaml
 		return 0;
 	if (!*known)
 		return yamlnode_fail(v, e, "%s has no options: write it by itself", name);
-	rc = check_keys(v, name, known, NULL, e);
+	rc = profile_check_keys(v, name, known, NULL, e);
 	if (rc == 0)
 		rc = yamlnode_get(v, name, known, &o, e);
 	if (rc || yamlnode_absent(o))
@@ -505,9 +474,10 @@ static int take_count(const struct policy_profile *p, struct yamlnode map, const
 	return rc;
 }
 
-static const struct later limits_later[] = {
-    {"cpu", "is not supported in a profile: sandbox.cpu in the configuration is of every sandbox"},
-    {"memory", "is not supported in a profile: sandbox.memory in the configuration is of every sandbox"},
+static const struct profile_later limits_later[] = {
+    {"cpu", "is written under resources of the profile, as resources: {most: {cpu: 500m}}"},
+    {"memory", "is written under resources of the profile, as resources: {most: {memory: 512Mi}}"},
+    {"pids", "is written under resources of the profile, as resources: {most: {pids: 200}}"},
     {NULL, NULL}};
 
 static int take_limits(struct policy_profile *p, struct yamlnode map, struct err *e)
@@ -518,8 +488,9 @@ static int take_limits(struct policy_profile *p, struct yamlnode map, struct err
 
 	if (rc || yamlnode_absent(limits))
 		return rc;
-	if ((rc = check_keys(limits, "limits", "round_time|file_size|rounds|sessions|contexts|mcp_rate|mcp_size",
-			     limits_later, e)) ||
+	if ((rc =
+		 profile_check_keys(limits, "limits", "round_time|file_size|rounds|sessions|contexts|mcp_rate|mcp_size",
+				    limits_later, e)) ||
 	    (rc = take_limit(p, limits, "round_time", of_rounds, clock_parse_duration, "duration, as 90s or 10m",
 			     &l->round_time_ns, e)) ||
 	    (rc = take_limit(p, limits, "file_size", of_files, conf_parse_size, "size, as 512KiB or 1MiB",
@@ -560,12 +531,12 @@ static int take_name(struct policy *p, struct policy_profile *to, struct yamlnod
 
 static int take_match(struct policy_profile *p, struct yamlnode map, struct err *e)
 {
-	static const struct later later[] = {{"tasks", "is written task, for one or a list"},
-					     {"agents", "is written agent, for one or a list"},
-					     {"principals", "is written principal, for one or a list"},
-					     {"kinds", "is written kind, for one or a list"},
-					     {"reason", "is not supported: who asks chooses it"},
-					     {NULL, NULL}};
+	static const struct profile_later later[] = {{"tasks", "is written task, for one or a list"},
+						     {"agents", "is written agent, for one or a list"},
+						     {"principals", "is written principal, for one or a list"},
+						     {"kinds", "is written kind, for one or a list"},
+						     {"reason", "is not supported: who asks chooses it"},
+						     {NULL, NULL}};
 	struct yamlnode m = {0};
 	int rc = yamlnode_get(map, "a profile", "match", &m, e);
 
@@ -575,7 +546,7 @@ static int take_match(struct policy_profile *p, struct yamlnode map, struct err 
 		return yamlnode_fail(yamlnode_absent(m) ? map : m, e,
 				     "match of profile \"%s\" says nothing: give it task, agent, principal or kind",
 				     p->name);
-	if ((rc = check_keys(m, "match", "task|agent|principal|kind", later, e)) ||
+	if ((rc = profile_check_keys(m, "match", "task|agent|principal|kind", later, e)) ||
 	    (rc = take_names(m, "match", "task", &p->tasks, e)) ||
 	    (rc = take_names(m, "match", "agent", &p->agents, e)) ||
 	    (rc = take_names(m, "match", "principal", &p->principals, e)))
@@ -624,10 +595,9 @@ static int check_reached(const struct policy *p, const struct policy_profile *q,
 	return 0;
 }
 
-static const struct later profile_later[] = {
+static const struct profile_later profile_later[] = {
     {"deny", "is not needed: what allow does not name is denied"},
-    {"image", "is not supported yet: sandbox.shape under allow says who may choose one of sandbox.images"},
-    {"resources", "is not supported yet: sandbox.shape under allow says who may ask for less than every sandbox has"},
+    {"images", "is written image, for one or a list"},
     {"record", "is not supported yet: record.rules in the configuration says what is kept"},
     {"watch", "is written session.watch under allow, with principals"},
     {"drive", "is written session.drive under allow, with principals"},
@@ -636,14 +606,15 @@ static const struct later profile_later[] = {
 static int take_profile(struct policy *p, struct yamlnode map, struct err *e)
 {
 	struct policy_profile *to = &p->profiles[p->nprofiles];
-	int rc = check_keys(map, "a profile", "name|match|allow|limits|about", profile_later, e);
+	int rc =
+	    profile_check_keys(map, "a profile", "name|match|allow|limits|image|resources|about", profile_later, e);
 
 	if (rc)
 		return rc;
 	to->line = yamlnode_line(map);
 	p->nprofiles++; /* from here on it is freed with the others */
 	if ((rc = take_name(p, to, map, e)) || (rc = take_match(to, map, e)) || (rc = take_allow(to, map, e)) ||
-	    (rc = take_limits(to, map, e)))
+	    (rc = take_limits(to, map, e)) || (rc = profile_take_shape(to, map, e)))
 		return rc;
 	return check_reached(p, to, map, e);
 }
@@ -683,7 +654,7 @@ static int take_policy(struct policy *p, struct yamlnode root, struct err *e)
 
 	if (yamlnode_absent(root))
 		return yamlnode_fail(root, e, "there is nothing in the policy: it begins with policy: 1");
-	if ((rc = check_keys(root, "the policy", "policy|otherwise|profiles|about", NULL, e)) ||
+	if ((rc = profile_check_keys(root, "the policy", "policy|otherwise|profiles|about", NULL, e)) ||
 	    (rc = take_form(root, e)) || (rc = take_otherwise(p, root, e)) ||
 	    (rc = yamlnode_list(root, "the policy", "profiles", &list, &n, e)))
 		return rc;

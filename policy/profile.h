@@ -14,6 +14,7 @@
 #define POLICY_NAME_MAX     64
 #define POLICY_SHA_LEN      65 /* SHA-256 in hex, and an end */
 
+struct conf;
 struct paths;
 
 /* Patterns in which `*` stands for any characters, `/` too; n 0: any. */
@@ -45,6 +46,23 @@ struct policy_limits {
 	uint32_t rounds, sessions, contexts; /* of a task, at a time */
 	uint32_t mcp_rate;                   /* requests of a task to servers inside, in a minute */
 };
+/* An image as the file names it, for who compares it with sandbox.images. */
+struct policy_image {
+	char *name;
+	unsigned line, column;
+};
+struct policy_images {
+	bool limited; /* to those of the list, and to none where that is in it */
+	bool none;    /* sandboxes without an image */
+	struct policy_image *list;
+	size_t n;
+	const char *preset; /* of who names none, one of the list; "": no image; NULL: there is none */
+};
+struct policy_resources {
+	struct resources most, preset; /* of a field that is 0: none */
+	bool clips;                    /* more than the most is clipped, else refused */
+	unsigned line, column;         /* 0: the profile says nothing of them */
+};
 struct policy_profile {
 	char name[POLICY_NAME_MAX + 1];
 	unsigned line;
@@ -53,6 +71,8 @@ struct policy_profile {
 	struct policy_rule rules[POLICY_OPS];
 	struct grant_files files; /* paths of file.read and file.write, and limits.file_size, as muxlet holds them */
 	struct policy_limits limits;
+	struct policy_images images;
+	struct policy_resources resources;
 };
 struct policy {
 	char version[POLICY_VERSION_LEN], sha256[POLICY_SHA_LEN];
@@ -74,6 +94,9 @@ const struct policy_profile *policy_profile_for(const struct policy *p, const st
  * allowed. *out is untouched then.
  */
 int policy_parse(const char *text, size_t len, const char *name, struct policy **out, struct err *e);
+/* Has the configuration the images that profiles name, and can its backend hold what they say of resources? ERR_CONFIG,
+ * as above. */
+int policy_check_conf(const struct policy *p, const struct conf *c, struct err *e);
 void policy_destroy(struct policy *p); /* NULL-safe */
 
 #endif

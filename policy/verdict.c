@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "files/paths.h"
 #include "policy/profile.h"
+#include "policy/shape.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -134,11 +135,13 @@ struct verdict policy_verdict(const struct policy *p, const struct policy_questi
 		return v;
 	v.profile = policy_profile_for(p, q);
 	if (!v.profile)
-		v.why = p->otherwise_deny ? VERDICT_NO_PROFILE : VERDICT_AS_GRANTED;
+		v.why = p->otherwise_deny && !q->judged ? VERDICT_NO_PROFILE : VERDICT_AS_GRANTED;
 	else
-		v.why = judge_rule(&v.profile->rules[q->op], q);
-	if (v.why == VERDICT_NAMED)
+		v.why = q->judged ? VERDICT_NAMED : judge_rule(&v.profile->rules[q->op], q);
+	if (v.why == VERDICT_NAMED && !q->judged)
 		v.why = judge_limits(&v.profile->limits, q);
+	if (v.why == VERDICT_NAMED)
+		v.why = policy_shape_judge(v.profile, q);
 	v.allowed = v.why <= VERDICT_NAMED;
 	return v;
 }
@@ -169,7 +172,7 @@ static const char *limit_name(enum verdict_why why)
 
 void verdict_rule(const struct verdict *v, const struct policy_question *q, char out[POLICY_RULE_MAX])
 {
-	const char *limit = limit_name(v->why);
+	const char *limit = limit_name(v->why), *shape = policy_shape_name(v->why);
 
 	if (!v->policy)
 		out[0] = '\0';
@@ -177,7 +180,9 @@ void verdict_rule(const struct verdict *v, const struct policy_question *q, char
 		text_put(out, POLICY_RULE_MAX, "otherwise");
 	else
 		text_format(out, POLICY_RULE_MAX, "%s/%s%s", v->profile->name, limit ? "limits." : "",
-			    limit ? limit : policy_op_name(q->op));
+			    limit   ? limit
+			    : shape ? shape
+				    : policy_op_name(q->op));
 }
 
 const char *verdict_version(const struct verdict *v)
@@ -255,6 +260,10 @@ void verdict_message(const struct verdict *v, const struct policy_question *q, c
 		text_format(out, size, "profile \"%s\" does not allow %s for %.60s", profile, op,
 			    or_none(q->principal));
 		return;
+	case VERDICT_IMAGE:
+	case VERDICT_RESOURCES:
+		policy_shape_message(v->profile, v->why, q, out, size);
+		return;
 	case VERDICT_NO_POLICY:
 	case VERDICT_AS_GRANTED:
 	case VERDICT_NAMED:
@@ -288,6 +297,8 @@ void verdict_hint(const struct verdict *v, const struct policy_question *q, char
 			    or_none(q->server), op, profile);
 	else if (v->why == VERDICT_PRINCIPAL)
 		text_format(out, size, "%.60s in principals of %s of profile %s", or_none(q->principal), op, profile);
+	else if (policy_shape_name(v->why))
+		policy_shape_hint(v->profile, v->why, q, out, size);
 	else if (limit)
 		text_format(out, size, "more in limits.%s of profile %s", limit, profile);
 	else

@@ -10,6 +10,7 @@
 #ifndef POLICY_VERDICT_H
 #define POLICY_VERDICT_H
 
+#include "base/resources.h"
 #include "policy/grant.h"
 #include "policy/operation.h"
 
@@ -39,6 +40,16 @@ struct policy_question {
 	uint64_t bytes;                      /* of a file's content, when known, of a request's parameters; 0 */
 	unsigned rounds, sessions, contexts; /* of the task, that live already */
 	unsigned requests;                   /* of the task to MCP servers inside, in the last minute */
+	/*
+	 * A sandbox would be made (or woken) for it. What the caller names, then what the agent has of its own from
+	 * before; image NULL: none is named, "": one without an image is.
+	 */
+	bool makes;
+	bool judged;       /* the operation was asked about before: of image and resources alone */
+	bool fixed;        /* it is made as it says, and nothing can be given or clipped: a sandbox of the pool */
+	bool own_template; /* a pod template of the agent's own, which may say of both what it likes */
+	const char *image, *kept_image;
+	struct resources resources, kept;
 };
 
 enum verdict_why {
@@ -52,6 +63,8 @@ enum verdict_why {
 	VERDICT_SERVER,     /* for other MCP servers */
 	VERDICT_TOOL,       /* for other tools of that server */
 	VERDICT_PRINCIPAL,  /* for others */
+	VERDICT_IMAGE,      /* denied: a sandbox of another image would be made */
+	VERDICT_RESOURCES,  /* one with more than the profile's most */
 	VERDICT_ROUND_TIME, /* denied by a limit */
 	VERDICT_FILE_SIZE,
 	VERDICT_ROUNDS,
@@ -70,11 +83,20 @@ struct verdict {
 /* p NULL: there is no policy. */
 struct verdict policy_verdict(const struct policy *p, const struct policy_question *q);
 
+/* Image and resources of the sandbox that an allowed call makes. */
+struct policy_shape {
+	const char *image;                 /* "": none */
+	struct resources resources, most;  /* of a field that is 0: as configured; no limit */
+	bool says_image, says_resources;   /* the profile does: then they hold, whatever the agent has meanwhile */
+	bool gives_image, gives_resources; /* by the profile, which the caller did not name so */
+};
+void verdict_shape(const struct verdict *v, const struct policy_question *q, struct policy_shape *out);
+
 #define POLICY_RULE_MAX    96 /* bytes of a rule's name, with its end */
 #define POLICY_VERSION_LEN 17 /* the first 16 digits of the SHA-256 of the file, and an end */
 /*
- * The rule that decided: "coding/file.write" (a profile and an operation), "coding/limits.rounds", "otherwise"; "" when
- * there is no policy.
+ * The rule that decided: "coding/file.write" (a profile and an operation), "coding/limits.rounds", "coding/image",
+ * "coding/resources", "otherwise"; "" when there is no policy.
  */
 void verdict_rule(const struct verdict *v, const struct policy_question *q, char out[POLICY_RULE_MAX]);
 /* The version of the policy that decided; "" when there is none. */

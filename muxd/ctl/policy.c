@@ -54,6 +54,36 @@ static int policy_check_run(struct ctl *c, const struct ctl_args *a)
 
 /* ---- calls */
 
+/* Image and resources of the sandbox that it makes; NULL: it makes none. */
+static json_t *made_with(const struct verdict *v, const struct policy_question *q)
+{
+	struct policy_shape shape;
+
+	if (!v->allowed || !q->makes)
+		return NULL;
+	verdict_shape(v, q, &shape);
+	return json_pack("{s:s?,s:o}", "image", *shape.image ? shape.image : NULL, "resources",
+			 resources_json(&shape.resources));
+}
+
+/* In words, "" of nothing in particular. */
+static void made_text(const json_t *made, char *out, size_t size)
+{
+	static const char *const keys[] = {"cpu", "memory"};
+	const json_t *r = json_object_get(made, "resources"), *pids = json_object_get(r, "pids");
+	const char *image = json_get_text(made, "image");
+	size_t n;
+
+	text_format(out, size, "%s%.128s", *image ? ", image " : "", image);
+	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+		if (n = strlen(out), json_object_get(r, keys[i]))
+			text_format(out + n, size - n, ", %s %.24s", keys[i], json_get_text(r, keys[i]));
+	n = strlen(out);
+	if (pids)
+		text_format(out + n, size - n, ", %" PRId64 " processes", (int64_t)json_integer_value(pids));
+	memmove(out, out + (*out ? 2 : 0), strlen(out) + 1 - (*out ? 2 : 0));
+}
+
 /* The verdict of a call, in the form of both outputs. */
 static json_t *judge(const struct policy *p, const char *text, struct err *e)
 {
@@ -67,8 +97,9 @@ static json_t *judge(const struct policy *p, const char *text, struct err *e)
 	verdict_rule(&v, &call.q, rule);
 	verdict_message(&v, &call.q, message, sizeof(message));
 	verdict_hint(&v, &call.q, needs, sizeof(needs));
-	return json_pack("{s:s,s:s,s:s,s:s,s:s,s:s*}", "call", text, "verdict", v.allowed ? "allow" : "deny", "rule",
-			 rule, "version", p->version, "message", message, "needs", *needs ? needs : NULL);
+	return json_pack("{s:s,s:s,s:s,s:s,s:s,s:s*,s:o*}", "call", text, "verdict", v.allowed ? "allow" : "deny",
+			 "rule", rule, "version", p->version, "message", message, "needs", *needs ? needs : NULL,
+			 "made_with", made_with(&v, &call.q));
 }
 
 static bool is_denied(const json_t *verdict)
@@ -79,11 +110,15 @@ static bool is_denied(const json_t *verdict)
 static void print_verdict(const json_t *o)
 {
 	char *call = ctl_clean(json_get_text(o, "call")), *needs = ctl_clean(json_get_text(o, "needs"));
+	char made[300];
 
 	/* own: verdicts, and the names of the policy's rules */
 	printf("%-5s  %-28s  %s\n", json_get_text(o, "verdict"), json_get_text(o, "rule"), call ? call : "");
 	if (needs && *needs)
 		printf("       allowed by: %s\n", needs);
+	made_text(json_object_get(o, "made_with"), made, sizeof(made));
+	if (*made)
+		printf("       made with: %s\n", made); /* own: names of the policy, quantities */
 	free(call);
 	free(needs);
 }
@@ -203,12 +238,16 @@ static void add_word(char *text, size_t size, const char *key, const struct poli
 static void compare(const struct policy *a, const struct policy *b, const char *call, json_t *out)
 {
 	json_t *was = judge(a, call, NULL), *is = judge(b, call, NULL);
+	char was_made[300], is_made[300];
 
-	if (was && is && is_denied(was) != is_denied(is))
-		json_array_append_new(out, json_pack("{s:s,s:s,s:s,s:s,s:s}", "call", call, "was",
+	made_text(json_object_get(was, "made_with"), was_made, sizeof(was_made));
+	made_text(json_object_get(is, "made_with"), is_made, sizeof(is_made));
+	if (was && is && (is_denied(was) != is_denied(is) || strcmp(was_made, is_made) != 0))
+		json_array_append_new(out, json_pack("{s:s,s:s,s:s,s:s,s:s,s:s,s:s}", "call", call, "was",
 						     json_get_text(was, "verdict"), "was_rule",
 						     json_get_text(was, "rule"), "is", json_get_text(is, "verdict"),
-						     "is_rule", json_get_text(is, "rule")));
+						     "is_rule", json_get_text(is, "rule"), "was_made_with", was_made,
+						     "is_made_with", is_made));
 	json_decref(was);
 	json_decref(is);
 }
@@ -226,6 +265,34 @@ static void compare_paths(const struct policy *a, const struct policy *b, const 
 	}
 }
 
+/* Each image that either file names, and as much as either allows. */
+static void compare_shapes(const struct policy *a, const struct policy *b, const struct policy_profile *p,
+			   const char *call, json_t *out)
+{
+	const struct resources *most = &p->resources.most;
+	char text[POLICY_CALL_MAX + 1], quantity[RESOURCES_TEXT];
+
+	for (size_t i = 0; i < p->images.n; i++) {
+		text_format(text, sizeof(text), "%s image=%s", call, p->images.list[i].name);
+		compare(a, b, text, out);
+	}
+	if (p->images.limited) {
+		text_format(text, sizeof(text), "%s image=none", call);
+		compare(a, b, text, out);
+	}
+	resources_cpu_text(most->cpu_milli, quantity);
+	text_format(text, sizeof(text), "%s cpu=%s", call, quantity);
+	if (most->cpu_milli)
+		compare(a, b, text, out);
+	resources_memory_text(most->memory, quantity);
+	text_format(text, sizeof(text), "%s memory=%s", call, quantity);
+	if (most->memory)
+		compare(a, b, text, out);
+	text_format(text, sizeof(text), "%s pids=%" PRIu32, call, most->pids);
+	if (most->pids)
+		compare(a, b, text, out);
+}
+
 static void compare_options(const struct policy *a, const struct policy *b, const struct policy_profile *p,
 			    enum policy_op op, const char *call, json_t *out)
 {
@@ -234,6 +301,8 @@ static void compare_options(const struct policy *a, const struct policy *b, cons
 
 	if (op == POLICY_FILE_READ || op == POLICY_FILE_WRITE)
 		compare_paths(a, b, op == POLICY_FILE_READ ? &p->files.read : &p->files.write, call, out);
+	if (op == POLICY_SANDBOX_WAKE || op == POLICY_SNAPSHOT_FORK)
+		compare_shapes(a, b, p, call, out);
 	for (size_t i = 0; i < r->nports; i++) {
 		text_format(text, sizeof(text), "%s port=%u", call, r->ports[i].from);
 		compare(a, b, text, out);
@@ -290,7 +359,7 @@ static void drop_repeats(json_t *list)
 }
 
 static const struct ctl_column diff_columns[] = {
-    {"was", "WAS"}, {"is", "IS"}, {"call", "CALL"}, {"is_rule", "RULE"}, {NULL, NULL}};
+    {"was", "WAS"}, {"is", "IS"}, {"call", "CALL"}, {"is_rule", "RULE"}, {"is_made_with", "MADE WITH"}, {NULL, NULL}};
 
 static int policy_diff_run(struct ctl *c, const struct ctl_args *a)
 {
@@ -507,6 +576,8 @@ static const struct ctl_column why_columns[] = {{"verdict", "verdict"},
 						{"operation", "operation"},
 						{"message", "message"},
 						{"needs", "needs"},
+						{"image", "image"},
+						{"resources", "resources"},
 						{"event", "event"},
 						{"principal", "principal"},
 						{"agent", "agent"},
@@ -519,12 +590,13 @@ static json_t *why_of(const json_t *row)
 		     *p = json_object_get(record, "policy");
 	const json_t *from = p ? p : d;
 
-	return json_pack("{s:s,s:O?,s:O?,s:O*,s:O*,s:O*,s:O?,s:O?,s:O?,s:O?}", "verdict", p ? "allow" : "deny", "rule",
-			 json_object_get(from, "rule"), "version", json_object_get(from, "version"), "operation",
-			 json_object_get(d, "operation"), "message", p ? NULL : json_object_get(d, "message"), "needs",
-			 json_object_get(d, "needs"), "event", json_object_get(record, "event"), "principal",
-			 json_object_get(record, "principal"), "agent", json_object_get(record, "agent"), "at",
-			 json_object_get(row, "at"));
+	return json_pack("{s:s,s:O?,s:O?,s:O*,s:O*,s:O*,s:O*,s:O*,s:O?,s:O?,s:O?,s:O?}", "verdict",
+			 p ? "allow" : "deny", "rule", json_object_get(from, "rule"), "version",
+			 json_object_get(from, "version"), "operation", json_object_get(d, "operation"), "message",
+			 p ? NULL : json_object_get(d, "message"), "needs", json_object_get(d, "needs"), "image",
+			 json_object_get(d, "image"), "resources", json_object_get(d, "resources"), "event",
+			 json_object_get(record, "event"), "principal", json_object_get(record, "principal"), "agent",
+			 json_object_get(record, "agent"), "at", json_object_get(row, "at"));
 }
 
 static int policy_explain_run(struct ctl *c, const struct ctl_args *a)

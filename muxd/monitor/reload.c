@@ -49,7 +49,10 @@ static int read_policy(const struct conf *c, struct policy_read *out, struct err
 		rc = err_set(e, ERR_CONFIG, "the policy %s does not exist", c->policy_file);
 	if (rc == 0)
 		rc = policy_parse(r.text, r.len, c->policy_file, &p, e);
+	if (rc == 0)
+		rc = policy_check_conf(p, c, e);
 	if (rc) {
+		policy_destroy(p);
 		free(r.text);
 		return rc;
 	}

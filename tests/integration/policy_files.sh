@@ -8,7 +8,7 @@
 export MUXD_STATE=$tmp/none # there is no daemon
 files=$here/tests/fixtures/policy policy=$here/tests/fixtures/policy/company.yaml
 digest=$(sha256sum "$policy" | cut -c1-16)
-equal "a file is checked" "$policy: fine, 7 profiles, version $digest" "$(muxctl policy check "$policy")"
+equal "a file is checked" "$policy: fine, 9 profiles, version $digest" "$(muxctl policy check "$policy")"
 sed 's/round_time: 10m/round_tme: 10m/' "$policy" >"$tmp/bad.yaml"
 muxctl policy check "$tmp/bad.yaml" 2>"$tmp/err"
 equal "a mistake has a status of its own" 78 $?

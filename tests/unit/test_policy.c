@@ -1,5 +1,6 @@
 // tier: check
 /* Policies: what a file says of calls, which files are refused and where, and what a denial tells. */
+#include "base/conf.h"
 #include "base/err.h"
 #include "policy/call.h"
 #include "policy/grant_narrow.h"
@@ -12,6 +13,9 @@
 #include <string.h>
 
 #include <cmocka.h>
+
+#define HEAD "policy: 1\notherwise: deny\nprofiles:\n"
+#define ONE  HEAD "- name: a\n  match: {task: x}\n"
 
 #define FIXTURES "tests/fixtures/policy/"
 
@@ -137,6 +141,216 @@ static void test_cases(void **state)
 	free(policy);
 }
 
+/* ---- image and resources of a sandbox that is made */
+
+#define SHAPED                                                                                                         \
+	"policy: 1\notherwise: deny\nprofiles:\n"                                                                      \
+	"- {name: one, match: {task: one}, allow: ['*'], image: py,\n"                                                 \
+	"   resources: {most: {memory: 1Gi, pids: 100}, default: {memory: 512Mi, cpu: 1}}}\n"                          \
+	"- {name: two, match: {task: two}, allow: ['*'], image: [py, node, none],\n"                                   \
+	"   resources: {most: {memory: 1Gi}, over: clip}}\n"                                                           \
+	"- {name: set, match: {task: set}, allow: ['*'], image: {allow: [py, node], default: node}}\n"                 \
+	"- {name: any, match: {task: any}, allow: ['*'], image: {default: node}}\n"                                    \
+	"- {name: bare, match: {task: bare}, allow: ['*'], image: {allow: [none, py], default: none}}\n"               \
+	"- {name: free, match: {task: free}, allow: ['*']}\n"
+
+#define MIB(n) ((uint64_t)(n) << 20)
+
+/* kept: of the agent, from before. Of a denial `image` is its rule. */
+static const struct {
+	const char *task, *named, *kept;
+	uint64_t memory, kept_memory;
+	bool allowed;
+	const char *image;
+	uint64_t made_memory;
+	bool gives_image, gives_resources;
+} shapes[] = {
+    {"one", NULL, NULL, 0, 0, true, "py", MIB(512), true, true},
+    {"one", "py", NULL, MIB(600), 0, true, "py", MIB(600), false, true}, /* pids and cpu */
+    {"one", "node", NULL, 0, 0, false, "one/image", 0, false, false},
+    {"one", "", NULL, 0, 0, false, "one/image", 0, false, false},
+    {"one", NULL, "node", 0, MIB(2048), true, "py", MIB(1024), true, true}, /* nobody named them now */
+    {"one", NULL, "py", 0, MIB(100), true, "py", MIB(100), false, true},
+    {"one", "py", NULL, MIB(1025), 0, false, "one/resources", 0, false, false},
+    {"two", NULL, NULL, 0, 0, true, "", MIB(1024), false, true}, /* none is one of the list */
+    {"two", NULL, "node", 0, 0, true, "node", MIB(1024), false, true},
+    {"two", "x", NULL, 0, 0, false, "two/image", 0, false, false},
+    {"two", "py", NULL, MIB(4096), 0, true, "py", MIB(1024), false, true},
+    {"set", NULL, NULL, 0, 0, true, "node", 0, true, false},
+    {"set", NULL, "py", 0, MIB(9), true, "py", MIB(9), false, false},
+    {"set", NULL, "x", 0, 0, true, "node", 0, true, false},
+    {"set", "", "py", 0, 0, false, "set/image", 0, false, false},
+    {"any", NULL, NULL, 0, 0, true, "node", 0, true, false},
+    {"any", "x", NULL, 0, 0, true, "x", 0, false, false},
+    {"any", "", "x", 0, 0, true, "", 0, false, false},
+    {"bare", NULL, NULL, 0, 0, true, "", 0, false, false},
+    {"bare", NULL, "x", 0, 0, true, "", 0, true, false},
+    {"free", NULL, "x", 0, MIB(5), true, "x", MIB(5), false, false},
+    {"free", "y", "x", MIB(6), MIB(5), true, "y", MIB(6), false, false},
+};
+
+static void a_sandbox_has_what_its_profile_says(void **state)
+{
+	struct policy *p = policy_of(SHAPED);
+	unsigned wrong = 0;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
+		struct policy_question q = {.op = POLICY_SANDBOX_WAKE,
+					    .task = shapes[i].task,
+					    .makes = true,
+					    .image = shapes[i].named,
+					    .kept_image = shapes[i].kept,
+					    .resources = {.memory = shapes[i].memory},
+					    .kept = {.memory = shapes[i].memory ? 0 : shapes[i].kept_memory}};
+		struct verdict v = policy_verdict(p, &q);
+		struct policy_shape s = {.image = ""};
+		char rule[POLICY_RULE_MAX];
+		bool fine = v.allowed == shapes[i].allowed;
+
+		verdict_rule(&v, &q, rule);
+		if (v.allowed)
+			verdict_shape(&v, &q, &s);
+		fine = fine && strcmp(v.allowed ? s.image : rule, shapes[i].image) == 0 &&
+		       (!v.allowed ||
+			(s.resources.memory == shapes[i].made_memory && s.gives_image == shapes[i].gives_image &&
+			 s.gives_resources == shapes[i].gives_resources));
+		if (!fine)
+			print_error("row %zu: %d by %s: image \"%s\", memory %llu, gives %d %d\n", i, v.allowed, rule,
+				    s.image, (unsigned long long)s.resources.memory, s.gives_image, s.gives_resources),
+			    wrong++;
+		q.makes = false; /* in one that is there nothing of it is asked */
+		assert_true(policy_verdict(p, &q).allowed);
+	}
+	assert_int_equal(wrong, 0);
+	policy_destroy(p);
+}
+
+static void assert_denied(const struct policy *p, const struct policy_question *q, const char *want,
+			  const char *message, const char *needs)
+{
+	struct verdict v = policy_verdict(p, q);
+	char rule[POLICY_RULE_MAX], text[256], hint[200];
+
+	assert_false(v.allowed);
+	verdict_rule(&v, q, rule);
+	assert_string_equal(rule, want);
+	verdict_message(&v, q, text, sizeof(text));
+	assert_string_equal(text, message);
+	verdict_hint(&v, q, hint, sizeof(hint));
+	assert_string_equal(hint, needs);
+}
+
+/* A pod template of its own may say what it likes; a sandbox of the pool is as it is. */
+static void nothing_goes_round_a_shape(void **state)
+{
+	struct policy *p = policy_of(SHAPED);
+	struct policy_question q = {.op = POLICY_SANDBOX_WAKE, .task = "one", .makes = true, .own_template = true};
+
+	(void)state;
+	assert_denied(p, &q, "one/image",
+		      "profile \"one\" says which image a sandbox has, and a pod template of its own may say otherwise",
+		      "no pod template of the agent's own");
+	q.task = "any";
+	assert_true(policy_verdict(p, &q).allowed);
+	q = (struct policy_question){.op = POLICY_LEASE_HOLD, .task = "one", .makes = true, .fixed = true};
+	assert_denied(p, &q, "one/image", "profile \"one\" does not allow a sandbox without an image",
+		      "none in image of profile one, which has: py");
+	q.task = "two";
+	assert_true(policy_verdict(p, &q).allowed);
+	q.resources.memory = MIB(2048); /* it cannot be clipped */
+	assert_denied(p, &q, "two/resources", "a sandbox of the pool has more memory than profile \"two\" allows",
+		      "more in resources.most.memory of profile two");
+	q = (struct policy_question){.op = POLICY_SANDBOX_WAKE, .task = "one", .makes = true, .image = "x"};
+	assert_denied(p, &q, "one/image", "profile \"one\" does not allow a sandbox of image x",
+		      "x in image of profile one, which has: py");
+	q.image = NULL;
+	q.resources.pids = 101;
+	assert_denied(p, &q, "one/resources", "pids of 101 is over the 100 that profile \"one\" allows",
+		      "more in resources.most.pids of profile one, or over: clip");
+	policy_destroy(p);
+}
+
+/* A call that was judged before is asked of what it makes alone: of neither its operation nor a number. */
+static void what_was_judged_is_asked_of_its_shape_alone(void **state)
+{
+	struct policy *p =
+	    policy_of("policy: 1\notherwise: deny\nprofiles:\n"
+		      "- {name: a, match: {task: x}, allow: [round.start], image: py, limits: {rounds: 1}}\n");
+	struct policy_question q = {.op = POLICY_FILE_READ, .task = "x", .judged = true, .makes = true, .rounds = 9};
+
+	(void)state;
+	assert_true(policy_verdict(p, &q).allowed);
+	q.op = POLICY_ROUND_START;
+	assert_true(policy_verdict(p, &q).allowed);
+	q.image = "x";
+	assert_denied(p, &q, "a/image", "profile \"a\" does not allow a sandbox of image x",
+		      "x in image of profile a, which has: py");
+	q.task = "nobody's";
+	assert_true(policy_verdict(p, &q).allowed);
+	policy_destroy(p);
+}
+
+/* ---- against the configuration */
+
+static struct conf *conf_of(const char *text)
+{
+	struct conf *c = NULL;
+	struct err e = {0};
+
+	if (conf_parse(text, strlen(text), "c", &c, &e))
+		fail_msg("%s", e.message);
+	return c;
+}
+
+static void profiles_stay_within_the_configuration(void **state)
+{
+	static const char digest[] = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+	static const struct {
+		const char *backend, *policy, *message; /* NULL: it is fine */
+	} rows[] = {
+	    {"local", "  image: python\n", NULL},
+	    {"local", "  image: [none, python]\n  resources: {most: {pids: 9}}\n", NULL},
+	    {"local", "  image: none\n", NULL},
+	    {"local", "  image: pyhton\n",
+	     "p:7:10: image of profile \"a\": pyhton is not among sandbox.images, did you mean python?"},
+	    {"local", "  image: [python, zebra]\n",
+	     "p:7:19: image of profile \"a\": zebra is not among sandbox.images"},
+	    {"local", "  image: {default: pod}\n",
+	     "p:7:20: image of profile \"a\": sandbox.images has no archive and no dir for pod, which a sandbox of "
+	     "this "
+	     "machine needs"},
+	    {"kubernetes", "  image: pod\n  resources: {most: {cpu: 2}}\n", NULL},
+	    {"kubernetes", "  image: python\n",
+	     "p:7:10: image of profile \"a\": sandbox.images has no ref for python, which a pod needs"},
+	    {"kubernetes", "  resources: {most: {cpu: 2, pids: 9}}\n",
+	     "p:7:14: resources of profile \"a\": pids are not for pods: the node's kubelet limits their processes"},
+	};
+	unsigned wrong = 0;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		char conf[400], text[400];
+		struct err e = {0};
+		struct conf *c;
+		struct policy *p;
+
+		snprintf(conf, sizeof(conf),
+			 "sandbox: {backend: %s, images: [{name: python, archive: /a.tar, digest: '%s'}, {name: pod, "
+			 "ref: x}]}\nkubernetes: {kubeconfig: /k}\n",
+			 rows[i].backend, digest);
+		snprintf(text, sizeof(text), ONE "  allow: []\n%s", rows[i].policy);
+		c = conf_of(conf);
+		p = policy_of(text);
+		if (policy_check_conf(p, c, &e) != (rows[i].message ? ERR_CONFIG : 0) ||
+		    strcmp(e.message, rows[i].message ? rows[i].message : "") != 0)
+			print_error("row %zu: said \"%s\"\n", i, e.message), wrong++;
+		policy_destroy(p);
+		conf_destroy(c);
+	}
+	assert_int_equal(wrong, 0);
+}
+
 /* Without a policy, and where no profile matches. */
 static void test_otherwise(void **state)
 {
@@ -161,9 +375,6 @@ static void test_otherwise(void **state)
 }
 
 /* ---- what is refused, and where */
-
-#define HEAD "policy: 1\notherwise: deny\nprofiles:\n"
-#define ONE  HEAD "- name: a\n  match: {task: x}\n"
 
 static const struct {
 	const char *text, *message;
@@ -244,9 +455,38 @@ static const struct {
     {ONE "  allow: [file.read]\n  limits: {file_size: big}\n", "p:7:23: file_size is no size, as 512KiB or 1MiB"},
     {ONE "  allow: [round.start]\n  limits: {round_tme: 1s}\n",
      "p:7:12: unknown key \"round_tme\" in limits, did you mean round_time?"},
-    {ONE "  allow: [round.start]\n  limits: {cpu: 1}\n", "p:7:12: cpu of limits is not supported in a profile"},
-    {ONE "  allow: []\n  image: busybox\n", "p:7:3: image of a profile is not supported yet"},
-    {ONE "  allow: []\n  resources: {}\n", "p:7:3: resources of a profile is not supported yet"},
+    {ONE "  allow: [round.start]\n  limits: {cpu: 1}\n", "p:7:12: cpu of limits is written under resources"},
+    {ONE "  allow: []\n  images: a\n", "p:7:3: images of a profile is written image, for one or a list"},
+    {ONE "  allow: []\n  image: []\n", "p:7:10: image of profile \"a\" is empty, which is no sandbox at all"},
+    {ONE "  allow: []\n  image: [a, b, a]\n", "p:7:17: a stands twice in image"},
+    {ONE "  allow: []\n  image: [none, none]\n", "p:7:17: none stands twice in image"},
+    {ONE "  allow: []\n  image: 'a*'\n", "p:7:10: \"a*\" of image is no name of an image: a letter or digit"},
+    {ONE "  allow: []\n  image: [[a]]\n", "p:7:11: image has an entry that is no name"},
+    {ONE "  allow: []\n  image: {}\n", "p:7:10: image of profile \"a\" says nothing: give it allow, default or both"},
+    {ONE "  allow: []\n  image: {alow: a}\n", "p:7:11: unknown key \"alow\" in image, did you mean allow?"},
+    {ONE "  allow: []\n  image: {allow: {a: b}}\n", "p:7:18: image of profile \"a\" is neither a name nor a list"},
+    {ONE "  allow: []\n  image: {allow: [a, b], default: c}\n",
+     "p:7:35: default of image of profile \"a\" is not among those that it allows"},
+    {ONE "  allow: []\n  image: {allow: a, default: none}\n",
+     "p:7:30: default of image of profile \"a\" is not among those that it allows"},
+    {ONE "  allow: []\n  image: {default: [a]}\n", "p:7:20: default of image is no name"},
+    {ONE "  allow: []\n  resources: {}\n",
+     "p:7:14: resources of profile \"a\" says nothing: give it most, default or both"},
+    {ONE "  allow: []\n  resources: {memory: 1Gi}\n", "p:7:15: memory of resources is written under most or default"},
+    {ONE "  allow: []\n  resources: {most: {}}\n", "p:7:21: most of resources says nothing: give it cpu, memory or"},
+    {ONE "  allow: []\n  resources: {most: {disk: 1}}\n", "p:7:22: unknown key \"disk\" in most, known are: cpu|"},
+    {ONE "  allow: []\n  resources: {most: {memory: big}}\n",
+     "p:7:30: memory of most: resources.memory is no quantity"},
+    {ONE "  allow: []\n  resources: {most: {memory: [1]}}\n", "p:7:30: memory of most: resources.memory is no"},
+    {ONE "  allow: []\n  resources: {most: {pids: many}}\n", "p:7:28: pids of most: "},
+    {ONE "  allow: []\n  resources: {most: {pids: 8x}}\n", "p:7:28: pids of most: is no number of processes, as 200"},
+    {ONE "  allow: []\n  resources: {most: {pids: 1}}\n", "p:7:28: pids of most: "},
+    {ONE "  allow: []\n  resources: {most: {cpu: 1}, over: trim}\n",
+     "p:7:37: over says what comes of more than the most: refuse, or clip"},
+    {ONE "  allow: []\n  resources: {default: {cpu: 1}, over: clip}\n",
+     "p:7:40: over is of resources.most, which profile \"a\" does not have"},
+    {ONE "  allow: []\n  resources: {most: {cpu: 1}, default: {cpu: 1001m}}\n",
+     "p:7:40: default of resources is more than most of profile \"a\""},
     {ONE "  allow: []\n  record: full\n", "p:7:3: record of a profile is not supported yet"},
     {ONE "  allow: []\n  watch: [alice]\n", "p:7:3: watch of a profile is written session.watch under allow"},
     {ONE "  allow: []\n  deny: [file.read]\n",
@@ -429,6 +669,10 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_cases),
+	    cmocka_unit_test(a_sandbox_has_what_its_profile_says),
+	    cmocka_unit_test(nothing_goes_round_a_shape),
+	    cmocka_unit_test(what_was_judged_is_asked_of_its_shape_alone),
+	    cmocka_unit_test(profiles_stay_within_the_configuration),
 	    cmocka_unit_test(test_otherwise),
 	    cmocka_unit_test(test_refused),
 	    cmocka_unit_test(test_sizes),
