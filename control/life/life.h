@@ -161,8 +161,8 @@ void life_template_digest(const char *text, char out[SANDBOX_DIGEST_LEN]); /* SH
 void life_resume(struct life *l, const char *agent, const struct life_options *o, uint64_t timeout_ns, life_done *done,
 		 void *arg);
 /* Somebody's work waits for it while it is being stopped: awake again, after an idle stop that is taken back, or after
- * the end of one that was asked for. Its options stay. */
-void life_need(struct life *l, const char *agent, life_done *done, void *arg);
+ * the end of one that was asked for. o: as of a resume; NULL: its options stay. */
+void life_need(struct life *l, const char *agent, const struct life_options *o, life_done *done, void *arg);
 /* Snapshot, then stop. */
 void life_stop(struct life *l, const char *agent, const char *reason, uint64_t timeout_ns, life_done *done, void *arg);
 /* BY_REASON: lifecycle.terminate, .snapshot_reasons and .keep_reasons decide between SNAPSHOT and KEEP. WIPE: the

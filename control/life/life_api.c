@@ -54,11 +54,13 @@ void life_resume(struct life *l, const char *agent, const struct life_options *o
 	life_want(l, agent, &w);
 }
 
-void life_need(struct life *l, const char *agent, life_done *done, void *arg)
+void life_need(struct life *l, const char *agent, const struct life_options *o, life_done *done, void *arg)
 {
 	struct life_waiter w = waiter(WANT_RESUME, "", deadline(l, 0, false), done, arg);
 
 	w.implied = true;
+	if (o)
+		w.options = *o;
 	if (!life_api_refused(agent, done, arg))
 		life_want(l, agent, &w);
 }

@@ -54,12 +54,13 @@ struct agent {
 	uint64_t oom_heard_ns; /* boot; when its sandbox last said how many kills there were, 0: never */
 	bool stopping;         /* life ends it: what is to begin in it waits for that, or for its being taken back */
 	bool pulling;          /* its files are pulled: nothing begins in it before that */
-	struct filespace *filespace;  /* filespace.c; NULL: nobody asked yet */
-	struct workspace_ask *asking; /* workspace_ask.c; NULL: nothing is asked */
-	json_t *sync_causes;          /* filespace_due.c; NULL: nothing was changed */
-	bool cut;                     /* broke the protocol: this incarnation is not spoken to again */
-	struct agent_ask *ask;        /* the provider works on it */
-	struct agent_want *want;      /* lifecycle was told that somebody waits for it */
+	struct filespace *filespace;     /* filespace.c; NULL: nobody asked yet */
+	struct workspace_ask *asking;    /* workspace_ask.c; NULL: nothing is asked */
+	json_t *sync_causes;             /* filespace_due.c; NULL: nothing was changed */
+	bool cut;                        /* broke the protocol: this incarnation is not spoken to again */
+	struct agent_ask *ask;           /* the provider works on it */
+	struct agent_want *want;         /* lifecycle was told that somebody waits for it */
+	LIST_HEAD(, agent_start) starts; /* agent_need_with(): lifecycle was told of options */
 	struct life_current current;
 	json_t *settings;     /* settings.c; NULL: none */
 	uint64_t settings_at; /* store_changes() when they were read; 0: nobody did */
@@ -111,6 +112,8 @@ bool agent_may_end(const struct agent *a);
 
 /* agent_link.c */
 void agent_need(struct agent *a, agent_ready_fn *fn, void *arg);
+/* Started with those options, where it is not there, and then needed. */
+void agent_need_with(struct agent *a, const struct life_options *o, agent_ready_fn *fn, void *arg);
 void agent_reconnect(struct agent *a);
 /* The agent's sessions end with that cause and words, its link is closed. */
 void agent_leave(struct agent *a, enum exit_cause cause, const char *why);

@@ -652,7 +652,7 @@ static void want_it(struct agent *a)
 		return;
 	}
 	a->want->agent = a;
-	life_need(a->hub->p.life, a->name, agent_link_on_wanted, a->want);
+	life_need(a->hub->p.life, a->name, NULL, agent_link_on_wanted, a->want);
 }
 
 void agent_stopping(struct agent *a, bool on)
@@ -697,6 +697,53 @@ void agent_need(struct agent *a, agent_ready_fn *fn, void *arg)
 		agent_open(a);
 	else if (a->state != AGENT_WAKING && a->state != AGENT_UP)
 		agent_link_ask(a, true);
+}
+
+/* ---- with options of its start */
+
+struct agent_start {
+	LIST_ENTRY(agent_start) entry;
+	struct agent *agent; /* NULL: the hub has gone, and its waiter was told so */
+	agent_ready_fn *fn;
+	void *arg;
+};
+
+static void agent_link_on_started(void *arg, int rc, const struct err *e, json_t *result)
+{
+	struct agent_start k = *(struct agent_start *)arg;
+
+	(void)result;
+	if (k.agent)
+		LIST_REMOVE((struct agent_start *)arg, entry);
+	free(arg);
+	if (k.agent && rc)
+		k.fn(k.arg, rc, e);
+	else if (k.agent)
+		agent_need(k.agent, k.fn, k.arg);
+}
+
+void agent_need_with(struct agent *a, const struct life_options *o, agent_ready_fn *fn, void *arg)
+{
+	struct agent_start *k = malloc(sizeof(*k));
+
+	if (!k) {
+		fn(arg, ERR_NOMEM, NULL);
+		return;
+	}
+	*k = (struct agent_start){.agent = a, .fn = fn, .arg = arg};
+	LIST_INSERT_HEAD(&a->starts, k, entry);
+	life_need(a->hub->p.life, a->name, o, agent_link_on_started, k);
+}
+
+static void cancel_starts(struct agent *a, const struct err *e)
+{
+	struct agent_start *k;
+
+	while ((k = LIST_FIRST(&a->starts))) {
+		LIST_REMOVE(k, entry);
+		k->agent = NULL;
+		k->fn(k->arg, e->code, e);
+	}
 }
 
 static bool has_live_session(const struct agent *a)
@@ -766,6 +813,7 @@ void agent_cancel(struct agent *a)
 	struct err e = {0};
 
 	err_set(&e, ERR_CANCELLED, "the daemon is stopping");
+	cancel_starts(a, &e);
 	answer_waiters(a, ERR_CANCELLED, &e);
 }
 

@@ -9,6 +9,7 @@
 #include "control/life/life.h"
 #include "muxd/hub/agent.h"
 #include "muxd/hub/audit.h"
+#include "muxd/hub/broker_shape.h"
 #include "muxd/hub/hub_state.h"
 
 #include <stdlib.h>
@@ -247,6 +248,14 @@ int base_tree_open(struct hub *h, const struct request *rq, const struct base_tr
 	text_put(t->task, sizeof(t->task), from->task);
 	rc = base_name(from->agent, t->rq.grant.agent, e);
 	id_format(&from->snapshot, id);
+	if (!rc)
+		rc = broker_shape_copy(h, rq,
+				       &(struct shape_ask){.op = POLICY_ARTIFACT_WRITE,
+							   .agent = t->rq.grant.agent,
+							   .task = t->task,
+							   .of = from->agent,
+							   .copies = true},
+				       "artifacts", &f.options, e);
 	if (!rc && audit_event(h, "sandbox.fork", rq, from->agent, "asked",
 			       json_pack("{s:s,s:s,s:s,s:b}", "reason", "changes since it are exported", "snapshot_id",
 					 id, "as", t->rq.grant.agent, "writable", 0)))

@@ -9,6 +9,7 @@
 #include "muxd/hub/attachment_state.h"
 #include "muxd/hub/audit.h"
 #include "muxd/hub/broker_check.h"
+#include "muxd/hub/broker_shape.h"
 #include "muxd/hub/gate.h"
 #include "muxd/hub/hub_state.h"
 #include "policy/reason.h"
@@ -153,6 +154,7 @@ static void broker_agent_on_resumed(void *arg, int rc, const struct err *e)
 
 static void resume(struct agent_job *job)
 {
+	const struct policy_question q = {.op = POLICY_SANDBOX_WAKE};
 	struct agent *a = agent_get(job->hub, job->name);
 
 	if (!a) {
@@ -160,7 +162,7 @@ static void resume(struct agent_job *job)
 		return;
 	}
 	agent_touch(a);
-	agent_need(a, broker_agent_on_resumed, job);
+	broker_shape_need(a, &job->rq, &q, "resume", broker_agent_on_resumed, job);
 }
 
 void broker_resume(struct hub *h, const struct request *rq, const char *agent, broker_json_done *done, void *arg)

@@ -8,6 +8,7 @@
 #include "muxd/hub/audit.h"
 #include "muxd/hub/broker_check.h"
 #include "muxd/hub/broker_policy.h"
+#include "muxd/hub/broker_shape.h"
 #include "muxd/hub/file_limits.h"
 #include "muxd/hub/filespace.h"
 #include "muxd/hub/gate.h"
@@ -71,6 +72,10 @@ static void call_on_ready(void *arg, int rc, const struct err *e)
 	struct agent *a = agent_find(j->hub, j->agent);
 	const struct grant *g = &j->rq.grant;
 
+	if (rc == ERR_POLICY_DENIED) { /* told by the policy's own event */
+		call_answer(j, rc, e, NULL);
+		return;
+	}
 	if (rc) {
 		call_refuse(j, rc, e);
 		return;
@@ -102,7 +107,8 @@ static void call_on_writable(void *arg, int rc, const struct err *e)
 	if (rc)
 		call_refuse(j, rc, e);
 	else
-		agent_need(a, call_on_ready, j);
+		broker_shape_need(a, &j->rq, &(struct policy_question){.op = POLICY_FILESPACE_SYNC}, EVENT,
+				  call_on_ready, j);
 }
 
 static struct filespace_call *call_new(struct hub *h, const struct request *rq, const char *agent,

@@ -20,6 +20,7 @@
 #include "muxd/hub/audit.h"
 #include "muxd/hub/broker_check.h"
 #include "muxd/hub/broker_policy.h"
+#include "muxd/hub/broker_shape.h"
 #include "muxd/hub/gate.h"
 #include "muxd/hub/hub_state.h"
 #include "muxd/hub/launch.h"
@@ -45,6 +46,7 @@ struct life_job {
 	char check[24];     /* fork, restore: "checked", "not_checked", ... */
 	char *pod_template; /* call.options has it; NULL: none was given */
 	json_t *settings;   /* resume: a change of them; NULL */
+	json_t *by_profile; /* what image and resources its profile gave, and clipped; NULL */
 	bool again;         /* resume with a snapshot: it was looked for once more */
 	json_t *result;
 	broker_json_done *done;
@@ -99,6 +101,7 @@ static void broker_life_job_free(struct life_job *j)
 {
 	json_decref(j->result);
 	json_decref(j->settings);
+	json_decref(j->by_profile);
 	request_finish(&j->rq);
 	free(j->pod_template);
 	free(j);
@@ -112,6 +115,8 @@ static void job_answer(struct life_job *j, int rc, const struct err *e)
 		rc = err_set(&here, ERR_NOMEM, "no memory for the answer"), e = &here;
 	if (rc && (!e || !e->message[0]))
 		err_set(&here, rc, "%s of %s: %s", verbs[j->verb].name, j->agent, err_name(rc)), e = &here;
+	if (j->by_profile && j->result)
+		(void)json_object_set(j->result, "by_profile", j->by_profile);
 	j->done(j->arg, rc, rc ? e : NULL, rc ? NULL : j->result);
 	broker_life_job_free(j);
 }
@@ -165,6 +170,8 @@ static json_t *asked_detail(const struct life_job *j)
 		json_object_set_new(o, "image", *c->options.image ? json_string(c->options.image) : json_null());
 	if (c->options.sets_resources)
 		json_object_set_new(o, "resources", resources_json(&c->options.resources));
+	if (j->by_profile)
+		json_object_set(o, "by_profile", j->by_profile);
 	return o;
 }
 
@@ -641,6 +648,31 @@ static int check_begin(struct life_job *j, struct err *e)
 	return err_set(e, ERR_NOT_FOUND, "there is no snapshot %s, or your grant does not reach its sandbox", id);
 }
 
+/* Where the call names none it has its own image and resources, or those of the agent that it is a copy of. */
+static int check_shape(struct life_job *j, struct err *e)
+{
+	bool template = j->pod_template && *j->pod_template;
+	struct shape_ask ask = {.op = verbs[j->verb].op,
+				.agent = j->as[0] ? j->as : j->agent,
+				.of = j->agent,
+				.copies = j->verb == VERB_FORK,
+				.own_template = template,
+				.drops_template = j->pod_template && !template};
+	char whose[AGENT_NAME_MAX + 1];
+
+	if (j->verb != VERB_RESUME && j->verb != VERB_FORK)
+		return 0;
+	if (j->verb == VERB_RESUME && !id_is_nil(&j->call.snapshot)) {
+		int rc = life_snapshot_of(j->hub->p.life, &j->call.snapshot, whose, e);
+
+		if (rc)
+			return rc;
+		ask.of = whose;
+		ask.begins = true;
+	}
+	return broker_shape_ask(j->hub, &j->rq, &ask, verbs[j->verb].name, &j->call.options, &j->by_profile, e);
+}
+
 static int check_call(struct life_job *j, struct err *e)
 {
 	int rc = check_scope(j, j->agent, e);
@@ -658,6 +690,8 @@ static int check_call(struct life_job *j, struct err *e)
 		rc = check_begin(j, e);
 	if (!rc && j->hub->stopping)
 		rc = err_set(e, ERR_UNAVAILABLE, "the daemon is stopping");
+	if (!rc)
+		rc = check_shape(j, e);
 	if (!rc && j->pod_template)
 		rc = life_template_check(j->hub->p.life, j->as[0] ? j->as : j->agent, j->pod_template, e);
 	return rc;
@@ -797,7 +831,8 @@ void broker_life(struct hub *h, const struct request *rq, enum life_verb v, cons
 	struct err e = {0};
 	int rc;
 
-	if (v == VERB_RESUME && !sets_options(c) && (!c->timeout_ns || target_is_pod(c->agent))) {
+	if (v == VERB_RESUME && !sets_options(c) &&
+	    (target_is_pod(c->agent) || (!c->timeout_ns && !broker_policy_shapes(h, rq, c->agent, NULL)))) {
 		broker_resume(h, rq, c->agent, done, arg); /* the provider is life's: it does the rest */
 		return;
 	}

@@ -9,6 +9,7 @@
 #include "muxd/hub/audit.h"
 #include "muxd/hub/broker_check.h"
 #include "muxd/hub/broker_policy.h"
+#include "muxd/hub/broker_shape.h"
 #include "muxd/hub/file_limits.h"
 #include "muxd/hub/gate.h"
 #include "muxd/hub/grant_use.h"
@@ -62,6 +63,8 @@ static void audit_refused(const struct open_job *j, int rc, const struct err *e)
 {
 	const char *agent = j->agent ? j->agent->name : j->name, *message = e ? e->message : "";
 
+	if (rc == ERR_POLICY_DENIED) /* told, and counted, as policy.deny */
+		return;
 	if (e && (e->share.limit || rc == ERR_TOKEN_USED))
 		audit_verdict(j->hub, &j->rq, agent, err_name(rc),
 			      json_pack("{s:s,s:s}", "what",
@@ -497,6 +500,14 @@ static int broker_open_prepare(struct open_job *j, const struct exec_spec *spec,
 	return rc;
 }
 
+/* A sandbox that is up was made for somebody before: of one that is not, the profile is asked. */
+static void broker_open_need(struct open_job *j)
+{
+	const struct policy_question q = {.op = broker_policy_op_of(j->kind, &j->launch), .task = j->launch.task};
+
+	broker_shape_need(j->agent, &j->rq, &q, session_kind_name(j->kind), broker_open_on_ready, j);
+}
+
 static void broker_open_on_named(void *arg, const struct sandbox_answer *r)
 {
 	const struct err *e = r->e;
@@ -519,7 +530,7 @@ static void broker_open_on_named(void *arg, const struct sandbox_answer *r)
 	if (j->never_wakes)
 		broker_open_on_ready(j, 0, NULL);
 	else if (!seen_before(j))
-		agent_need(j->agent, broker_open_on_ready, j);
+		broker_open_need(j);
 }
 
 static void broker_open_on_writable(void *arg, int rc, const struct err *e)

@@ -34,6 +34,19 @@ static struct policy_question whole(const struct request *rq, const struct polic
 
 /* ---- the answer */
 
+/* Image and resources that a sandbox was refused for, as the question has them. */
+static void tell_shape(const struct verdict *v, const struct policy_question *q, json_t *detail)
+{
+	struct policy_shape shape;
+
+	if (!q->makes || (v->why != VERDICT_IMAGE && v->why != VERDICT_RESOURCES))
+		return;
+	verdict_shape(v, q, &shape);
+	(void)json_object_set_new(detail, "image", *shape.image ? json_string(shape.image) : json_null());
+	(void)json_object_set_new(detail, "resources",
+				  resources_json(resources_none(&q->resources) ? &q->kept : &q->resources));
+}
+
 static void set_mark(const struct verdict *v, const struct policy_question *q, struct policy_mark *out)
 {
 	if (!out)
@@ -48,6 +61,7 @@ static int deny(struct hub *h, const struct request *rq, const struct verdict *v
 	struct err_policy p = {0};
 	struct request own = {0}; /* without what the policy allowed of the call before */
 	char message[256];
+	json_t *detail;
 
 	text_put(p.operation, sizeof(p.operation), policy_op_name(q->op));
 	verdict_rule(v, q, p.rule);
@@ -55,10 +69,11 @@ static int deny(struct hub *h, const struct request *rq, const struct verdict *v
 	verdict_hint(v, q, p.needs, sizeof(p.needs));
 	verdict_message(v, q, message, sizeof(message));
 	request_marked(rq, &own);
-	audit_denial(h, &own, q->agent,
-		     json_pack("{s:s,s:s,s:s*,s:s,s:s,s:s,s:s}", "what", what, "operation", p.operation, "task",
-			       q->task && *q->task ? q->task : NULL, "rule", p.rule, "version", p.version, "needs",
-			       p.needs, "message", message));
+	detail = json_pack("{s:s,s:s,s:s*,s:s,s:s,s:s,s:s}", "what", what, "operation", p.operation, "task",
+			   q->task && *q->task ? q->task : NULL, "rule", p.rule, "version", p.version, "needs", p.needs,
+			   "message", message);
+	tell_shape(v, q, detail);
+	audit_denial(h, &own, q->agent, detail);
 	err_set(e, ERR_POLICY_DENIED, "%s; allowed by: %s (policy %s)", message, p.needs, p.version);
 	e->policy = p;
 	return ERR_POLICY_DENIED;
@@ -83,7 +98,7 @@ int broker_policy(struct hub *h, const struct request *rq, const struct policy_q
 	struct policy_question q;
 	struct verdict v;
 	struct err own;
-	int rc = named(h, rq, asked, what, e);
+	int rc = asked->judged ? 0 : named(h, rq, asked, what, e);
 
 	if (out_mark)
 		*out_mark = (struct policy_mark){0};
@@ -92,7 +107,7 @@ int broker_policy(struct hub *h, const struct request *rq, const struct policy_q
 	if (rc || !h->policy)
 		return rc;
 	q = whole(rq, asked);
-	if (!q.opens_nothing)
+	if (!q.opens_nothing && !q.judged)
 		session_share_count(h, &q);
 	v = policy_verdict(h->policy, &q);
 	if (!v.allowed)
@@ -212,6 +227,15 @@ static enum policy_op op_of_round(const struct launch *l)
 	}
 }
 
+enum policy_op broker_policy_op_of(enum session_kind kind, const struct launch *l)
+{
+	if (kind == SESSION_FILE)
+		return l->transfer->ntouches && l->transfer->touches[0].reads ? POLICY_FILE_READ : POLICY_FILE_WRITE;
+	if (launch_is_inside(l))
+		return POLICY_MCP_CALL;
+	return kind == SESSION_ROUND ? op_of_round(l) : broker_policy_op(kind);
+}
+
 int broker_policy_launch(struct hub *h, const struct request *rq, const char *agent, enum session_kind kind,
 			 const struct launch *l, struct policy_mark *out_mark, struct err *e)
 {
@@ -248,6 +272,22 @@ static const struct policy_profile *profile_of(const struct hub *h, const struct
 	const struct policy_question asked = {.agent = agent, .task = task}, q = whole(rq, &asked);
 
 	return h->policy ? policy_profile_for(h->policy, &q) : NULL;
+}
+
+bool broker_policy_shapes(const struct hub *h, const struct request *rq, const char *agent, const char *task)
+{
+	const struct policy_profile *p = profile_of(h, rq, agent, task);
+
+	return p && (p->images.limited || p->images.preset || p->resources.line);
+}
+
+void broker_policy_shape(const struct hub *h, const struct request *rq, const struct policy_question *asked,
+			 struct policy_shape *out)
+{
+	const struct policy_question q = whole(rq, asked);
+	const struct verdict v = policy_verdict(h->policy, &q);
+
+	verdict_shape(&v, &q, out);
 }
 
 void broker_policy_files(const struct hub *h, const struct request *rq, const char *agent, const char *task,

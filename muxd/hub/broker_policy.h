@@ -40,6 +40,13 @@ void broker_policy_round(struct hub *h, const struct request *rq, const struct i
 			 void *arg);
 /* The call that a session comes from, for its own principal who comes back to it. */
 enum policy_op broker_policy_op(enum session_kind kind);
+/* The same of what is about to begin; of files one of the two, whichever it is asked for first. */
+enum policy_op broker_policy_op_of(enum session_kind kind, const struct launch *l);
+/* Says the profile of such a call anything of images or resources? */
+bool broker_policy_shapes(const struct hub *h, const struct request *rq, const char *agent, const char *task);
+/* Image and resources of the sandbox that an allowed call makes (policy/verdict.h). */
+void broker_policy_shape(const struct hub *h, const struct request *rq, const struct policy_question *q,
+			 struct policy_shape *out);
 /* May a call of that grant be denied by its operation: is a policy in force, or waits one, or does the grant name some?
  */
 bool broker_policy_is(const struct hub *h, const struct request *rq);

@@ -540,10 +540,27 @@ static const enum policy_op work_ops[WORK_CALLS] = {
     [WORK_WORKFLOW_SHOW] = POLICY_WORKFLOW_READ, [WORK_POOL_SHOW] = POLICY_LEASE_READ,
 };
 
+/* A sandbox of the pool is there already: without an image, and with all that the configuration gives. */
+static struct policy_question question_of(const struct hub *h, enum work_call call)
+{
+	struct policy_question q = {.op = work_ops[call], .image = ""};
+
+	q.makes = q.fixed = call == WORK_LEASE_CREATE || call == WORK_RUN_START;
+	resources_most(h->conf, &q.resources);
+	if (!q.resources.memory)
+		q.resources.memory = UINT64_MAX;
+	if (!q.resources.cpu_milli)
+		q.resources.cpu_milli = UINT32_MAX;
+	if (!q.resources.pids)
+		q.resources.pids = UINT32_MAX;
+	return q;
+}
+
 static int broker_work_check(struct hub *h, const struct request *rq, enum work_call call, struct policy_mark *out_mark,
 			     struct err *e)
 {
 	uint32_t scopes = SCOPE_LIFECYCLE | (call == WORK_RUN_START ? SCOPE_ROUNDS : 0);
+	const struct policy_question q = question_of(h, call);
 	int rc = broker_in_force(h, rq, work_call_name(call), e);
 
 	if (rc)
@@ -558,8 +575,7 @@ static int broker_work_check(struct hub *h, const struct request *rq, enum work_
 		audit_verdict(h, rq, NULL, err_name(rc),
 			      json_pack("{s:s,s:s}", "what", work_call_name(call), "message", e->message));
 	if (!rc)
-		rc = broker_policy(h, rq, &(struct policy_question){.op = work_ops[call]}, work_call_name(call),
-				   out_mark, e);
+		rc = broker_policy(h, rq, &q, work_call_name(call), out_mark, e);
 	if (!rc && !h->p.work)
 		rc = err_set(e, ERR_UNSUPPORTED, "there are no leases here");
 	return rc;

@@ -9,6 +9,7 @@
 #include "control/servers/server_def.h"
 #include "muxd/hub/agent.h"
 #include "muxd/hub/audit.h"
+#include "muxd/hub/broker_shape.h"
 #include "muxd/hub/hub_state.h"
 #include "muxd/hub/inside_state.h"
 
@@ -185,6 +186,12 @@ int inside_discover(struct hub *h, const struct request *rq, const char *agent, 
 		text_put(d->task, sizeof(d->task), task);
 		rc = discovery_name(agent, d->rq.grant.agent, e);
 	}
+	if (!rc)
+		rc = broker_shape_copy(
+		    h, rq,
+		    &(struct shape_ask){
+			.op = POLICY_MCP_READ, .agent = d->rq.grant.agent, .task = task, .of = agent, .copies = true},
+		    "mcp", &f.options, e);
 	if (rc) {
 		if (d)
 			discovery_free(d);

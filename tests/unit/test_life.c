@@ -170,7 +170,7 @@ static void work_awaits_a_stop_but_not_a_driver_that_is_down(void **state)
 	rig_stop(r, "ann");
 	rig_settle(r);
 	r->answers = 0;
-	life_need(r->life, "ann", rig_answer, r);
+	life_need(r->life, "ann", NULL, rig_answer, r);
 	rig_pass(r, 9 * SECOND, SECOND);
 	assert_state(r, "ann", LIFE_IDLE_STOPPING);
 	assert_int_equal(r->answers, 0);
@@ -186,7 +186,7 @@ static void work_awaits_a_stop_but_not_a_driver_that_is_down(void **state)
 	rig_pass(r, 20 * SECOND, SECOND);
 	assert_state(r, "ann", LIFE_IDLE_STOPPING);
 	r->answers = 0;
-	life_need(r->life, "ann", rig_answer, r);
+	life_need(r->life, "ann", NULL, rig_answer, r);
 	rig_settle(r);
 	assert_state(r, "ann", LIFE_RUNNING);
 	assert_int_equal(r->answers, 2);
@@ -202,7 +202,7 @@ static void an_end_with_a_snapshot_gives_way_to_nobody(void **state)
 	life_terminate(r->life, "ann", "runaway", LIFE_END_SNAPSHOT, 0, rig_answer, r);
 	rig_settle(r);
 	r->answers = 0;
-	life_need(r->life, "ann", rig_answer, r);
+	life_need(r->life, "ann", NULL, rig_answer, r);
 	rig_pass(r, 30 * SECOND, SECOND);
 	assert_state(r, "ann", LIFE_IDLE_STOPPING);
 	r->world.hold[SANDBOX_TAKE] = false;

@@ -53,6 +53,32 @@ static void assert_shown(struct rig *r, const char *agent, const char *image)
 	json_decref(o);
 }
 
+/* Work that needs it may bring what its profile gives, and is work still: a stop that was asked for is not taken back.
+ */
+static void work_brings_what_its_profile_gives(void **state)
+{
+	struct life_options two = with("two");
+	struct rig *r = *state;
+
+	resume_with(r, "ann", "one");
+	stop(r, "ann");
+	life_need(r->life, "ann", &two, rig_answer, r);
+	rig_settle(r);
+	assert_int_equal(r->rc, 0);
+	assert_made_with(r, "ann", "two");
+	assert_shown(r, "ann", "two");
+	r->world.hold[SANDBOX_TAKE] = true;
+	rig_stop(r, "ann");
+	rig_settle(r);
+	life_need(r->life, "ann", &two, rig_answer, r);
+	rig_settle(r);
+	assert_state(r, "ann", LIFE_IDLE_STOPPING);
+	r->world.hold[SANDBOX_TAKE] = false;
+	rig_settle(r);
+	assert_state(r, "ann", LIFE_RUNNING);
+	assert_made_with(r, "ann", "two");
+}
+
 static void each_wake_has_it(void **state)
 {
 	struct rig *r = *state;
@@ -185,6 +211,7 @@ static void copies_without_a_name_are_bounded(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test_setup_teardown(work_brings_what_its_profile_gives, rig_setup, rig_teardown),
 	    cmocka_unit_test_setup_teardown(each_wake_has_it, rig_setup, rig_teardown),
 	    cmocka_unit_test_setup_teardown(a_change_counts_from_the_next_start_on, rig_setup, rig_teardown),
 	    cmocka_unit_test_setup_teardown(a_start_that_is_gone_on_with_has_it, rig_setup, rig_teardown),

@@ -162,7 +162,7 @@ static void work_waits_for_a_stop_that_was_asked_for(void **state)
 	stopping(r);
 	world_agent(&r->world, "ann")->content = 7; /* written before its copy */
 	r->answers = 0;
-	life_need(r->life, "ann", rig_answer, r);
+	life_need(r->life, "ann", NULL, rig_answer, r);
 	rig_settle(r);
 	assert_state(r, "ann", LIFE_IDLE_STOPPING);
 	assert_int_equal(r->answers, 0);
@@ -184,7 +184,7 @@ static void work_takes_an_idle_stop_back(void **state)
 	assert_state(r, "ann", LIFE_IDLE_STOPPING);
 	assert_true(r->held);
 	r->answers = 0;
-	life_need(r->life, "ann", rig_answer, r);
+	life_need(r->life, "ann", NULL, rig_answer, r);
 	rig_settle(r);
 	assert_state(r, "ann", LIFE_RUNNING);
 	assert_int_equal(r->answers, 1);

@@ -77,10 +77,10 @@ static const struct mcp_arg create_args[] = {
      "grant reaches. Without it a new one is empty, and one that is there goes on with the workspace that it has. With "
      "an archive or a bundle of git none begins: make it without, write that there, unpack or clone it by a program.",
      1, 256, NULL},
-    {"constraints", ARG_OBJECT, false, TO_ALL, "idle_ttl,ttl,timeout_ms,workdir,env,labels",
+    {"constraints", ARG_OBJECT, false, TO_ALL, "idle_ttl,ttl,timeout_ms,workdir,env,labels,resources",
      "idle_ttl and ttl (durations as \"90s\", \"1h30m\"; \"0s\" for none), timeout_ms (of this call), workdir and env "
-     "of "
-     "its programs where a call names none, and labels. Any other is refused by name.",
+     "of its programs where a call names none, labels, and resources ({\"cpu\": \"500m\", \"memory\": \"512Mi\", "
+     "\"pids\": 200}; more than is configured is clipped). Any other is refused by name.",
      0, 0, NULL},
 };
 static const struct mcp_arg exec_args[] = {
