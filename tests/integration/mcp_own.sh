@@ -6,7 +6,10 @@
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
 
-printf 'policy: {file: %s}\nrounds: {wait_max: 0s, pty: true}\nrouter: {ports: "1-65535"}\n' "$tmp/policy.yaml" >"$tmp/conf.yaml"
+# Two images by name alone: profiles are asked before anything is made of one.
+digest=sha256:$(printf '0%.0s' {1..64})
+printf 'policy: {file: %s}\nrounds: {wait_max: 0s, pty: true}\nrouter: {ports: "1-65535"}\nsandbox: {images: [{name: py, archive: %s, digest: "%s"}, {name: node, archive: %s, digest: "%s"}]}\n' \
+	"$tmp/policy.yaml" "$tmp/py.tar" "$digest" "$tmp/node.tar" "$digest" >"$tmp/conf.yaml"
 echo '{"policy": 1, "otherwise": "as_granted", "profiles": []}' >"$tmp/policy.yaml"
 chmod 0711 "$tmp"
 start_daemon "$tmp/state" --config "$tmp/conf.yaml" || fail "no daemon"

@@ -4,6 +4,7 @@
 
 For each operation a task whose profile lacks it alone: the tools that go are found out, and each of them is called all the same. For each
 tool a task whose profile has nothing but the operations that it went with: then it is not denied. A call makes its arguments of the schema.
+Then sandboxes of an image and a size, under profiles that say something of either.
 OPERATIONS: so many of them alone, by a seed that is printed, and no tool by itself.
 """
 import http.client
@@ -156,6 +157,28 @@ check("of a server inside the tools that are allowed", [t["name"] for t in throu
 refused = mcp(narrow, "tools/call", f"/mcp/{SANDBOX}/echo", name="shout", arguments={})
 check("and no other", "policy_denied" in json.dumps(refused), refused)
 
+# Image and resources: each profile with each call that names some. It comes last, since the images are names alone.
+SHAPES = {"one": {"image": "py"}, "several": {"image": ["py", "node"]}, "default": {"image": {"default": "node"}}, "bare": {"image": ["none", "node"]},
+          "most": {"resources": {"most": {"memory": "64Mi", "pids": 50}}}, "clips": {"resources": {"most": {"memory": "64Mi"}, "over": "clip"}},
+          "both": {"image": "node", "resources": {"most": {"cpu": 1, "memory": "64Mi"}, "default": {"memory": "32Mi"}}}, "neither": {}}
+IMAGES = {"one": ["py"], "several": ["py", "node"], "bare": ["node"], "both": ["node"]}
+OVER = {"most": ["memory", "pids"], "both": ["memory", "cpu"]}
+asked = [{"image_ref": name} for name in ("py", "node")] + [{"constraints": {"resources": {key: value}}} for key, value in (("memory", "32Mi"), ("memory", "65Mi"), ("pids", 51), ("cpu", "1001m"))]
+load([{"name": name, "match": {"task": "shape-" + name}, "allow": ["*"], **shape} for name, shape in SHAPES.items()])
+shaped = 0
+for name in SHAPES:
+    token = grant("shape-" + name)
+    for given in asked:
+        over = [key for key, value in given.get("constraints", {}).get("resources", {}).items() if value != "32Mi" and key in OVER.get(name, [])]
+        if name == "several" and "image_ref" not in given:
+            given = {**given, "image_ref": "py"}  # or else it hangs on what the sandbox has from before
+        wrong = over or given.get("image_ref", "node" if name != "one" else "py") not in IMAGES.get(name, ["py", "node"])
+        result = mcp(token, "tools/call", name="sandbox.session.create", arguments={"task_id": "shape-" + name, "session_id": SANDBOX, **given})["result"]
+        text = result["content"][0]["text"] if result.get("isError") else "done"
+        check(f"{given} under profile {name}", text.startswith("policy_denied") == bool(wrong), text)
+        check(f"{given} under profile {name}, in words", not wrong or f'profile "{name}"' in text, text)
+        shaped += 1
+
 if failures:
     sys.exit("\n".join(failures))
-print(f"{denied} calls denied, {len(order)} tools")
+print(f"{denied} calls denied, {len(order)} tools, {shaped} shapes")

@@ -182,6 +182,7 @@ class Agent(_Agent, total=False):
     image_digest: Optional[str]
     resources: Any
     resources_clipped: Optional[List[Literal["cpu", "memory", "pids"]]]
+    by_profile: Dict[str, Any]
     resources_made_with: Any
     pod_made_with: Optional[str]
     pod_template: Optional[str]

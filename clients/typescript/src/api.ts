@@ -163,6 +163,11 @@ export interface Agent {
   image_digest?: string | null;
   resources?: unknown;
   resources_clipped?: ("cpu" | "memory" | "pids")[] | null;
+  by_profile?: {
+    image?: string | null;
+    resources?: unknown;
+    clipped?: ("cpu" | "memory" | "pids")[] | null;
+  };
   resources_made_with?: unknown;
   pod_made_with?: string | null;
   pod_template?: string | null;
