@@ -218,7 +218,8 @@ int target_parse(const char *name, struct target *out, struct err *e)
 
 #define MADE_HEX 12
 
-static const char *const makings[] = {[AGENT_FORK] = "-fork-", [AGENT_BASE] = "-base-", [AGENT_MCP] = "-mcp-"};
+static const char *const makings[] = {
+    [AGENT_FORK] = "-fork-", [AGENT_BASE] = "-base-", [AGENT_MCP] = "-mcp-", [AGENT_BEGIN] = "-begin-"};
 
 /* *out_stem: how long the name is that it was made of. */
 static enum agent_making making_of(const char *name, size_t len, size_t *out_stem)
@@ -228,7 +229,7 @@ static enum agent_making making_of(const char *name, size_t len, size_t *out_ste
 	for (size_t i = len - MADE_HEX; i < len; i++)
 		if (!(name[i] >= '0' && name[i] <= '9') && !(name[i] >= 'a' && name[i] <= 'f'))
 			return AGENT_CHOSEN;
-	for (enum agent_making m = AGENT_FORK; m <= AGENT_MCP; m++) {
+	for (enum agent_making m = AGENT_FORK; m <= AGENT_BEGIN; m++) {
 		size_t n = strlen(makings[m]), behind = len - MADE_HEX;
 
 		if (behind > n && memcmp(name + behind - n, makings[m], n) == 0) {

@@ -56,19 +56,19 @@ static inline bool target_is_pod(const char *name)
 	return strchr(name, '/') != NULL;
 }
 /*
- * Names that muxd makes of an agent's: NAME-fork-HEX of a fork that was given none, NAME-base-HEX and NAME-mcp-HEX of
- * sandboxes that one request reads in and wipes (HEX: 12 of 0-9a-f). Nobody else chooses such a name. Who may do what
- * there goes by NAME, which therefore stands whole in it. One that is too long for that is cut, and ends with a dash,
- * as no agent's name does.
+ * Names that muxd makes of an agent's: NAME-fork-HEX of a fork that was given none, NAME-base-HEX, NAME-mcp-HEX and
+ * NAME-begin-HEX of sandboxes that one request works in and wipes (HEX: 12 of 0-9a-f). Nobody else chooses such a name.
+ * Who may do what there goes by NAME, which therefore stands whole in it. One that is too long for that is cut, and
+ * ends with a dash, as no agent's name does.
  */
-enum agent_making { AGENT_CHOSEN, AGENT_FORK, AGENT_BASE, AGENT_MCP };
+enum agent_making { AGENT_CHOSEN, AGENT_FORK, AGENT_BASE, AGENT_MCP, AGENT_BEGIN };
 enum agent_making agent_making(const char *name);
 /* A sandbox that is there for one request, and nobody else's. */
 static inline bool agent_is_passing(const char *name)
 {
 	enum agent_making m = agent_making(name);
 
-	return m == AGENT_BASE || m == AGENT_MCP;
+	return m == AGENT_BASE || m == AGENT_MCP || m == AGENT_BEGIN;
 }
 /* A new one of `of`, or of what that was made of: names do not grow. False: its name had to be cut. */
 bool agent_make_name(const char *of, enum agent_making m, const struct id *id, char out[AGENT_NAME_MAX + 1]);

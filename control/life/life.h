@@ -182,6 +182,12 @@ struct life_fork {
 	const char *as; /* the new agent's name; NULL: made from the first one's (agent_make_name()) */
 	bool writable;
 	bool passing; /* goes with its caller: where that dies with the daemon, the next start wipes it */
+	bool empty;   /* of no snapshot: its workspace begins with nothing; `as` is given, and it is a passing one */
+	/*
+	 * What the snapshot was made of, for this agent alone, and the digest of that: shown as began_with, and the
+	 * agent keeps the snapshot for as long as it is its current one. NULL: the snapshot is another agent's.
+	 */
+	const char *began, *began_sha256;
 	struct life_options options;
 };
 void life_fork(struct life *l, const struct life_fork *f, uint64_t timeout_ns, life_done *done, void *arg);

@@ -216,6 +216,8 @@ struct fork_job {
 	LIST_ENTRY(fork_job) entry;
 	struct life_row row;
 	char *own_template; /* NULL: that of whom it is made from */
+	char *began;        /* NULL: with a snapshot of another */
+	char began_sha256[65];
 	bool passing;
 	uint32_t forks_max;
 	uint64_t deadline;
@@ -225,8 +227,10 @@ struct fork_job {
 
 static void fork_free(struct fork_job *j)
 {
-	if (j)
+	if (j) {
 		free(j->own_template);
+		free(j->began);
+	}
 	free(j);
 }
 
@@ -268,14 +272,22 @@ static int fork_room(struct sqlite3 *db, const struct fork_job *j, struct err *e
 	return rc;
 }
 
-static int fork_put(struct sqlite3 *db, void *job, struct err *e)
+/* A snapshot may go while the row is on its way. */
+static int fork_source(struct sqlite3 *db, const struct id *snapshot, struct err *e)
 {
-	struct fork_job *j = job;
 	struct life_snap s;
-	int rc = snap_get(db, &j->row.snapshot, &s, e);
+	int rc = snap_get(db, snapshot, &s, e);
 
 	if (!rc && (s.status != SNAP_READY || s.orphan))
 		rc = err_set(e, ERR_NOT_FOUND, "the snapshot was dropped meanwhile");
+	return rc;
+}
+
+static int fork_put(struct sqlite3 *db, void *job, struct err *e)
+{
+	struct fork_job *j = job;
+	int rc = id_is_nil(&j->row.snapshot) ? 0 : fork_source(db, &j->row.snapshot, e);
+
 	if (!rc)
 		rc = fork_room(db, j, e);
 	if (!rc)
@@ -284,6 +296,8 @@ static int fork_put(struct sqlite3 *db, void *job, struct err *e)
 		rc = row_swap(db, 0, &j->row, NULL);
 	if (!rc && j->passing)
 		rc = row_set_passing(db, j->row.agent, e);
+	if (!rc && j->began)
+		rc = row_set_beginning(db, j->row.agent, j->began, j->began_sha256, e);
 	if (rc == ERR_CONFLICT)
 		rc = err_set(e, ERR_CONFLICT, "there is an agent %s already: choose another name", j->row.agent);
 	return rc;
@@ -308,7 +322,8 @@ static void fork_done(void *job, int rc, const struct err *e)
 		if (a && !a->run)
 			a->row = j->row;
 		(void)life_audit(l, "sandbox.fork", j->row.agent, "ok",
-				 json_pack("{s:s,s:b}", "from", j->row.fork_agent, "read_only", j->row.read_only));
+				 json_pack("{s:s,s:b,s:s*}", "from", j->row.fork_agent, "read_only", j->row.read_only,
+					   "began_with", j->began));
 		life_want(l, j->row.agent, &w);
 	}
 	fork_free(j);
@@ -377,8 +392,8 @@ static int fork_row(struct life *l, const struct life_fork *f, struct life_row *
 	int64_t wall = clock_wall_ns(), now = life_now(l);
 	struct life_row source = {0};
 	struct life_wish wish;
-	struct life_snap s;
-	int rc = fork_of(l, f, &s, e);
+	struct life_snap s = {0};
+	int rc = f->empty ? 0 : fork_of(l, f, &s, e);
 
 	if (!rc && f->agent && !id_is_nil(&f->snapshot) && strcmp(f->agent, s.agent) != 0)
 		rc = err_set(e, ERR_INVAL, "the snapshot is of %s, not of %s", s.agent, f->agent);
@@ -386,13 +401,13 @@ static int fork_row(struct life *l, const struct life_fork *f, struct life_row *
 		rc = err_set(e, ERR_UNSUPPORTED, "this backend has no snapshots");
 	if (!rc)
 		rc = fork_name(f, s.agent, r->agent, e);
-	if (!rc && (!f->options.pod_template || !f->options.sets_image || !f->options.sets_resources))
+	if (!rc && !f->empty && (!f->options.pod_template || !f->options.sets_image || !f->options.sets_resources))
 		rc = read_source(l, s.agent, &source, e);
 	if (rc)
 		return rc;
 	r->state = LIFE_STOPPED;
 	r->generation = 1;
-	snprintf(r->cause, sizeof(r->cause), "forked");
+	snprintf(r->cause, sizeof(r->cause), f->empty ? "made to be copied" : "forked");
 	r->snapshot = r->fork_snapshot = s.id;
 	memcpy(r->fork_agent, s.agent, sizeof(r->fork_agent));
 	r->read_only = !f->writable;
@@ -422,6 +437,8 @@ void life_fork(struct life *l, const struct life_fork *f, uint64_t timeout_ns, l
 		rc = fork_row(l, f, &j->row, &e);
 	if (!rc && f->options.pod_template)
 		rc = (j->own_template = strdup(f->options.pod_template)) ? 0 : err_set(&e, ERR_NOMEM, "no memory");
+	if (!rc && f->began)
+		rc = (j->began = strdup(f->began)) ? 0 : err_set(&e, ERR_NOMEM, "no memory");
 	if (!rc)
 		rc = life_audit(l, "sandbox.fork", j->row.agent, "intended", NULL);
 	if (rc) {
@@ -431,6 +448,7 @@ void life_fork(struct life *l, const struct life_fork *f, uint64_t timeout_ns, l
 	}
 	j->life = l;
 	j->passing = f->passing;
+	text_put(j->began_sha256, sizeof(j->began_sha256), f->began_sha256);
 	j->forks_max = l->policy.forks_max;
 	j->deadline = deadline(l, timeout_ns, true);
 	j->done = done;

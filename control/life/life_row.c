@@ -365,6 +365,27 @@ int rows_passing(sqlite3 *db, row_each *each, void *arg, struct err *e)
 			  "SELECT " COLUMNS " FROM agents WHERE agent IN (SELECT agent FROM passing)", "");
 }
 
+int row_set_beginning(sqlite3 *db, const char *agent, const char *workspace, const char *sha256, struct err *e)
+{
+	return store_run(db, NULL, e, "INSERT INTO beginnings(agent, workspace, sha256) VALUES(?, ?, ?)", "ttt", agent,
+			 workspace, sha256);
+}
+
+static int life_row_on_beginning(void *arg, sqlite3_stmt *st)
+{
+	json_t **out = arg;
+
+	*out = json_pack("{s:s,s:s}", "workspace", store_text(st, 0), "sha256", store_text(st, 1));
+	return *out ? 0 : ERR_NOMEM;
+}
+
+int row_beginning(sqlite3 *db, const char *agent, json_t **out, struct err *e)
+{
+	*out = NULL;
+	return store_each(db, NULL, life_row_on_beginning, out, e,
+			  "SELECT workspace, sha256 FROM beginnings WHERE agent = ?", "t", agent);
+}
+
 int rows_restoring(sqlite3 *db, row_each *each, void *arg, struct err *e)
 {
 	return store_each(db, NULL, life_row_pass_row, &(struct rows){each, arg}, e,
@@ -552,7 +573,8 @@ int snap_needed(sqlite3 *db, const struct id *id, const char *besides, bool *out
 {
 	int n = 0, rc = store_each(db, &n, NULL, NULL, e,
 				   "SELECT 1 FROM agents WHERE snapshot_id = ? AND agent <> ?"
-				   " AND (workspace = 0 OR read_only = 1 OR fork_snapshot_id IS NOT snapshot_id)"
+				   " AND (workspace = 0 OR read_only = 1 OR fork_snapshot_id IS NOT snapshot_id"
+				   " OR agent IN (SELECT agent FROM beginnings))"
 				   " LIMIT 1",
 				   "dt", id, besides ? besides : "");
 

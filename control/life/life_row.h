@@ -104,6 +104,10 @@ int rows_restoring(struct sqlite3 *db, row_each *each, void *arg, struct err *e)
 /* Forks that pass (struct life_fork); the row of an agent takes its own along. */
 int row_set_passing(struct sqlite3 *db, const char *agent, struct err *e);
 int rows_passing(struct sqlite3 *db, row_each *each, void *arg, struct err *e);
+/* Of an agent that began with what was no snapshot (struct life_fork); its row takes that along, too. */
+int row_set_beginning(struct sqlite3 *db, const char *agent, const char *workspace, const char *sha256, struct err *e);
+/* {"workspace", "sha256"}; NULL: nothing, or a snapshot. */
+int row_beginning(struct sqlite3 *db, const char *agent, json_t **out, struct err *e);
 int rows_untold(struct sqlite3 *db, row_each *each, void *arg, struct err *e);
 int rows_list(struct sqlite3 *db, const struct life_filter *f, row_each *each, void *arg, struct err *e);
 /* Copies of that agent whose names muxd made (agent_make_name()). */
@@ -121,7 +125,7 @@ int snaps_surplus(struct sqlite3 *db, int64_t oldest_wall_ns, unsigned most, cha
 		  char out[SNAP_AGENTS][AGENT_NAME_MAX + 1], size_t *out_n, struct err *e);
 int snaps_forget(struct sqlite3 *db, int64_t before_wall_ns, struct err *e); /* those dropped by then */
 /* Is it somebody's current one, other than `besides`' (NULL)? Or a fork's that has no copy of it yet, or is
- * read-only and so never has one of its own. */
+ * read-only and so never has one of its own, or that it was made for alone (row_set_beginning()). */
 int snap_needed(struct sqlite3 *db, const struct id *id, const char *besides, bool *out, struct err *e);
 
 #endif

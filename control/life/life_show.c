@@ -13,7 +13,7 @@ struct question {
 	const char *agent;
 	const struct life_filter *filter;
 	struct life_row row;
-	json_t *list;
+	json_t *list, *began;
 	size_t n, limit;
 	bool more, all;
 	struct id current;
@@ -24,6 +24,13 @@ static int read_row(struct sqlite3 *db, void *job, struct err *e)
 	struct question *q = job;
 
 	return row_get(db, q->agent, &q->row, e);
+}
+
+static int read_beginning(struct sqlite3 *db, void *job, struct err *e)
+{
+	struct question *q = job;
+
+	return row_beginning(db, q->agent, &q->began, e);
 }
 
 int life_show(struct life *l, const char *agent, json_t **out, struct err *e)
@@ -39,7 +46,13 @@ int life_show(struct life *l, const char *agent, json_t **out, struct err *e)
 		return rc;
 	if (!q.row.generation)
 		return err_set(e, ERR_NOT_FOUND, "there is no agent %.192s", agent);
+	rc = q.row.fork_agent[0] ? store_read(l->store, read_beginning, &q, e) : 0;
+	if (rc)
+		return rc;
 	o = life_describe(l, &q.row);
+	if (o && q.began)
+		json_object_set(o, "began_with", q.began);
+	json_decref(q.began);
 	if (!o)
 		return err_set(e, ERR_NOMEM, "no memory for the answer");
 	life_template_show(l, &q.row, o);

@@ -28,6 +28,7 @@ static const char *const steps[] = {
     store_schema_life_7,      /* images of agents */
     store_schema_life_8,      /* snapshots that outlived their agents */
     store_schema_life_9,      /* memory, cpu_milli and pids of agents */
+    store_schema_life_10,     /* what agents began with, that was no snapshot of another */
 };
 #define VERSION ((int)(sizeof(steps) / sizeof(steps[0])))
 

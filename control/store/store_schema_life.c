@@ -65,3 +65,12 @@ const char store_schema_life_8[] = "ALTER TABLE snapshots ADD COLUMN orphan INTE
 const char store_schema_life_9[] = "ALTER TABLE agents ADD COLUMN memory INTEGER NOT NULL DEFAULT 0;"
 				   "ALTER TABLE agents ADD COLUMN cpu_milli INTEGER NOT NULL DEFAULT 0;"
 				   "ALTER TABLE agents ADD COLUMN pids INTEGER NOT NULL DEFAULT 0;";
+
+/*
+ * Agents that began with an artifact or a bundle: the words that said so, and the digest that it had. Such an agent
+ * keeps the snapshot that was made of it (its fork_snapshot_id) for as long as that is its current one.
+ */
+const char store_schema_life_10[] =
+    "CREATE TABLE beginnings(agent TEXT PRIMARY KEY, workspace TEXT NOT NULL, sha256 TEXT NOT NULL) WITHOUT ROWID;"
+    "CREATE TRIGGER beginnings_gone AFTER DELETE ON agents BEGIN "
+    "DELETE FROM beginnings WHERE agent = old.agent; END;";

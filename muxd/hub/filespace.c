@@ -141,7 +141,7 @@ bool filespace_applies(struct hub *h, const char *agent)
 	json_t *row = NULL;
 	bool yes = false;
 
-	if (!h->p.files || !h->p.life || !h->p.store || target_is_pod(agent) ||
+	if (!h->p.files || !h->p.life || !h->p.store || target_is_pod(agent) || agent_is_passing(agent) ||
 	    strncmp(agent, WORK_POOL_PREFIX, strlen(WORK_POOL_PREFIX)) == 0)
 		return false;
 	if (life_show(h->p.life, agent, &row, NULL) == 0)

@@ -182,6 +182,7 @@ static void made_names_lead_back(void **state)
 	} t[] = {{"demo-fork-0123456789ab", "demo", AGENT_FORK},
 		 {"demo-base-a1004dbeb38f", "demo", AGENT_BASE},
 		 {"demo-mcp-a1004dbeb38f", "demo", AGENT_MCP},
+		 {"demo-begin-a1004dbeb38f", "demo", AGENT_BEGIN},
 		 {"a-fork-0123456789ab-base-0123456789ab", "a", AGENT_BASE},
 		 {"demo-fork-0123456789a", "demo-fork-0123456789a", AGENT_CHOSEN},
 		 {"demo-fork-0123456789AB", "demo-fork-0123456789AB", AGENT_CHOSEN},
