@@ -11,6 +11,7 @@
 #include "base/yamldoc.h"
 #include "muxd/ctl/api.h"
 #include "muxd/ctl/nouns.h"
+#include "policy/grant.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,13 +28,14 @@
 #define ACCEPT            "accept-differs", 0, NULL, "Go on where it is not what the log says."
 #define OWN_TEMPLATE      "pod-template", 0, "FILE", "Pod template of the agent's own from now on, YAML or JSON."
 #define OWN_IMAGE         "image", 0, "NAME", "Image from its next start on, of sandbox.images."
-#define BEGINS_WITH       "workspace", 0, "snapshot:ID", "What a sandbox that is not there yet begins with."
-#define NO_IMAGE          "no-image", 0, NULL, "Take its image away: the configured one, or the host's programs."
-#define CPU               "cpu", 0, "QUANTITY", "Processors that it asks for from its next start on, as 500m or 2."
-#define MEMORY            "memory", 0, "QUANTITY", "Memory that it asks for, as 512Mi; more than is configured is clipped."
-#define PIDS              "pids", 0, "N", "Processes of its programs; what of the three is not given is the configured limit."
-#define NO_RESOURCES      "no-resources", 0, NULL, "Ask for the configured limits again."
-#define NO_TEMPLATE       "no-pod-template", 0, NULL, "Take the agent's own pod template away."
+#define BEGINS_WITH                                                                                                    \
+	"workspace", 0, "WHAT", "A new one begins with it: snapshot:ID, artifact:TASK/NAME, bundle:TASK/NAME#REF."
+#define NO_IMAGE     "no-image", 0, NULL, "Take its image away: the configured one, or the host's programs."
+#define CPU          "cpu", 0, "QUANTITY", "Processors that it asks for from its next start on, as 500m or 2."
+#define MEMORY       "memory", 0, "QUANTITY", "Memory that it asks for, as 512Mi; more than is configured is clipped."
+#define PIDS         "pids", 0, "N", "Processes of its programs; what of the three is not given is the configured limit."
+#define NO_RESOURCES "no-resources", 0, NULL, "Ask for the configured limits again."
+#define NO_TEMPLATE  "no-pod-template", 0, NULL, "Take the agent's own pod template away."
 
 static const struct ctl_option resume_options[] = {
     {"idle-ttl", 0, "DURATION", "Stop it after so long without activity; 0s: never."},
@@ -547,18 +549,36 @@ static int print_answer(struct ctl *c, const struct ctl_args *a, json_t *o)
 	return sandbox_print(c, o);
 }
 
+/* Of the artifact that a workspace begins with. What is none is the daemon's to say. */
+static bool task_of(const char *from, char out[GRANT_NAME_MAX + 1])
+{
+	const char *at = from ? strchr(from, ':') : NULL, *slash;
+
+	if (!at || strncmp(from, "snapshot:", 9) == 0)
+		return false;
+	slash = memrchr(at + 1, '/', strcspn(at + 1, "#"));
+	if (!slash || slash == at + 1 || slash - at > GRANT_NAME_MAX)
+		return false;
+	text_put_bytes(out, GRANT_NAME_MAX + 1, at + 1, (size_t)(slash - at) - 1);
+	return token_name_check("the task", out, NULL) == 0;
+}
+
 /* A grant for this one call, as for every command: of the agent where one is named. */
 static int sandbox_life_ask(struct ctl *c, const struct ctl_args *a, const struct api_call *call, json_t **out,
 			    struct err *e)
 {
-	bool all = !a->noperands || args_has(a, "as") || args_has(a, "workspace"),
+	char task[GRANT_NAME_MAX + 1];
+	bool artifact = task_of(args_get(a, "workspace"), task),
+	     all = !a->noperands || args_has(a, "as") || (args_has(a, "workspace") && !artifact),
 	     template = args_has(a, "pod-template") || args_has(a, "no-pod-template");
 	char reason[80];
 	struct ctl_wish w = {.kind = "staff",
 			     .agent = all ? "*" : a->operands[0],
 			     .scopes = all        ? "lifecycle,replay,observe,admin"
+				       : artifact ? "lifecycle,files,admin"
 				       : template ? "lifecycle,admin"
 						  : "lifecycle",
+			     .task = artifact ? task : NULL,
 			     .reason = args_get(a, "reason")};
 
 	if (!w.reason) {

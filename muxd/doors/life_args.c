@@ -138,37 +138,20 @@ static int read_resources(const json_t *o, struct life_options *out, struct err 
 	return resources_read(v, &out->resources, e);
 }
 
-/*
- * What a workspace could begin with too, and does not: docs/decisions/0050-a-workspace-begins-with-a-snapshot.md. What
- * to do instead has the same end, and each of its steps is whole or not done.
- */
-static const struct {
-	const char *form, *why;
-} no_beginnings[] = {
-    {"artifact:",
-     "a sandbox begins with no artifact: make it without, unpack the archive there (PUT "
-     "/v1/agents/{agent}/fs/tree?merge=true, muxctl fs unpack --merge), snapshot it, and begin others with "
-     "snapshot:ID"},
-    {"bundle:", "a sandbox begins with no bundle of git: make it without, write the bundle there, run git clone of it, "
-		"snapshot it, and begin others with snapshot:ID"},
-};
-
-/* "snapshot:ID". What else a workspace could begin with is refused by its name. */
-static int read_workspace(const json_t *o, struct id *out, struct err *e)
+static int read_workspace(const json_t *o, struct life_call *out, struct err *e)
 {
-	const char *text = NULL, *why = "a sandbox begins with snapshot:ID, or with nothing";
+	struct workspace_from from;
+	const char *text = NULL;
 	int rc = json_opt_str(o, "workspace", &text, e);
 
 	if (rc || !text)
 		return rc;
-	for (size_t i = 0; i < sizeof(no_beginnings) / sizeof(no_beginnings[0]); i++)
-		if (strncmp(text, no_beginnings[i].form, strlen(no_beginnings[i].form)) == 0)
-			why = no_beginnings[i].why;
-	if (strncmp(text, "snapshot:", 9) != 0)
-		return err_set(e, ERR_UNSUPPORTED, "workspace is \"%.64s\": %s", text, why);
-	if (id_parse(text + 9, out) || id_is_nil(out))
-		return err_set(e, ERR_INVAL, "workspace is \"%.64s\": behind snapshot: stands the id of one", text);
-	return 0;
+	rc = workspace_from_parse(text, &from, e);
+	if (!rc && from.form == WORKSPACE_SNAPSHOT)
+		out->snapshot = from.snapshot;
+	else if (!rc)
+		out->from = from;
+	return rc;
 }
 
 int life_args_read(enum life_verb v, const json_t *o, bool of_session, struct life_call *out, struct err *e)
@@ -188,8 +171,7 @@ int life_args_read(enum life_verb v, const json_t *o, bool of_session, struct li
 	    (rc = json_opt_bool(o, "writable", &out->writable, e)) ||
 	    (rc = json_opt_bool(o, "accept_differs", &out->any, e)) || (rc = read_check(v, o, of_session, out, e)) ||
 	    (rc = read_template(o, &out->pod_template, e)) || (rc = read_image(o, &out->options, e)) ||
-	    (rc = read_resources(o, &out->options, e)) ||
-	    (v == VERB_RESUME && (rc = read_workspace(o, &out->snapshot, e))) ||
+	    (rc = read_resources(o, &out->options, e)) || (v == VERB_RESUME && (rc = read_workspace(o, out, e))) ||
 	    (v == VERB_FORK && (rc = read_moment(o, of_session, &out->at_ns, e))))
 		return rc;
 	if (v == VERB_RESUME &&

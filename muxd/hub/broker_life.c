@@ -2,6 +2,8 @@
  * Lifecycle through the broker.
  *
  * A job: CHECKED -> (a fork of a session: FINDING it) -> ASKED (audited, with life) -> (a resume: LINKING) -> answered.
+ * A resume that is to begin with an artifact looks that up first, and where the agent is not there yet has a snapshot
+ * made of it (begin_tree.h), or waits until another call has.
  * Its end may come after the hub's, with ERR_CANCELLED: then the hub is not touched.
  */
 #define LOG_SUBSYS "broker"
@@ -18,6 +20,8 @@
 #include "muxd/hub/agent_json.h"
 #include "muxd/hub/attachment_state.h"
 #include "muxd/hub/audit.h"
+#include "muxd/hub/begin_tree.h"
+#include "muxd/hub/broker_artifact.h"
 #include "muxd/hub/broker_check.h"
 #include "muxd/hub/broker_policy.h"
 #include "muxd/hub/broker_shape.h"
@@ -47,8 +51,11 @@ struct life_job {
 	json_t *settings;   /* resume: a change of them; NULL */
 	json_t *by_profile; /* what image and resources its profile gave, and clipped; NULL */
 	bool again;         /* resume with a snapshot: it was looked for once more */
+	uint64_t until_ns;  /* resume with an artifact: its caller waits, boot time; 0: to its end */
+	char sha256[ARTIFACT_SHA256_SZ];
+	struct begin_tree *tree; /* that call.snapshot was made in, of call.from; NULL */
 	json_t *result;
-	broker_json_done *done;
+	broker_json_done *done; /* NULL: its caller was told that it goes on */
 	void *arg;
 };
 
@@ -116,7 +123,8 @@ static void job_answer(struct life_job *j, int rc, const struct err *e)
 		err_set(&here, rc, "%s of %s: %s", verbs[j->verb].name, j->agent, err_name(rc)), e = &here;
 	if (j->by_profile && j->result)
 		(void)json_object_set(j->result, "by_profile", j->by_profile);
-	j->done(j->arg, rc, rc ? e : NULL, rc ? NULL : j->result);
+	if (j->done)
+		j->done(j->arg, rc, rc ? e : NULL, rc ? NULL : j->result);
 	broker_life_job_free(j);
 }
 
@@ -127,6 +135,14 @@ static void set_id(json_t *o, const char *key, const struct id *id)
 	id_format(id, text);
 	if (o && !id_is_nil(id))
 		json_object_set_new(o, key, json_string(text));
+}
+
+static void set_from(json_t *o, const struct life_call *c)
+{
+	char text[WORKSPACE_TEXT_SZ];
+
+	if (c->from.form != WORKSPACE_NONE)
+		json_object_set_new(o, "workspace", json_string(workspace_from_text(&c->from, text)));
 }
 
 /* The digest alone: a template has variables, which may be anybody's secret. */
@@ -149,6 +165,7 @@ static json_t *asked_detail(const struct life_job *j)
 	if (!o)
 		return NULL;
 	set_id(o, "snapshot_id", &c->snapshot);
+	set_from(o, c);
 	set_id(o, "of_session", &c->session);
 	if (j->verb == VERB_TERMINATE)
 		json_object_set_new(o, "how", json_string(ends[c->how]));
@@ -188,6 +205,8 @@ static void audit_outcome(struct life_job *j, int rc, const struct err *e)
 
 static void broker_life_job_end(struct life_job *j, int rc, const struct err *e)
 {
+	begin_tree_end(j->tree); /* NULL but where no agent was made of it */
+	j->tree = NULL;
 	if (rc != ERR_CANCELLED)
 		audit_outcome(j, rc, e);
 	job_answer(j, rc, e);
@@ -263,67 +282,113 @@ static void broker_life_on_dropped(void *arg, int rc, const struct err *e, json_
 /* ---- asking life */
 
 static void resume(struct life *l, struct life_job *j);
+static void from_artifact(struct life_job *j);
 
 /* Somebody made it meanwhile: it may have begun with the same. */
 static void broker_life_on_begun(void *arg, int rc, const struct err *e, json_t *result)
 {
 	struct life_job *j = arg;
+	struct begin_tree *tree = j->tree;
 
+	j->tree = NULL;
+	begin_tree_end(tree);
 	if (rc == ERR_CONFLICT && !j->again) {
 		j->again = true;
-		resume(j->hub->p.life, j);
+		if (tree)
+			from_artifact(j);
+		else
+			resume(j->hub->p.life, j);
 	} else {
 		broker_life_on_resumed(j, rc, e, result);
 	}
 }
 
-/* One that is there and begun with that snapshot goes on; of one that is not there yet *out is false. */
+static bool is_of(const struct life_job *j, const json_t *agent)
+{
+	const json_t *forked = json_object_get(agent, "forked_from"), *began = json_object_get(agent, "began_with");
+	char id[ID_STR_LEN], text[WORKSPACE_TEXT_SZ];
+
+	if (json_is_true(json_object_get(agent, "read_only")))
+		return false;
+	id_format(&j->call.snapshot, id);
+	if (j->call.from.form == WORKSPACE_NONE)
+		return strcmp(json_get_text(forked, "snapshot"), id) == 0;
+	return strcmp(json_get_text(began, "workspace"), workspace_from_text(&j->call.from, text)) == 0 &&
+	       strcmp(json_get_text(began, "sha256"), j->sha256) == 0;
+}
+
+static int began_otherwise(const struct life_job *j, struct err *e)
+{
+	char id[ID_STR_LEN], text[WORKSPACE_TEXT_SZ];
+	bool artifact = j->call.from.form != WORKSPACE_NONE;
+
+	id_format(&j->call.snapshot, id);
+	return err_set(e, ERR_CONFLICT,
+		       "%s is there, and its workspace did not begin with %s%.300s%s: leave workspace out, choose "
+		       "another name, or "
+		       "restore a snapshot of its own",
+		       j->agent, artifact ? "" : "snapshot ", artifact ? workspace_from_text(&j->call.from, text) : id,
+		       artifact ? " as that is now" : "");
+}
+
+/* One that is there and begun with the same goes on; of one that is not there yet *out is false. */
 static int begun_with(struct life *l, const struct life_job *j, bool *out, struct err *e)
 {
-	char id[ID_STR_LEN];
 	json_t *o = NULL;
-	const json_t *from;
 	int rc = life_show(l, j->agent, &o, e);
 
 	*out = rc == 0;
 	if (rc)
 		return rc == ERR_NOT_FOUND ? 0 : rc;
-	id_format(&j->call.snapshot, id);
-	from = json_object_get(o, "forked_from");
-	if (strcmp(json_get_text(from, "snapshot"), id) != 0 || json_is_true(json_object_get(o, "read_only")))
-		rc = err_set(
-		    e, ERR_CONFLICT,
-		    "%s is there, and its workspace did not begin with snapshot %s: leave workspace out, choose "
-		    "another name, or restore a snapshot of its own",
-		    j->agent, id);
+	if (!is_of(j, o))
+		rc = began_otherwise(j, e);
 	json_decref(o);
 	return rc;
 }
 
-/* Behind a wait: the lease of its sandbox may have ended, or become another's. */
+/* Behind a wait: the grant may have been revoked, or the lease of its sandbox have ended, or become another's. */
 static int source_enter(struct life_job *j, struct err *e)
 {
 	char whose[AGENT_NAME_MAX + 1];
-	int rc = life_snapshot_of(j->hub->p.life, &j->call.snapshot, whose, e);
+	int rc;
 
+	if (j->tree)
+		return broker_in_force(j->hub, &j->rq, "workspace", e);
+	rc = life_snapshot_of(j->hub->p.life, &j->call.snapshot, whose, e);
 	return rc ? rc : broker_check_enter(j->hub, &j->rq, whose, "workspace", e);
+}
+
+/* Of what the call says; 0: it says nothing. */
+static uint64_t time_left(const struct life_job *j)
+{
+	uint64_t now = clock_boot_ns();
+
+	if (!j->until_ns || !j->done)
+		return j->done ? j->call.timeout_ns : 0;
+	return j->until_ns > now + NS_PER_MS ? j->until_ns - now : NS_PER_MS;
 }
 
 static void begin_with(struct life *l, struct life_job *j)
 {
 	struct life_fork f = {
 	    .snapshot = j->call.snapshot, .as = j->agent, .writable = true, .options = j->call.options};
+	char text[WORKSPACE_TEXT_SZ];
 	struct err e = {0};
-	bool there;
+	bool there = false;
 	int rc = source_enter(j, &e);
 
-	rc = rc ? rc : begun_with(l, j, &there, &e);
+	if (j->tree) {
+		f.began = workspace_from_text(&j->call.from, text);
+		f.began_sha256 = j->sha256;
+	} else if (!rc) {
+		rc = begun_with(l, j, &there, &e);
+	}
 	if (rc)
 		broker_life_job_end(j, rc, &e);
 	else if (there)
-		life_resume(l, j->agent, &j->call.options, j->call.timeout_ns, broker_life_on_resumed, j);
+		life_resume(l, j->agent, &j->call.options, time_left(j), broker_life_on_resumed, j);
 	else
-		life_fork(l, &f, j->call.timeout_ns, broker_life_on_begun, j);
+		life_fork(l, &f, time_left(j), broker_life_on_begun, j);
 }
 
 static void resume(struct life *l, struct life_job *j)
@@ -332,7 +397,7 @@ static void resume(struct life *l, struct life_job *j)
 		begin_with(l, j);
 		return;
 	}
-	life_resume(l, j->agent, &j->call.options, j->call.timeout_ns, broker_life_on_resumed, j);
+	life_resume(l, j->agent, &j->call.options, time_left(j), broker_life_on_resumed, j);
 }
 
 static void broker_life_on_settings(void *arg, int rc, const struct err *e, json_t *result)
@@ -373,12 +438,95 @@ static void put_settings(struct life_job *j)
 	json_decref(now);
 }
 
-static void act_resume(struct life *l, struct life_job *j)
+static void resume_with_settings(struct life_job *j)
 {
 	if (j->settings)
 		put_settings(j);
 	else
-		resume(l, j);
+		resume(j->hub->p.life, j);
+}
+
+/* ---- a workspace that begins with an artifact: looked up, made a snapshot of, and that is forked */
+
+static void broker_life_on_tree(void *arg, int rc, const struct err *e, struct begin_tree *t, const struct id *snapshot)
+{
+	struct life_job *j = arg;
+
+	if (rc) {
+		broker_life_job_end(j, rc, e);
+		return;
+	}
+	j->tree = t;
+	j->call.snapshot = *snapshot;
+	resume_with_settings(j);
+}
+
+static void broker_life_on_late(void *arg, int rc, const struct err *e)
+{
+	struct life_job *j = arg;
+
+	if (j->done)
+		j->done(j->arg, rc, e, NULL);
+	j->done = NULL;
+}
+
+static void broker_life_on_waited(void *arg, int rc, const struct err *e)
+{
+	if (rc)
+		broker_life_job_end(arg, rc, e);
+	else
+		from_artifact(arg);
+}
+
+static int make_tree(struct life_job *j, const json_t *row, struct err *e)
+{
+	struct hub *h = j->hub;
+	int rc = begin_tree_wait(h, j->agent, j->until_ns, broker_life_on_waited, j, e);
+
+	if (rc)
+		return rc == BEGIN_WAITS ? 0 : rc;
+	return begin_tree_open(h, &j->rq,
+			       &(struct begin_tree_of){.agent = j->agent,
+						       .from = &j->call.from,
+						       .row = row,
+						       .options = &j->call.options,
+						       .until_ns = j->until_ns},
+			       broker_life_on_tree, broker_life_on_late, j, e);
+}
+
+static void broker_life_on_artifact(void *arg, int rc, const struct err *e, json_t *row)
+{
+	struct life_job *j = arg;
+	struct err here = {0};
+	bool there = false;
+
+	if (!rc) {
+		text_put(j->sha256, sizeof(j->sha256), json_get_text(row, "sha256"));
+		rc = begun_with(j->hub->p.life, j, &there, &here);
+		rc = rc || there ? rc : make_tree(j, row, &here);
+		e = &here;
+	}
+	if (rc)
+		broker_life_job_end(j, rc, e);
+	else if (there)
+		resume_with_settings(j);
+}
+
+static void from_artifact(struct life_job *j)
+{
+	j->call.snapshot = (struct id){0};
+	broker_artifact_get(j->hub, &j->rq, j->call.from.task, j->call.from.name, true, broker_life_on_artifact, j);
+}
+
+static void act_resume(struct life *l, struct life_job *j)
+{
+	(void)l;
+	if (j->call.from.form == WORKSPACE_NONE) {
+		resume_with_settings(j);
+		return;
+	}
+	j->until_ns = j->call.timeout_ns ? clock_boot_ns() + j->call.timeout_ns : 0;
+	from_artifact(j);
 }
 
 static void act_stop(struct life *l, struct life_job *j)
@@ -546,9 +694,9 @@ static void act_kill(struct life *l, struct life_job *j)
 
 static bool sets_options(const struct life_call *c)
 {
-	return !id_is_nil(&c->snapshot) || c->options.idle_ttl_ns != UINT64_MAX || c->options.ttl_ns != UINT64_MAX ||
-	       c->pod_template || c->options.pod_template || c->options.sets_image || c->options.sets_resources ||
-	       c->settings;
+	return !id_is_nil(&c->snapshot) || c->from.form != WORKSPACE_NONE || c->options.idle_ttl_ns != UINT64_MAX ||
+	       c->options.ttl_ns != UINT64_MAX || c->pod_template || c->options.pod_template || c->options.sets_image ||
+	       c->options.sets_resources || c->settings;
 }
 
 /* Where nobody may give a template, a grant with admin may still take one away. */

@@ -11,11 +11,13 @@
 
 #include "control/life/life.h"
 #include "muxd/hub/broker.h"
+#include "muxd/hub/workspace_from.h"
 
 enum life_verb {
 	/*
-	 * terminal, rounds or lifecycle; with options: lifecycle or admin, and with a snapshot on whose it is, too. One
-	 * that is there goes on where it began with that snapshot, else it is ERR_CONFLICT.
+	 * terminal, rounds or lifecycle; with options: lifecycle or admin, and with a snapshot on whose it is, too;
+	 * with an artifact or a bundle: what reading that takes. One that is there goes on where it began with that,
+	 * else it is ERR_CONFLICT.
 	 */
 	VERB_RESUME,
 	VERB_STOP,      /* lifecycle or admin, as all that follow; reason */
@@ -49,12 +51,13 @@ struct life_call {
 	const json_t *settings;
 	enum life_end how;  /* terminate */
 	struct id snapshot; /* restore, drop; fork: nil for the one of a moment; resume: a new one begins with it */
-	struct id session;  /* fork: of the sandbox as it was in that session; nil: none */
-	int64_t at_ns;      /* fork: since the session's beginning, or else the wall clock; 0: its beginning, or now */
-	const char *as;     /* fork; NULL: made from the agent's */
-	bool writable;      /* fork */
-	bool check;         /* fork, restore: the snapshot's file is read and compared with the record's log first */
-	bool any;           /* a snapshot that differs from its digest will do */
+	struct workspace_from from; /* resume: a new one begins with that artifact or bundle; else none */
+	struct id session;          /* fork: of the sandbox as it was in that session; nil: none */
+	int64_t at_ns;  /* fork: since the session's beginning, or else the wall clock; 0: its beginning, or now */
+	const char *as; /* fork; NULL: made from the agent's */
+	bool writable;  /* fork */
+	bool check;     /* fork, restore: the snapshot's file is read and compared with the record's log first */
+	bool any;       /* a snapshot that differs from its digest will do */
 };
 void life_call_init(struct life_call *c);
 

@@ -94,8 +94,7 @@ static void find_base(const char *said, size_t n, char *base, size_t size)
 		text_put_bytes(base, size, at, len);
 }
 
-/* Of git's complaints the last line. */
-static void last_line(const char *said, size_t n, char *out, size_t size)
+void git_last_line(const char *said, size_t n, char *out, size_t size)
 {
 	const char *from;
 
@@ -110,7 +109,7 @@ static int git_export_ended(int code, const char *said, size_t n, const char *re
 {
 	char line[200];
 
-	last_line(said, n, line, sizeof(line));
+	git_last_line(said, n, line, sizeof(line));
 	switch (code) {
 	case EXIT_NO_GIT:
 		return err_set(e, ERR_NO_GIT, "there is no git in the sandbox");

@@ -29,6 +29,8 @@ void git_export_argv(const char *revision, const char *path, bool bundle, const 
  */
 int git_export_result(const struct session_result *r, const char *said, size_t n, const char *revision, char *base,
 		      size_t size, struct err *e);
+/* Of git's complaints, n bytes of any kind, the last line. */
+void git_last_line(const char *said, size_t n, char *out, size_t size);
 /* The round could not be opened: the same code, or ERR_NO_GIT where there is no shell. */
 int git_export_refused(int rc, const struct err *why, struct err *e);
 

@@ -78,6 +78,7 @@ struct hub {
 	uint64_t recovered_ns;
 	TAILQ_HEAD(gate_list, gate_wait) gate, later; /* in the order in which they came, all for the same time */
 	TAILQ_HEAD(, round_wishes) wishes;            /* of rounds that have ended */
+	TAILQ_HEAD(, begin_tree) begin_trees;         /* what agents are to begin with is being made */
 	struct recovery *recovery;                    /* waits for the recorder to say how it is */
 	uv_timer_t *second;
 	uv_timer_cb tick; /* of second */

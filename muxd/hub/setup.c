@@ -9,6 +9,7 @@
 #include "muxd/hub/agent.h"
 #include "muxd/hub/attachment_state.h"
 #include "muxd/hub/audit.h"
+#include "muxd/hub/begin_tree.h"
 #include "muxd/hub/broker_lock.h"
 #include "muxd/hub/broker_shown.h"
 #include "muxd/hub/executions.h"
@@ -117,7 +118,7 @@ static bool setup_rests(const struct hub *h)
 
 	if (!h->recovered || h->paused || !TAILQ_EMPTY(&h->gate) || !TAILQ_EMPTY(&h->later) ||
 	    !TAILQ_EMPTY(&h->wishes) || !insides_rest(h) || !services_rest(h) || !TAILQ_EMPTY(&h->attachments) ||
-	    !TAILQ_EMPTY(&h->screens))
+	    !TAILQ_EMPTY(&h->screens) || !TAILQ_EMPTY(&h->begin_trees))
 		return false;
 	TAILQ_FOREACH(s, &h->order, order)
 	if (s->state != SESSION_ENDED || s->end != END_TOLD)
@@ -156,6 +157,7 @@ static void setup_on_second(uv_timer_t *t)
 	broker_locks_tick(h);
 	insides_tick(h);
 	services_tick(h);
+	begin_trees_tick(h, now);
 	store_probe(h->p.store);
 	shares_sweep(&h->shares, now);
 	memory_rest(&h->rest, now);
@@ -220,6 +222,7 @@ int hub_create(const struct hub_params *p, struct hub **out, struct err *e)
 	TAILQ_INIT(&h->ahead);
 	TAILQ_INIT(&h->screens);
 	TAILQ_INIT(&h->wishes);
+	TAILQ_INIT(&h->begin_trees);
 	time_floor_init(&h->floor, p->floor_ns, clock_wall_ns(), clock_boot_ns());
 	rc = id_times_create(&h->revoked);
 	if (!rc)
@@ -315,6 +318,7 @@ void hub_destroy(struct hub *h)
 	}
 	executions_destroy(h->executions);
 	inside_discoveries_leave(h);
+	begin_trees_leave(h);
 	insides_destroy(h);
 	services_destroy(h);
 	HASH_ITER(hh, h->agents, a, next)

@@ -1,11 +1,12 @@
 // tier: check
 /*
- * The end of an export, as programs of a sandbox tell it: the first byte is the exit code, the first line is the
- * revision that was asked for, the rest is the standard error. A commit that is found is hexadecimal; every other end
- * has a code.
+ * The end of an export, and of a clone, as programs of a sandbox tell it: the first byte is the exit code, the first
+ * line is the revision that was asked for, the rest is the standard error. A commit that is found is hexadecimal; every
+ * other end has a code.
  */
 #include "base/err.h"
 #include "base/utf8.h"
+#include "muxd/hub/git_clone.h"
 #include "muxd/hub/git_export.h"
 #include "muxd/hub/session.h"
 
@@ -35,6 +36,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (rc == 0 && (r.code || !*base || strspn(base, "0123456789abcdef") != strlen(base)))
 		abort();
 	if (rc && (rc != e.code || *base || !utf8_valid((const uint8_t *)e.message, strlen(e.message))))
+		abort();
+	memset(&e, 0, sizeof(e));
+	rc = git_clone_result(&r, said, n, revision, &e);
+	if (!rc != !r.code || rc != e.code || !utf8_valid((const uint8_t *)e.message, strlen(e.message)))
 		abort();
 	free(said);
 	return 0;

@@ -19,6 +19,21 @@ static void check_ttl(uint64_t ns)
 		abort();
 }
 
+/* A name of it is read as the same again. */
+static void check_from(const struct workspace_from *from)
+{
+	char text[WORKSPACE_TEXT_SZ];
+	struct workspace_from again;
+
+	if (from->form == WORKSPACE_NONE)
+		return;
+	if (from->form == WORKSPACE_SNAPSHOT || !from->task[0] || !from->name[0] || strchr(from->name, '/') ||
+	    workspace_from_parse(workspace_from_text(from, text), &again, NULL) || again.form != from->form ||
+	    strcmp(again.task, from->task) != 0 || strcmp(again.name, from->name) != 0 ||
+	    strcmp(again.ref, from->ref) != 0)
+		abort();
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct life_call c;
@@ -44,6 +59,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		if (c.how > LIFE_END_BY_REASON || (c.reason && strlen(c.reason) > size) ||
 		    (c.as && strlen(c.as) > size))
 			abort();
+		check_from(&c.from);
 	} else if (rc && (e.code != rc || !e.message[0])) {
 		abort();
 	}

@@ -59,6 +59,13 @@ equal "ahead of its snapshot" "filespace.sync snapshot.create" "$(muxctl audit -
 store_put demo while.txt "it slept"
 equal "awake again it has what came meanwhile" "it sleptlate" "$(run demo 'cat while.txt late.txt')"
 
+# Neither what a workspace is made in, nor the one that begins with that, has a part in the store.
+printf seed >"$tmp/seed" && tar -C "$tmp" -cf "$tmp/seed.tar" seed && muxctl artifact put story "$tmp/seed.tar" >/dev/null || fail "no artifact"
+muxctl sandbox resume begun --workspace artifact:story/seed.tar >/dev/null || fail "nothing begins with it"
+equal "one that begins with an archive has that alone" seed "$(TOKEN=$(new_token begun service rounds,lifecycle,files) run begun ls)"
+muxctl sandbox terminate begun --how wipe --reason "it has been seen" >/dev/null || fail "it is not wiped"
+equal "and the store has nothing of it" demo "$(sqlite3 "file:$tmp/store/files.db?mode=ro" "SELECT DISTINCT space FROM file" | xargs)"
+
 # Snapshot, pull, services, MCP servers: the service is a file that the pull alone brings, and the server is that service.
 # While the store keeps the pull waiting, somebody else's service begins, and nothing of this one does.
 program=$(cat "$here/tests/lib/mcp_http_server.py")

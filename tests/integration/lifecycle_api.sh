@@ -74,24 +74,9 @@ begin api-begun "snapshot:$second" && equal "the same call finds it as it is" mi
 begin api-begun "snapshot:$first" && fail "another snapshot over what is there: $(cat "$tmp/out")"
 grep -q conflict "$tmp/out" && equal "another snapshot is refused" mine "$(run api-begun 'cat file')" || fail "$(cat "$tmp/out")"
 begin $a "snapshot:$first" && fail "a snapshot over a sandbox that did not begin with it"
-refused "an archive to begin with" 69 unsupported "muxctl fs unpack --merge" sandbox resume api-none --workspace artifact:tree.tar
-refused "a bundle of git" 69 unsupported "run git clone" sandbox resume api-none --workspace bundle:x
-refused "anything else" 69 unsupported "begins with snapshot:ID, or with nothing" sandbox resume api-none --workspace https://example.org/x.git
-use() { # TOOL ARGUMENTS, over MCP
-	printf '%s\n' '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25"}}' "$(jq -nc --arg name "$1" --argjson arguments "$2" \
-		'{jsonrpc: "2.0", id: 2, method: "tools/call", params: {$name, $arguments}}')" | muxctl mcp "$3" | jq -c 'select(.id == 2).result'
-}
-use sandbox.session.create '{"task_id":"story","session_id":"api-none","workspace_ref":"artifact:tree.tar"}' api-none >"$tmp/out"
-equal "over MCP as well" "true unsupported" "$(jq -r '"\(.isError) \(.content[0].text | split(":")[0])"' "$tmp/out")"
-# What it says to do instead: an artifact that is an archive, unpacked, kept, and begun with; of a hostile one nothing is there.
-mkdir "$tmp/tree" && printf seed >"$tmp/tree/file" && tar -C "$tmp/tree" -cf "$tmp/tree.tar" file && tar -C "$tmp/tree" -P --transform 's,^,../,' -cf "$tmp/bad.tar" file
-for each in tree bad; do muxctl artifact put story "$tmp/$each.tar" >/dev/null || fail "no artifact"; done
-unpack() { muxctl artifact get story "$1" - | muxctl fs unpack api-seed . --merge >"$tmp/out" 2>&1; }
-muxctl sandbox create api-seed >/dev/null || fail "no sandbox"
-unpack bad.tar && fail "a hostile archive was unpacked: $(cat "$tmp/out")"
-grep -qF '../file' "$tmp/out" && equal "a hostile archive is refused by its entry" 0 "$(run api-seed 'ls -A | wc -l')" || fail "$(cat "$tmp/out")"
-unpack tree.tar || fail "not unpacked: $(cat "$tmp/out")"
-begin api-grown "snapshot:$(muxctl sandbox snapshot api-seed -o json | jq -r .snapshot.id)" && equal "an archive comes to the same by a snapshot" seed "$(run api-grown 'cat file')"
+refused "an archive that is not there" 66 not_found "has no artifact" sandbox resume api-none --workspace artifact:story/tree.tar
+refused "a bundle without a task" 64 invalid_request TASK/NAME sandbox resume api-none --workspace bundle:x
+refused "anything else" 69 unsupported "begins with snapshot:ID, artifact:TASK/NAME" sandbox resume api-none --workspace https://example.org/x.git
 begin api-none "snapshot:01890a5d-ac96-774b-bcce-b302099a8057" && fail "a snapshot that is not there"
 PRINCIPAL=narrow new_token api-none agent rounds,lifecycle >"$tmp/narrow"
 api "$(cat "$tmp/narrow")" POST /v1/agents/api-none/resume "{\"workspace\":\"snapshot:$second\"}" >"$tmp/out"

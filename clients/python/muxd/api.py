@@ -196,6 +196,7 @@ class Agent(_Agent, total=False):
     workspace: bool
     read_only: bool
     forked_from: Dict[str, Any]
+    began_with: Dict[str, Any]
     workspace_snapshot_id: Optional[str]
     snapshot_check: Literal["checked", "not_checked", "not_hashed_yet", "cannot_be_hashed", "differs"]
     next_snapshot_id: Optional[str]

@@ -184,6 +184,10 @@ export interface Agent {
     agent: string;
     snapshot: string | null;
   };
+  began_with?: {
+    workspace: string;
+    sha256: string;
+  };
   workspace_snapshot_id?: string | null;
   snapshot_check?: "checked" | "not_checked" | "not_hashed_yet" | "cannot_be_hashed" | "differs";
   next_snapshot_id?: string | null;

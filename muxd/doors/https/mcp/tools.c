@@ -74,9 +74,10 @@ static const struct mcp_arg create_args[] = {
      NULL},
     {"workspace_ref", ARG_TEXT, false, TO_BODY, "workspace",
      "What the workspace begins with, where the sandbox is not there yet: \"snapshot:ID\" of another sandbox that your "
-     "grant reaches. Without it a new one is empty, and one that is there goes on with the workspace that it has. With "
-     "an archive or a bundle of git none begins: make it without, write that there, unpack or clone it by a program.",
-     1, 256, NULL},
+     "grant reaches; \"artifact:TASK/NAME\", a tar archive among the artifacts; \"bundle:TASK/NAME\" or "
+     "\"bundle:TASK/NAME#REF\", a bundle of git there, its HEAD or that branch or commit checked out. Without it a new "
+     "one is empty, and one that is there goes on with the workspace that it has.",
+     1, 600, NULL},
     {"constraints", ARG_OBJECT, false, TO_ALL, "idle_ttl,ttl,timeout_ms,workdir,env,labels,resources",
      "idle_ttl and ttl (durations as \"90s\", \"1h30m\"; \"0s\" for none), timeout_ms (of this call), workdir and env "
      "of its programs where a call names none, labels, and resources ({\"cpu\": \"500m\", \"memory\": \"512Mi\", "

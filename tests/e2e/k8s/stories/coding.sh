@@ -1,7 +1,7 @@
 #!/bin/bash
 # A coding agent's work in the cluster, by the stories of this machine, through the link: the day of a coding agent with
-# both clients, what they do besides, starts that happen once under kill -9, what programs change, and the changes of a
-# workspace as an artifact. Workspaces are claims, their snapshots VolumeSnapshots.
+# both clients, what they do besides, starts that happen once under kill -9, what programs change, the changes of a
+# workspace as an artifact, and workspaces that begin with one. They are claims, their snapshots VolumeSnapshots.
 # tier: all
 # shellcheck source=tests/e2e/k8s/story.sh
 . "$(dirname "$0")/../story.sh"
@@ -10,7 +10,7 @@
 
 boxes
 # shellcheck disable=SC2086 # words
-KILLS=4 retell ${STORIES-changes changes_export coding_day exec_once clients}
+KILLS=4 retell ${STORIES-changes changes_export workspace_begins coding_day exec_once clients}
 
 # The clients' named errors, of the real API server: for an account that may nothing, and for a pod that no node takes.
 ended() {
