@@ -5,6 +5,7 @@
  * A resume that is to begin with an artifact looks that up first, and where the agent is not there yet has a snapshot
  * made of it (begin_tree.h), or waits until another call has.
  * Its end may come after the hub's, with ERR_CANCELLED: then the hub is not touched.
+ * Over 1,000 lines: ten verbs are one table over this one job.
  */
 #define LOG_SUBSYS "broker"
 #include "muxd/hub/broker_life.h"
@@ -518,11 +519,26 @@ static void from_artifact(struct life_job *j)
 	broker_artifact_get(j->hub, &j->rq, j->call.from.task, j->call.from.name, true, broker_life_on_artifact, j);
 }
 
+/* An agent that began with something else keeps its settings; begin_with() looks again, behind them. */
+static int check_begun(struct life *l, struct life_job *j, struct err *e)
+{
+	bool there;
+	int rc = source_enter(j, e);
+
+	return rc ? rc : begun_with(l, j, &there, e);
+}
+
 static void act_resume(struct life *l, struct life_job *j)
 {
-	(void)l;
+	struct err e = {0};
+	int rc;
+
 	if (j->call.from.form == WORKSPACE_NONE) {
-		resume_with_settings(j);
+		rc = id_is_nil(&j->call.snapshot) ? 0 : check_begun(l, j, &e);
+		if (rc)
+			broker_life_job_end(j, rc, &e);
+		else
+			resume_with_settings(j);
 		return;
 	}
 	j->until_ns = j->call.timeout_ns ? clock_boot_ns() + j->call.timeout_ns : 0;

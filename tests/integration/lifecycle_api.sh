@@ -74,6 +74,11 @@ begin api-begun "snapshot:$second" && equal "the same call finds it as it is" mi
 begin api-begun "snapshot:$first" && fail "another snapshot over what is there: $(cat "$tmp/out")"
 grep -q conflict "$tmp/out" && equal "another snapshot is refused" mine "$(run api-begun 'cat file')" || fail "$(cat "$tmp/out")"
 begin $a "snapshot:$first" && fail "a snapshot over a sandbox that did not begin with it"
+PRINCIPAL=wide new_token 'api-*' agent rounds,lifecycle >"$tmp/wide"
+settings() { api "$(cat "$tmp/wide")" GET /v1/agents/api-begun | jq -c '[.workdir, .env, .labels]'; }
+before=$(settings)
+equal "and changes nothing else" "conflict $before" "$(api "$(cat "$tmp/wide")" POST /v1/agents/api-begun/resume \
+	"{\"workspace\":\"snapshot:$first\",\"workdir\":\"/tmp\",\"env\":{\"X\":\"1\"},\"labels\":{\"a\":\"b\"}}" | jq -r .error.code) $(settings)"
 refused "an archive that is not there" 66 not_found "has no artifact" sandbox resume api-none --workspace artifact:story/tree.tar
 refused "a bundle without a task" 64 invalid_request TASK/NAME sandbox resume api-none --workspace bundle:x
 refused "anything else" 69 unsupported "begins with snapshot:ID, artifact:TASK/NAME" sandbox resume api-none --workspace https://example.org/x.git
@@ -82,7 +87,6 @@ PRINCIPAL=narrow new_token api-none agent rounds,lifecycle >"$tmp/narrow"
 api "$(cat "$tmp/narrow")" POST /v1/agents/api-none/resume "{\"workspace\":\"snapshot:$second\"}" >"$tmp/out"
 equal "nor one of a sandbox that the grant does not reach" not_found "$(jq -r .error.code "$tmp/out")"
 muxctl sandbox show api-none >/dev/null 2>&1 && fail "something was made of it"
-PRINCIPAL=wide new_token 'api-*' agent rounds,lifecycle >"$tmp/wide"
 for i in 1 2 3; do api "$(cat "$tmp/wide")" POST /v1/agents/api-many/resume "{\"workspace\":\"snapshot:$second\"}" >"$tmp/many$i" & many[i]=$!; done
 wait "${many[@]}"
 equal "asked for three times at once it is one" "running running running 1" \
