@@ -175,6 +175,14 @@ static int add_version(sqlite3 *db, const struct list_job *j, int64_t version, s
 	return rc ? rc : store_run(db, NULL, e, sql, "ti", j->agent, version - LIST_VERSIONS);
 }
 
+int list_version_check(const char *agent, int64_t version, int64_t wanted, struct err *e)
+{
+	if (wanted < 0 || version == wanted)
+		return 0;
+	return err_set(e, ERR_LIST_CHANGED, "the list of %.100s is at version %lld, not %lld", agent,
+		       (long long)version, (long long)wanted);
+}
+
 static int lists_put_in_db(sqlite3 *db, void *job, struct err *e)
 {
 	struct list_job *j = job;
@@ -186,12 +194,10 @@ static int lists_put_in_db(sqlite3 *db, void *job, struct err *e)
 		return rc;
 	version = json_integer_value(json_object_get(now, "version"));
 	wanted = lists_parse(j->list);
-	if (j->if_version >= 0 && version != j->if_version) {
-		rc = err_set(e, ERR_LIST_CHANGED, "the list of %.100s is at version %lld, not %lld", j->agent,
-			     (long long)version, (long long)j->if_version);
-	} else if (version && json_equal(wanted, json_object_get(now, j->kind->member))) {
+	rc = list_version_check(j->agent, version, j->if_version, e);
+	if (!rc && version && json_equal(wanted, json_object_get(now, j->kind->member))) {
 		j->result = json_incref(now);
-	} else {
+	} else if (!rc) {
 		rc = add_version(db, j, version + 1, e);
 		rc = rc ? rc : lists_read_newest(db, j->kind, j->agent, &j->result, e);
 	}

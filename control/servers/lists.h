@@ -39,6 +39,8 @@ struct list_put {
 };
 /* result: as lists_get() has it. The same list again makes no version. ERR_LIST_CHANGED. */
 void lists_put(struct store *s, const struct list_kind *k, const struct list_put *p, list_done *done, void *arg);
+/* The newest version against if_version. ERR_LIST_CHANGED. */
+int list_version_check(const char *agent, int64_t version, int64_t wanted, struct err *e);
 /* {agent, version, MEMBER, set_at, set_by}; without any version 0 and an empty list. version 0: the newest.
  * ERR_NOT_FOUND: it is not kept. */
 int lists_get(struct store *s, const struct list_kind *k, const char *agent, int64_t version, json_t **out,

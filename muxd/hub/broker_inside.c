@@ -14,6 +14,7 @@
 #include "muxd/hub/audit.h"
 #include "muxd/hub/broker_check.h"
 #include "muxd/hub/broker_policy.h"
+#include "muxd/hub/broker_shape.h"
 #include "muxd/hub/gate.h"
 #include "muxd/hub/grant_use.h"
 #include "muxd/hub/hub_state.h"
@@ -240,6 +241,19 @@ static int look_at(struct hub *h, const struct request *rq, struct agent *a, con
 	return x ? inside_refresh(x, rq, task, done, arg, e) : err_set(e, ERR_NOMEM, "no memory");
 }
 
+/* There is that server, and the caller may have it begun. */
+static int server_may_look(struct servers_call *j, struct err *e)
+{
+	json_t *list = NULL;
+	struct server_def d;
+	int rc = broker_in_force(j->hub, &j->rq, j->op->event, e);
+
+	if (!rc)
+		rc = find_server(j->hub, j->agent, j->server, &list, &d, e);
+	json_decref(list);
+	return rc ? rc : inside_may(j->hub, &j->rq, j->agent, j->task, j->server, NULL, j->op->event, e);
+}
+
 static void server_refresh(struct servers_call *j)
 {
 	struct agent *a = agent_get(j->hub, j->agent);
@@ -248,8 +262,6 @@ static void server_refresh(struct servers_call *j)
 	struct err e = {0};
 	int rc = a ? find_server(j->hub, j->agent, j->server, &list, &d, &e) : err_set(&e, ERR_NOMEM, "no memory");
 
-	if (!rc)
-		rc = inside_may(j->hub, &j->rq, j->agent, j->task, j->server, NULL, j->op->event, &e);
 	if (!rc)
 		rc = look_at(j->hub, &j->rq, a, j->task, &d, server_on_refreshed, j, &e);
 	json_decref(list);
@@ -299,7 +311,7 @@ static void servers_on_used(void *arg, int rc, const struct err *e)
 	struct servers_call *j = arg;
 	struct err here = {0};
 
-	if (!rc && (rc = broker_in_force(j->hub, &j->rq, j->op->event, &here)))
+	if (!rc && (rc = server_may_look(j, &here)))
 		e = &here;
 	if (rc == ERR_CANCELLED)
 		servers_answer(j, rc, e, NULL);
@@ -319,7 +331,10 @@ static void servers_on_writable(void *arg, int rc, const struct err *e)
 		servers_answer(j, rc, e, NULL);
 		return;
 	}
-	rc = j->op->run == server_refresh ? grant_use(j->hub, &j->rq, j->agent, NULL, servers_on_used, j, &here) : 0;
+	if (j->op->run == server_refresh)
+		rc = server_may_look(j, &here);
+	if (!rc && j->op->run == server_refresh)
+		rc = grant_use(j->hub, &j->rq, &(struct grant_use_of){.agent = j->agent}, servers_on_used, j, &here);
 	if (rc == GATE_WAITS)
 		return;
 	if (rc)
@@ -414,6 +429,7 @@ struct inside_job {
 	struct request rq;
 	char agent[AGENT_NAME_MAX + 1], server[SERVER_NAME_MAX + 1], task[GRANT_NAME_MAX + 1];
 	char *method, *exec_id;
+	char digest[INSIDE_DIGEST_SZ]; /* with an exec_id */
 	json_t *params;
 	uint64_t timeout_ns;
 	unsigned declared;
@@ -625,6 +641,7 @@ static int ask_server(struct inside_job *j, struct inside *x, struct err *e)
 }
 
 static void inside_job_on_used(void *arg, int rc, const struct err *e);
+static void inside_job_on_writable(void *arg, int rc, const struct err *e);
 
 /* Its server as it is configured now. From the catalogue where that answers, and there is one. GATE_WAITS. */
 static int inside_job_go(struct inside_job *j, enum answered_by by, json_t **out_stored, struct err *e)
@@ -643,7 +660,9 @@ static int inside_job_go(struct inside_job *j, enum answered_by by, json_t **out
 			json_decref(list);
 			return rc;
 		}
-		rc = j->used ? 0 : grant_use(j->hub, &j->rq, j->agent, j->exec_id, inside_job_on_used, j, e);
+		rc = j->used ? 0
+			     : grant_use(j->hub, &j->rq, &(struct grant_use_of){.agent = j->agent}, inside_job_on_used,
+					 j, e);
 		if (!rc)
 			rc = look_at(j->hub, &j->rq, a, j->task, &d, inside_job_on_seen, j, e);
 	} else if (!rc) {
@@ -653,8 +672,6 @@ static int inside_job_go(struct inside_job *j, enum answered_by by, json_t **out
 	json_decref(list);
 	return rc;
 }
-
-static void inside_job_on_writable(void *arg, int rc, const struct err *e);
 
 static void inside_job_on_used(void *arg, int rc, const struct err *e)
 {
@@ -666,12 +683,39 @@ static void inside_job_on_used(void *arg, int rc, const struct err *e)
 	inside_job_on_writable(j, rc, e);
 }
 
-/* An answer of its catalogue opens nothing; where there is none yet, inside_job_go() counts. */
+static void inside_job_on_awake(void *arg, int rc, const struct err *e)
+{
+	struct inside_job *j = arg;
+
+	if (rc && rc != ERR_CANCELLED && !j->gone)
+		inside_job_refuse(j, rc, e);
+	else
+		inside_job_on_writable(j, rc, e);
+}
+
+/*
+ * An answer of its catalogue opens nothing; where there is none yet, inside_job_go() counts. The first use of an agent
+ * that was never there counts in the life that begins with it, as the same request again does: it is woken first.
+ */
 static int count_use(struct inside_job *j, enum answered_by by, struct err *e)
 {
-	if (j->used || by == BY_CATALOGUE)
+	const struct grant_use_of of = {j->agent, j->exec_id, j->digest};
+	const struct policy_question q = {.op = POLICY_MCP_CALL, .task = j->task};
+	struct agent *a = agent_get(j->hub, j->agent);
+	json_t *list = NULL;
+	struct server_def d;
+	int rc;
+
+	if (j->used || by == BY_CATALOGUE || !j->rq.grant.bounds.uses)
 		return 0;
-	return grant_use(j->hub, &j->rq, j->agent, j->exec_id, inside_job_on_used, j, e);
+	rc = a ? find_server(j->hub, j->agent, j->server, &list, &d, e) : err_set(e, ERR_NOMEM, "no memory");
+	json_decref(list);
+	if (rc)
+		return rc;
+	if (!j->exec_id || a->state == AGENT_UP || agent_life(j->hub, j->agent) != 0)
+		return grant_use(j->hub, &j->rq, &of, inside_job_on_used, j, e);
+	broker_shape_need(a, &j->rq, &q, "mcp.request", inside_job_on_awake, j);
+	return GATE_WAITS;
 }
 
 static void inside_job_on_writable(void *arg, int rc, const struct err *e)
@@ -752,6 +796,8 @@ static int inside_job_prepare(struct inside_job *j, const struct inside_request 
 	j->declared = w->declared;
 	j->listens = w->listens;
 	j->ahead = w->ahead ? json_deep_copy(w->ahead) : NULL;
+	if (!rc && w->exec_id && broker_inside_digest(w, j->digest))
+		rc = err_set(e, ERR_NOMEM, "no memory for a request");
 	if (!rc && (!j->method || (w->exec_id && !j->exec_id) || (w->params && !j->params) || (w->ahead && !j->ahead)))
 		rc = err_set(e, ERR_NOMEM, "no memory for a request");
 	return rc;

@@ -334,7 +334,8 @@ static int count_use(struct open_job *j, struct err *e)
 {
 	if (!j->uses)
 		return 0;
-	return grant_use(j->hub, &j->rq, j->agent->name, j->launch.exec_id, broker_open_on_used, j, e);
+	return grant_use(j->hub, &j->rq, &(struct grant_use_of){j->agent->name, j->launch.exec_id, j->launch.digest},
+			 broker_open_on_used, j, e);
 }
 
 /* The sandbox is awake, and the record can be written. From here on the session carries the job. */

@@ -191,12 +191,20 @@ static void service_begin_anew(struct services_call *j)
 
 /* ---- the calls */
 
+/* Behind a wait: the grant may have been revoked, or the lease of the sandbox have become another's. */
+static int services_may_still(const struct services_call *j, struct err *e)
+{
+	int rc = broker_in_force(j->hub, &j->rq, j->op->event, e);
+
+	return rc ? rc : broker_check_enter(j->hub, &j->rq, j->agent, j->op->event, e);
+}
+
 static void services_on_used(void *arg, int rc, const struct err *e)
 {
 	struct services_call *j = arg;
 	struct err here = {0};
 
-	if (!rc && (rc = broker_in_force(j->hub, &j->rq, j->op->event, &here)))
+	if (!rc && (rc = services_may_still(j, &here)))
 		e = &here;
 	if (rc == ERR_CANCELLED)
 		services_answer(j, rc, e, NULL);
@@ -212,6 +220,29 @@ static bool begins_something(const struct services_call *j)
 	return j->op->op == POLICY_SERVICE_RESTART || json_array_size(j->list) > 0;
 }
 
+/* A call that would be refused all the same is no use. */
+static int services_judge(const struct services_call *j, struct err *e)
+{
+	bool restarts = j->op->op == POLICY_SERVICE_RESTART;
+	json_t *list = NULL, *entry = NULL;
+	int rc = restarts ? find_service(j, &list, &entry, e)
+			  : lists_get(j->hub->p.store, &list_services, j->agent, 0, &list, e);
+
+	if (!rc)
+		rc = restarts ? service_check_awake(j->hub, j->agent, j->service, e)
+			      : list_version_check(j->agent, json_integer_value(json_object_get(list, "version")),
+						   j->version, e);
+	json_decref(list);
+	return rc;
+}
+
+static int count_use(struct services_call *j, struct err *e)
+{
+	int rc = services_judge(j, e);
+
+	return rc ? rc : grant_use(j->hub, &j->rq, &(struct grant_use_of){.agent = j->agent}, services_on_used, j, e);
+}
+
 static void services_on_writable(void *arg, int rc, const struct err *e)
 {
 	struct services_call *j = arg;
@@ -221,7 +252,7 @@ static void services_on_writable(void *arg, int rc, const struct err *e)
 		services_answer(j, rc, e, NULL);
 		return;
 	}
-	rc = begins_something(j) ? grant_use(j->hub, &j->rq, j->agent, NULL, services_on_used, j, &here) : 0;
+	rc = begins_something(j) ? count_use(j, &here) : 0;
 	if (rc == GATE_WAITS)
 		return;
 	if (rc)

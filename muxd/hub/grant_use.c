@@ -25,15 +25,18 @@ static void grant_use_on_answer(void *arg, int rc, const struct err *e, json_t *
 
 /*
  * Of the texts with their ends: no two starts have the same. An exec_id counts in one life of its agent (exec_ids.h):
- * whoever wipes the agent and starts the same again starts something else.
+ * whoever wipes the agent and starts the same again starts something else, and so does who calls for something else
+ * with it, or with another grant than this and its renewals.
  */
-static int key_of(struct hub *h, const struct request *rq, const char *agent, const char *exec_id, struct id *out)
+static int key_of(struct hub *h, const struct request *rq, const struct grant_use_of *of, struct id *out)
 {
-	const char *texts[] = {agent, rq->grant.principal, exec_id};
-	int64_t life = agent_life(h, agent);
+	const char *texts[] = {of->agent, rq->grant.principal, of->exec_id, of->digest};
+	const struct grant_line line = grant_line(&rq->grant);
+	int64_t life = agent_life(h, of->agent);
 	EVP_MD_CTX *c = EVP_MD_CTX_new();
 	uint8_t sum[EVP_MAX_MD_SIZE];
-	int ok = c && EVP_DigestInit_ex(c, EVP_sha256(), NULL) && EVP_DigestUpdate(c, &life, sizeof(life));
+	int ok = c && EVP_DigestInit_ex(c, EVP_sha256(), NULL) && EVP_DigestUpdate(c, &life, sizeof(life)) &&
+		 EVP_DigestUpdate(c, grant_line_first(&line)->b, sizeof(((struct id *)0)->b));
 
 	for (size_t i = 0; ok && i < sizeof(texts) / sizeof(texts[0]); i++)
 		ok = EVP_DigestUpdate(c, texts[i], strlen(texts[i]) + 1);
@@ -44,15 +47,15 @@ static int key_of(struct hub *h, const struct request *rq, const char *agent, co
 	return ok ? 0 : ERR_NOMEM;
 }
 
-static json_t *grant_use_question_of(struct hub *h, const struct request *rq, const char *agent, const char *exec_id)
+static json_t *grant_use_question_of(struct hub *h, const struct request *rq, const struct grant_use_of *of)
 {
 	json_t *o = json_pack("{s:s,s:s}", "op", "grant.use", "token", hub_grant_token(h, rq));
 	char text[ID_STR_LEN];
 	struct id key;
 
-	if (!o || !exec_id)
+	if (!o || !of->exec_id)
 		return o;
-	if (key_of(h, rq, agent, exec_id, &key) == 0) {
+	if (key_of(h, rq, of, &key) == 0) {
 		id_format(&key, text);
 		if (json_object_set_new(o, "key", json_string(text)) == 0)
 			return o;
@@ -61,7 +64,7 @@ static json_t *grant_use_question_of(struct hub *h, const struct request *rq, co
 	return NULL;
 }
 
-int grant_use(struct hub *h, const struct request *rq, const char *agent, const char *exec_id, gate_go *go, void *arg,
+int grant_use(struct hub *h, const struct request *rq, const struct grant_use_of *of, gate_go *go, void *arg,
 	      struct err *e)
 {
 	const struct hub_issuer *i = &h->p.issuer;
@@ -75,6 +78,6 @@ int grant_use(struct hub *h, const struct request *rq, const char *agent, const 
 	if (!j)
 		return err_set(e, ERR_NOMEM, "no memory");
 	*j = (struct use_job){go, arg};
-	i->ask(i->ctx, grant_use_question_of(h, rq, agent, exec_id), grant_use_on_answer, j);
+	i->ask(i->ctx, grant_use_question_of(h, rq, of), grant_use_on_answer, j);
 	return GATE_WAITS;
 }

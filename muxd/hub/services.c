@@ -1099,14 +1099,23 @@ json_t *services_endpoints(struct hub *h, const char *agent)
 	return list;
 }
 
+int service_check_awake(struct hub *h, const char *agent, const char *name, struct err *e)
+{
+	const struct service *x = service_find(h, agent, name);
+
+	if (x && awake(x))
+		return 0;
+	return err_set(e, ERR_BAD_STATE, "the sandbox of %.100s is not awake: its services begin with it", agent);
+}
+
 int service_restart(struct hub *h, const char *agent, const char *name, const char *by, struct err *e)
 {
 	struct service *x = service_find(h, agent, name);
+	int rc = service_check_awake(h, agent, name, e);
 	char why[160];
 
-	if (!x || !awake(x))
-		return err_set(e, ERR_BAD_STATE, "the sandbox of %.100s is not awake: its services begin with it",
-			       agent);
+	if (rc)
+		return rc;
 	text_format(why, sizeof(why), "it is begun anew by %.100s", by);
 	x->failures = x->put_off = 0;
 	service_end(x, SERVICE_WANTED, why);

@@ -46,6 +46,7 @@ json_t *services_log(struct hub *h, const char *agent, size_t most);
 json_t *services_endpoints(struct hub *h, const char *agent);
 /* Begun anew now, and held no more. ERR_NOT_FOUND, ERR_BAD_STATE: its sandbox is not awake. */
 int service_restart(struct hub *h, const char *agent, const char *name, const char *by, struct err *e);
+int service_check_awake(struct hub *h, const char *agent, const char *name, struct err *e); /* ERR_BAD_STATE */
 
 /* Ahead of a snapshot with which its sandbox ends: they are ended, one after the other. done: once, when none runs. */
 void services_settle(struct hub *h, const char *agent, life_host_done *done, void *arg);

@@ -78,6 +78,27 @@ equal "nor a server, for its tools" "token_used token_used" "$(api "$BEGINS" POS
 	api "$BEGINS" POST /v1/agents/box/mcp/request '{"server":"m","method":"tools/list"}' | code)"
 equal "which has not run" file_not_found "$(api "$(new_token box agent files)" POST /v1/agents/box/fs/read '{"path":"begun"}' | code)"
 
+# --- what is refused all the same is no use, and one exec_id is one start of one grant
+mint JUDGED --scopes rounds,lifecycle --uses 1
+asked() { api "$JUDGED" "$@" | code; }
+equal "no such server, no such service, a list that has changed" "not_found not_found not_found list_changed 0/1" \
+	"$(asked POST /v1/agents/box/mcp/servers/nosuch/refresh '{}') $(asked POST /v1/agents/box/mcp/request '{"server":"nosuch","method":"tools/call","params":{"name":"x"}}') $(
+	asked POST /v1/agents/box/services/nosuch/restart '{"reason":"r"}') $(asked PUT "/v1/agents/box/services?if_version=77" "{\"services\":[$sleeps]}") $(used JUDGED)"
+ends='{"servers":[{"name":"m","command":["sh","-c","exit 1"]}]}'
+api "$whole" PUT /v1/agents/box/mcp/servers "$ends" >/dev/null
+inside() { api "$1" POST "/v1/agents/$2/mcp/request" "{\"server\":\"m\",\"exec_id\":\"x\",\"timeout_ms\":20000,$3}" | code; }
+mint LOOKS --scopes rounds --uses 1
+equal "a look at tools that fails is a use, the next one is another, and so is a round" "mcp_server_failed token_used token_used 1/1" \
+	"$(inside "$LOOKS" box '"method":"tools/list"') $(inside "$LOOKS" box '"method":"tools/list"') $(round "$LOOKS" '{"argv":["true"],"exec_id":"x"}') $(used LOOKS)"
+mint OTHER --scopes rounds --uses 1
+equal "the same exec_id is another use of another grant" "mcp_server_failed 1/1" "$(inside "$OTHER" box '"method":"tools/call","params":{"name":"t"}') $(used OTHER)"
+equal "for another call it is a second one" token_used "$(inside "$OTHER" box '"method":"tools/call","params":{"name":"u"}')"
+wf=$(new_token fresh agent rounds,lifecycle)
+api "$wf" PUT /v1/agents/fresh/mcp/servers "$ends" >/dev/null
+FRESH=$(muxctl grant create --agent fresh --principal ci --kind agent --task t --reason story --scopes rounds --uses 1 -o json | jq -r .token)
+called='"method":"tools/call","params":{"name":"t"}'
+equal "where nothing was there yet the same request again is the same use, whose answer is gone" "mcp_server_failed conflict" "$(inside "$FRESH" fresh "$called") $(inside "$FRESH" fresh "$called")"
+
 # --- children, and a renewal
 mint PARENT --kind service --scopes rounds,grant --uses 5 --ttl 2m
 child() { api "$PARENT" POST /v1/grants "$1" | tee "$tmp/child"; }
