@@ -311,6 +311,7 @@ static int exchange_create(struct exchange *x, const json_t *msg, struct err *e)
 	w.ttl_ns = ttl_of(x->m->conf, issuer, x->shown, w.ttl_ns);
 	w.ends_ns = f.expires * (int64_t)NS_PER_SEC;
 	w.used = f.seen;
+	w.shown = x->shown;
 	w.uses_max = (int64_t)issuer->exchanges;
 	w.uses_share = share_of(x->m->conf);
 	w.detail = detail_of(issuer, &f);

@@ -42,6 +42,7 @@ struct entry {
 	struct grants_token token; /* that it was exchanged for; nil: for none */
 	bool revoked;
 	bool alone;   /* revoked, but not what else has its line */
+	bool along;   /* revoked with another of its token, and nobody was told yet */
 	bool pending; /* a renewal that is not journaled yet: in force for nobody, and after a restart never */
 };
 
@@ -108,7 +109,8 @@ static int token_put(json_t *o, const struct grants_token *t)
 		return 0;
 	id_format(&t->id, id);
 	return json_object_set_new(o, "token_seen", json_string(id)) ||
-		       json_object_set_new(o, "token_until_ns", json_integer(t->until_ns))
+		       json_object_set_new(o, "token_until_ns", json_integer(t->until_ns)) ||
+		       (t->shown && json_object_set_new(o, "token_shown", json_true()))
 		   ? ERR_NOMEM
 		   : 0;
 }
@@ -264,7 +266,8 @@ static int token_take(const json_t *o, struct grants_token *out, struct err *e)
 
 	if (!json_object_get(o, "token_seen"))
 		return 0;
-	if ((rc = copy_str(o, "token_seen", id, sizeof id, e)) || (rc = id_parse(id, &out->id)))
+	if ((rc = copy_str(o, "token_seen", id, sizeof id, e)) || (rc = id_parse(id, &out->id)) ||
+	    (rc = json_opt_bool(o, "token_shown", &out->shown, e)))
 		return rc;
 	return json_need_int(o, "token_until_ns", 1, INT64_MAX, &out->until_ns, e);
 }
@@ -308,8 +311,8 @@ static void reach_one(struct entry *en, bool again, struct grants_revoked *out)
 		out->until_ns = en->grant.expires_ns;
 }
 
-/* Marks all that a revocation reaches. */
-static void mark_revoked(struct grants *g, struct entry *en, enum grants_reach reach, struct grants_revoked *out)
+/* Marks the grant, what renews it and what was made from it. */
+static void mark_line(struct grants *g, struct entry *en, enum grants_reach reach, struct grants_revoked *out)
 {
 	struct grant_line l = grant_line(&en->grant);
 	bool again = en->revoked && !en->alone; /* whoever the log has as revoked then, and nobody else */
@@ -323,6 +326,29 @@ static void mark_revoked(struct grants *g, struct entry *en, enum grants_reach r
 	for (size_t i = 0; i < g->ncame; i++)
 		if (came_from(&g->came[i], &out->id))
 			reach_one(grants_find(g, &g->came[i].id), again, out);
+}
+
+/* Does it stand for the token that the other one was exchanged for? */
+static bool stands_beside(const struct entry *en, const struct entry *other)
+{
+	return other->token.shown && other != en && !id_is_nil(&en->token.id) &&
+	       id_equal(&en->token.id, &other->token.id);
+}
+
+/*
+ * Marks all that a revocation reaches. A token may be spelled in several ways (ECDSA), and be asked for a grant beside
+ * that: what stands for it where it is shown ends with any of them, by the same line of the log.
+ */
+static void mark_revoked(struct grants *g, struct entry *en, enum grants_reach reach, struct grants_revoked *out)
+{
+	struct grants_revoked ignored;
+
+	mark_line(g, en, reach, out);
+	for (size_t i = 0; reach == GRANTS_WITH_ALL && !id_is_nil(&en->token.id) && i < g->n; i++)
+		if (stands_beside(en, &g->list[i])) {
+			g->list[i].along |= !g->list[i].revoked;
+			mark_line(g, &g->list[i], reach, &ignored);
+		}
 }
 
 static int apply_revoke(struct grants *g, const json_t *o, struct err *e)
@@ -1053,6 +1079,19 @@ int grants_each_gone(const struct grants *g, grants_gone_fn *fn, void *arg)
 	for (size_t i = 0; i < g->n && rc == 0; i++)
 		if (g->list[i].revoked)
 			rc = fn(arg, &g->list[i].grant);
+	return rc;
+}
+
+int grants_each_taken_along(struct grants *g, const struct id *id, grants_gone_fn *fn, void *arg)
+{
+	const struct entry *en = grants_find_line(g, id);
+	int rc = 0;
+
+	for (size_t i = 0; en && i < g->n && rc == 0; i++)
+		if (stands_beside(en, &g->list[i]) && g->list[i].along) {
+			g->list[i].along = false;
+			rc = fn(arg, &g->list[i].grant);
+		}
 	return rc;
 }
 

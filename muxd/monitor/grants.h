@@ -32,11 +32,13 @@ void grants_close(struct grants *g); /* NULL-safe */
 int grants_create(struct grants *g, const struct grant *grant, const char *via, const char *by, struct err *e);
 /*
  * The same of a grant that a token of an issuer was exchanged for: what stands for the token, and when that ends. The
- * grant's revocation shuts the token out until then, however often it may be exchanged.
+ * grant's revocation shuts the token out until then, however often it may be exchanged, and takes along those grants
+ * that stand for it where it is shown.
  */
 struct grants_token {
 	struct id id;
 	int64_t until_ns;
+	bool shown; /* at /mcp, where the grant stands for the token and nobody is given it */
 };
 /* Whether there is room for it, before anything is spent on it. ERR_LIMIT. */
 int grants_check_room(const struct grants *g, const struct grant *grant, const char *via, const char *by,
@@ -121,6 +123,8 @@ int grants_each_revoked(const struct grants *g, grants_revoked_fn *fn, void *arg
 /* The grants themselves that were revoked and are not over. */
 typedef int grants_gone_fn(void *arg, const struct grant *g);
 int grants_each_gone(const struct grants *g, grants_gone_fn *fn, void *arg);
+/* Once those that the revocation of this one took along: they stand for the token that it was exchanged for, too. */
+int grants_each_taken_along(struct grants *g, const struct id *id, grants_gone_fn *fn, void *arg);
 /* Every renewal that holds. */
 typedef int grants_renewed_fn(void *arg, const struct grant *g);
 int grants_each_renewed(const struct grants *g, grants_renewed_fn *fn, void *arg);

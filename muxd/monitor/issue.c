@@ -457,8 +457,8 @@ void issue_create(struct monitor *m, const struct wish *w, issue_done *done, voi
 	if (rc == 0)
 		rc = give_away(m, w, &p->grant, &e);
 	if (rc == 0)
-		rc = grants_create_for(m->grants, &p->grant, &(struct grants_token){w->used, w->ends_ns}, via, w->by,
-				       &e);
+		rc = grants_create_for(m->grants, &p->grant, &(struct grants_token){w->used, w->ends_ns, w->shown}, via,
+				       w->by, &e);
 	if (rc == 0) {
 		*p = (struct pending_create){m, p->grant, w->how, p->token, "", done, arg};
 		memcpy(p->by, w->by, sizeof p->by);
@@ -521,8 +521,32 @@ static int wait_for_net(struct monitor *m, const struct grants_revoked *what, re
 	return 0;
 }
 
+struct taken_along {
+	struct monitor *m;
+	const char *via, *by;
+};
+
+static void revoked_tell(struct monitor *m, const struct grant *g, const char *via, const char *by)
+{
+	log_grant("revoked", g, by);
+	if (audit_put(m->audit, audit_record("grant.revoke", g, via, by, "ok"), 0, NULL, NULL))
+		log_error(NULL, "the audit queue is full: the revocation stands in grants.log alone");
+}
+
+/* Net hears of it ahead of the one that was asked for, and so has it when it confirms that. */
+static int issue_take_along(void *arg, const struct grant *g)
+{
+	const struct taken_along *t = arg;
+	struct grants_revoked what = {*g, g->id, g->expires_ns};
+
+	revoked_tell(t->m, g, t->via, t->by);
+	(void)tell_revoked(t->m, &what);
+	return 0;
+}
+
 void issue_revoke(struct monitor *m, const struct id *id, const char *via, const char *by, revoke_done *done, void *arg)
 {
+	struct taken_along along = {m, via, by};
 	struct grants_revoked what = {0};
 	const struct grant *g = &what.grant;
 	struct err e = {0};
@@ -532,9 +556,8 @@ void issue_revoke(struct monitor *m, const struct id *id, const char *via, const
 		done(arg, rc, &e, NULL);
 		return;
 	}
-	log_grant("revoked", g, by);
-	if (audit_put(m->audit, audit_record("grant.revoke", g, via, by, "ok"), 0, NULL, NULL))
-		log_error(NULL, "the audit queue is full: the revocation stands in grants.log alone");
+	revoked_tell(m, g, via, by);
+	(void)grants_each_taken_along(m->grants, id, issue_take_along, &along);
 	issue_enforce(m, &what, done, arg);
 }
 

@@ -40,6 +40,7 @@ struct wish {
 	 */
 	int64_t ends_ns;
 	struct id used;
+	bool shown; /* as it is, at /mcp */
 	int64_t uses_max;
 	size_t uses_share;
 	json_t *detail; /* borrowed */

@@ -259,6 +259,27 @@ muxctl grant revoke "$(muxctl audit -n 1000 -o json | jq -rs '[.[].record | sele
 	fail "no revocation"
 equal "whose grant is taken back opens nothing more, however often it may be exchanged" "token_revoked token_revoked token_revoked" \
 	"$(shown "$ANY") $(shown "$ANY") $(exchange "$ANY" '{"issuer":"shown","reason":"r"}' | code)"
+# Whoever has a token signed by ES256 makes another spelling of it: (r, n - s) is as good a signature as (r, s).
+other_way() {
+	/usr/bin/python3 - "$1" <<'P'
+import base64, sys
+signed, sig = sys.argv[1].rsplit(".", 1)
+raw = base64.urlsafe_b64decode(sig + "==")
+s = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551 - int.from_bytes(raw[32:], "big")
+print(signed + "." + base64.urlsafe_b64encode(raw[:32] + s.to_bytes(32, "big")).rstrip(b"=").decode())
+P
+}
+ONE_WAY=$(forged "{\"key\":\"ec\",\"claims\":{\"aud\":\"$MCP\",\"sub\":\"twin\"}}")
+OTHER_WAY=$(other_way "$ONE_WAY")
+equal "one token, spelled in two ways" "2025-11-25 2025-11-25" "$(shown "$ONE_WAY") $(shown "$OTHER_WAY")"
+ASIDE=$(exchange "$ONE_WAY" '{"issuer":"shown","reason":"aside"}' | jq -r .token)
+muxctl grant revoke "$(muxctl grant list -o json | jq -r '[.grants[] | select(.reason == "MCP of twin")][0].id')" >/dev/null || fail "no revocation of one"
+equal "is shut out in either, and what was asked for by it stays" "token_revoked token_revoked ok" \
+	"$(shown "$ONE_WAY") $(shown "$OTHER_WAY") $(api "$ASIDE" GET /v1/grants | code)"
+ASIDE=$(forged "{\"claims\":{\"aud\":\"$MCP\",\"sub\":\"aside\"}}")
+equal "a token that is shown" 2025-11-25 "$(shown "$ASIDE")"
+muxctl grant revoke "$(exchange "$ASIDE" '{"issuer":"shown","reason":"aside"}' | jq -r .id)" >/dev/null || fail "no revocation of what was asked for"
+equal "is shut out as well by the revocation of what was asked for by it" token_revoked "$(shown "$ASIDE")"
 BEFORE=$(curl -sS --cacert "$tmp/i.crt" -u ci-build:sesame -d grant_type=client_credentials --data-urlencode "resource=$MCP" "$OIDC/token" | jq -r .access_token)
 equal "a token that another's page sends is not spent" "403 -32000 2025-11-25" \
 	"$(asked -H "Authorization: Bearer $BEFORE" -H 'Origin: https://evil.example' -H 'Content-Type: application/json' -d '{}' -o "$tmp/foreign" -w '%{http_code}' "$MCP") $(jq .error.code "$tmp/foreign") $(shown "$BEFORE")"

@@ -463,6 +463,60 @@ static void a_full_disk_leaves_no_half_line(void **state)
 	grants_close(g);
 }
 
+static int count_along(void *arg, const struct grant *grant)
+{
+	(void)grant;
+	++*(int *)arg;
+	return 0;
+}
+
+/* One token in three: spelled in two ways where it is shown, and asked for a grant beside that. Nothing of another. */
+static void what_stands_for_a_token_ends_with_any_grant_of_it(void **state)
+{
+	struct fixture *f = *state;
+	struct grants_load load;
+	struct grants *g = open_at(f->path, NOW, &load);
+	struct grants_token shown = {.until_ns = NOW + 900 * SECOND, .shown = true}, aside = shown, other = shown;
+	struct grant one = lasting(900), two = lasting(900), asked = lasting(900), below = lasting(900),
+		     theirs = lasting(900), got;
+	struct grants_revoked out;
+	int along = 0;
+
+	assert_int_equal(id_new(&shown.id), 0);
+	assert_int_equal(id_new(&other.id), 0);
+	aside.id = shown.id;
+	aside.shown = false;
+	below.kin.depth = 1;
+	below.kin.above[0] = two.id;
+	assert_int_equal(grants_create_for(g, &one, &shown, "issuer", "issuer x", NULL), 0);
+	assert_int_equal(grants_create_for(g, &two, &shown, "issuer", "issuer x", NULL), 0);
+	assert_int_equal(grants_create_for(g, &asked, &aside, "issuer", "issuer x", NULL), 0);
+	assert_int_equal(grants_create_for(g, &theirs, &other, "issuer", "issuer x", NULL), 0);
+	assert_int_equal(grants_create(g, &below, "grant", "grant x", NULL), 0);
+	assert_int_equal(grants_revoke(g, &one.id, GRANTS_WITH_ALL, NOW, "uid 0", &out, NULL), 0);
+	assert_int_equal(grants_each_taken_along(g, &one.id, count_along, &along), 0);
+	assert_int_equal(grants_revoke(g, &one.id, GRANTS_WITH_ALL, NOW, "uid 0", &out, NULL), 0);
+	assert_int_equal(grants_each_taken_along(g, &one.id, count_along, &along), 0);
+	assert_int_equal(along, 1);               /* it is told once */
+	for (int again = 0; again < 3; again++) { /* as it is, as one line of the log says it, and written anew */
+		assert_int_equal(grants_get(g, &one.id, &got, NULL, NULL), ERR_TOKEN_REVOKED);
+		assert_int_equal(grants_get(g, &two.id, &got, NULL, NULL), ERR_TOKEN_REVOKED);
+		assert_int_equal(grants_get(g, &below.id, &got, NULL, NULL), ERR_TOKEN_REVOKED);
+		assert_int_equal(grants_get(g, &asked.id, &got, NULL, NULL), 0);
+		assert_int_equal(grants_get(g, &theirs.id, &got, NULL, NULL), 0);
+		grants_close(g);
+		g = open_at(f->path, NOW, &load);
+	}
+	/* The other way round: what was asked for is revoked, and what stands for the token goes along. */
+	aside = other;
+	aside.shown = false;
+	asked = lasting(900);
+	assert_int_equal(grants_create_for(g, &asked, &aside, "issuer", "issuer x", NULL), 0);
+	assert_int_equal(grants_revoke(g, &asked.id, GRANTS_WITH_ALL, NOW, "uid 0", &out, NULL), 0);
+	assert_int_equal(grants_get(g, &theirs.id, &got, NULL, NULL), ERR_TOKEN_REVOKED);
+	grants_close(g);
+}
+
 static void lists_come_in_pages_newest_first(void **state)
 {
 	struct fixture *f = *state;
@@ -742,6 +796,7 @@ int main(void)
 	    TEST(a_renewal_gives_no_use_back),
 	    TEST(a_renewal_that_is_journaled_late_gives_no_use_back),
 	    TEST(a_use_that_cannot_be_kept_is_none),
+	    TEST(what_stands_for_a_token_ends_with_any_grant_of_it),
 	    TEST(lists_come_in_pages_newest_first),
 	};
 	return cmocka_run_group_tests_name("monitor_grants", tests, NULL, NULL);
