@@ -144,7 +144,7 @@ static int take_quantity(struct yamlnode map, const char *what, const char *key,
 		value = json_integer((json_int_t)strtoul(text, &end, 10));
 	else
 		value = json_string(text ? text : "");
-	if (!o || !value || (end && *end) || json_object_set_new(o, key, value) || resources_read(o, &one, &why))
+	if (json_object_set_new(o, key, value) || (end && *end) || resources_read(o, &one, &why))
 		rc = yamlnode_fail(v, e, "%s of %s: %s", key, what,
 				   why.message[0] ? why.message : "is no number of processes, as 200");
 	json_decref(o);

@@ -4,6 +4,7 @@
 #include "muxd/muxlet/tree.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/wait.h>
@@ -100,10 +101,20 @@ static void channel_end_drain(struct channel *c)
 		channel_end_arm(c, DRAIN_QUIET_NS);
 }
 
-/* Held back by the hub, the spool or a read under way, before the program's own last bytes were read. */
+static bool has_bytes(const struct output *o)
+{
+	struct pollfd p = {.fd = o->src.fd, .events = POLLIN};
+
+	return poll(&p, 1, 0) > 0 && p.revents & POLLIN;
+}
+
+/*
+ * Held back by the hub, the spool or a read under way, before the program's own last bytes were read; or by nobody any
+ * more, and the loop has not come to read them yet.
+ */
 static bool is_held(const struct output *o)
 {
-	return o->src.fd >= 0 && !(o->src.events & EPOLLIN) && o->spool.end < o->drain_end;
+	return o->src.fd >= 0 && o->spool.end < o->drain_end && (!(o->src.events & EPOLLIN) || has_bytes(o));
 }
 
 /* A call at one of its pipes does not come back: pipes.h. */

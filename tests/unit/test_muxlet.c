@@ -233,6 +233,40 @@ static void faults_of_one_request_are_errors(void **state)
 	rig_destroy(r);
 }
 
+/*
+ * The program has ended, and the window holds back what it wrote; it opens while muxlet does not run, for longer than a
+ * pipe may be silent. The bytes come all the same: they were there, and nobody had looked.
+ */
+static void what_was_held_back_is_read_before_the_end(void **state)
+{
+	enum { WINDOW = 100000, MORE = 60000 }; /* of say_open(); no more than a pipe holds */
+	struct rig *r = rig_create();
+	struct peer *p = dialed(r);
+	struct frame window = {.type = FRAME_WINDOW, .channel = 1, .stream = 1, .offset = 1000000}, f;
+	uint64_t n = 0;
+
+	(void)state;
+	say_open(p, 1, "head -c 160000 /dev/zero", 0);
+	while (n < WINDOW)
+		n += hear_of(p, FRAME_DATA).n;
+	assert_int_equal(n, WINDOW);
+	usleep(300000); /* for the program to end: one that has not shows nothing here */
+	assert_int_equal(kill(r->pid, SIGSTOP), 0);
+	say(p, &window);
+	usleep(2500000);
+	assert_int_equal(kill(r->pid, SIGCONT), 0);
+	do {
+		f = hear(p, 5000);
+		n += f.type == FRAME_DATA ? f.n : 0;
+	} while (f.type && f.type != FRAME_EXIT);
+	assert_int_equal(f.type, FRAME_EXIT);
+	assert_int_equal(f.u.exit.total[1], WINDOW + MORE);
+	assert_int_equal(n, WINDOW + MORE);
+	peer_close(p);
+	r->downs = 0;
+	rig_destroy(r);
+}
+
 /* A hub that begins anew does not know the numbers of what the one before it forgot: LIST leaves them out. */
 static void a_forgotten_number_is_free_while_its_program_ends(void **state)
 {
@@ -502,6 +536,7 @@ int main(int argc, char **argv)
 	    cmocka_unit_test(a_hub_that_breaks_the_protocol_is_cut_and_programs_live),
 	    cmocka_unit_test(more_input_than_the_window_is_refused),
 	    cmocka_unit_test(faults_of_one_request_are_errors),
+	    cmocka_unit_test(what_was_held_back_is_read_before_the_end),
 	    cmocka_unit_test(a_forgotten_number_is_free_while_its_program_ends),
 	    cmocka_unit_test(unknown_frames_are_skipped_and_critical_ones_are_not),
 	    cmocka_unit_test(noise_ends_streams_only),
