@@ -98,7 +98,7 @@ static void job_run(struct pipes_thread *t, struct pipe_job *j)
 	(void)pthread_mutex_lock(&p->lock);
 	p->busy[t->lane]--;
 	t->busy = false;
-	if (!j->want && !p->waits) { /* nobody is to be told */
+	if (p->stop || (!j->want && !p->waits)) { /* nobody is to be told */
 		free(j);
 		return;
 	}
