@@ -212,7 +212,7 @@ static void flood(struct hub *h)
 	assert_int_equal(h->downs, 0);
 }
 
-/* What the timer of pings does, without ten seconds of waiting. */
+/* The timer of pings makes the buffer small again; the test does that without ten seconds of waiting. */
 static void tick(struct hub *h)
 {
 	h->link->timer.timer_cb(&h->link->timer);

@@ -700,20 +700,27 @@ static void the_same_key_is_one_use_for_its_time(void **state)
 	grants_close(g);
 }
 
+static struct grant renewal_of(const struct grant *of)
+{
+	struct grant g = *of;
+
+	assert_int_equal(id_new(&g.id), 0);
+	g.kin.first = of->id;
+	g.since_ns = of->issued_ns;
+	g.expires_ns = of->expires_ns + 900 * SECOND;
+	return g;
+}
+
 /* Nor is the count forgotten when the grant that was renewed would have ended. */
 static void a_renewal_gives_no_use_back(void **state)
 {
 	struct fixture *f = *state;
 	struct grants_load load;
 	struct grants *g = open_at(f->path, NOW, &load);
-	struct grant a = numbered(1, NULL), longer = a;
+	struct grant a = numbered(1, NULL), longer = renewal_of(&a);
 
 	keep(g, &a);
 	assert_int_equal(spend(g, &a, 0), 0);
-	assert_int_equal(id_new(&longer.id), 0);
-	longer.kin.first = a.id;
-	longer.since_ns = a.issued_ns;
-	longer.expires_ns = a.expires_ns + 900 * SECOND;
 	keep(g, &longer);
 	assert_int_equal(grants_renewed(g, &longer.id, NULL), 0);
 	assert_int_equal(spend(g, &longer, 0), ERR_TOKEN_USED);
@@ -731,14 +738,10 @@ static void a_renewal_that_is_journaled_late_gives_no_use_back(void **state)
 	struct fixture *f = *state;
 	struct grants_load load;
 	struct grants *g = open_at(f->path, NOW, &load);
-	struct grant a = numbered(1, NULL), longer = a;
+	struct grant a = numbered(1, NULL), longer = renewal_of(&a);
 
 	keep(g, &a);
 	assert_int_equal(spend(g, &a, 0), 0);
-	assert_int_equal(id_new(&longer.id), 0);
-	longer.kin.first = a.id;
-	longer.since_ns = a.issued_ns;
-	longer.expires_ns = a.expires_ns + 900 * SECOND;
 	keep(g, &longer);
 	assert_int_equal(grants_expire(g, a.expires_ns + SECOND, NULL), 0);
 	assert_int_equal(grants_renewed(g, &longer.id, NULL), 0);
