@@ -7,7 +7,7 @@ the hostile one, SECONDS each, and the second time until it was refused by each 
 (all without). Prints one JSON: the agents' answers by
 status, the median and the 99th percentile of both times in ms, and what the hostile one was answered.
 """
-import base64, collections, hashlib, http.client, json, multiprocessing, os, socket, ssl, statistics, sys, threading, time
+import base64, collections, contextlib, hashlib, http.client, json, multiprocessing, os, socket, ssl, statistics, sys, threading, time
 
 state, tokens, seconds = sys.argv[1], json.load(open(sys.argv[2])), float(sys.argv[3])
 limits = [x for x in "".join(sys.argv[4:5]).split(",") if x]
@@ -40,6 +40,19 @@ class Client:
 
     def round(self, agent, argv, **more):
         return self.call("POST", f"/v1/agents/{agent}/rounds", {"argv": argv} | more)
+
+
+def weigh(nice):
+    """Clients are on other machines as a rule: those that are measured come before, the hostile one's behind what they ask for.
+
+    Where the kernel groups tasks by session, a nice value counts within the group alone, and the group has its own.
+    """
+    with contextlib.suppress(OSError):
+        os.setsid()
+    with contextlib.suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, 0, nice)
+    with contextlib.suppress(OSError), open("/proc/self/autogroup", "w") as f:
+        f.write(str(nice))
 
 
 # ---- those who work
@@ -159,7 +172,7 @@ def attack(how, way):
 
 def be_hostile(end, queue):
     """In a process of its own, which the machine runs last: its clients are no part of what is measured."""
-    os.nice(19)
+    weigh(19)
     threads = [threading.Thread(target=attack, args=(h, WAYS[h][0])) for h in sys.argv[5:] or WAYS for _ in range(WAYS[h][1])]
     [t.start() for t in threads]
     end.wait()
@@ -168,6 +181,7 @@ def be_hostile(end, queue):
     queue.put({k: dict(v) for k, v in told.items()})
 
 
+weigh(-10)
 quiet = measure(seconds)
 end, queue = multiprocessing.Event(), multiprocessing.Queue()
 process = multiprocessing.Process(target=be_hostile, args=(end, queue))

@@ -20,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -46,6 +47,20 @@ static int open_descriptors(void)
 	return n;
 }
 
+/* What its session weighs beside others; where the kernel does not group by session, what the process does. */
+static int session_nice(void)
+{
+	FILE *f = fopen("/proc/self/autogroup", "r");
+	int nice = getpriority(PRIO_PROCESS, 0);
+
+	if (!f)
+		return nice;
+	if (fscanf(f, "/autogroup-%*d nice %d", &nice) != 1)
+		nice = getpriority(PRIO_PROCESS, 0);
+	fclose(f);
+	return nice;
+}
+
 /* What this process has become, told to the test. */
 static int play_describe(void)
 {
@@ -57,11 +72,12 @@ static int play_describe(void)
 	getrlimit(RLIMIT_NOFILE, &files);
 	if (!getcwd(cwd, sizeof cwd))
 		return 1;
-	return say(json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:b, s:b, s:i, s:i}", "op", "ready", "fds",
-			     open_descriptors(), "uid", (int)getuid(), "gid", (int)getgid(), "groups",
+	return say(json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:b, s:b, s:i, s:i, s:i, s:i}", "op", "ready",
+			     "fds", open_descriptors(), "uid", (int)getuid(), "gid", (int)getgid(), "groups",
 			     getgroups(0, NULL), "umask", (int)mask, "core", (int)core.rlim_cur, "cwd", cwd, "secret",
 			     getenv("MUXD_TEST_SECRET") != NULL, "path", getenv("PATH") != NULL, "no_new_privs",
-			     prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0), "leader", getsid(0) == getpid()));
+			     prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0), "leader", getsid(0) == getpid(), "nice",
+			     getpriority(PRIO_PROCESS, 0), "session_nice", session_nice()));
 }
 
 /* Longer than SLOW_MS in all, and never silent for as long as that. */
@@ -135,6 +151,7 @@ static void on_spec(void *arg, struct child_spec *out)
 	out->argv = argv;
 	out->cwd = "/tmp";
 	out->files = 256;
+	out->nice = getpriority(PRIO_PROCESS, 0) + 3;
 }
 
 static int on_hello(void *arg, struct channel *c, struct err *e)
@@ -283,6 +300,9 @@ static void a_child_gets_descriptor_3_and_little_else(void **state)
 	assert_int_equal(number(f, "path"), 1);
 	assert_int_equal(number(f, "no_new_privs"), 1);
 	assert_int_equal(number(f, "leader"), 1);
+	assert_int_equal(number(f, "nice"), getpriority(PRIO_PROCESS, 0) + 3);
+	if (!getuid()) /* the kernel takes one such wish of others' each tenth of a second, of all of them */
+		assert_int_equal(number(f, "session_nice"), number(f, "nice"));
 	assert_int_equal(number(f, "uid"), getuid());
 	assert_string_equal(json_string_value(json_object_get(f->first, "cwd")), "/tmp");
 }
