@@ -270,13 +270,13 @@ static int check_services(struct services_call *j, const struct service_wish *w,
 		rc = broker_reach_any(j->hub, &j->rq, w->agent, j->op->any, j->op->event, e);
 	if (!rc)
 		rc = broker_policy(j->hub, &j->rq, &q, j->op->event, &j->rq.policy, e);
-	/* A list is programs that run in there: that of a leased sandbox is its lease's principal's. */
-	if (!rc && j->op->any == SCOPES_SET)
-		rc = broker_check_enter(j->hub, &j->rq, w->agent, j->op->event, e);
 	if (!rc && target_is_pod(w->agent))
 		rc = err_set(e, ERR_UNSUPPORTED,
 			     "%.100s is a pod of others: muxd begins no services in it, and keeps no list of them",
 			     w->agent);
+	/* A list is programs that run in there: that of a leased sandbox is its lease's principal's. */
+	if (!rc && j->op->any == SCOPES_SET)
+		rc = broker_check_enter(j->hub, &j->rq, w->agent, j->op->event, e);
 	if (!rc && !j->hub->p.store)
 		rc = err_set(e, ERR_UNSUPPORTED, "there are no services here: there is no store for their list");
 	if (!rc && w->list && (rc = service_list_check(w->list, &j->list, e)))
