@@ -42,6 +42,14 @@ uint64_t clock_boot_ns(void)
 	return (uint64_t)ts.tv_sec * NS_PER_SEC + (uint64_t)ts.tv_nsec;
 }
 
+uint64_t clock_to_tick_ns(uint64_t period_ns)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return period_ns - ((uint64_t)ts.tv_sec * NS_PER_SEC + (uint64_t)ts.tv_nsec) % period_ns;
+}
+
 int64_t clock_wall_ns(void)
 {
 	struct timespec ts;

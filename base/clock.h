@@ -16,6 +16,12 @@
 #define NS_PER_MS         UINT64_C(1000000)
 
 uint64_t clock_boot_ns(void);
+/*
+ * From now to the next multiple of period_ns (> 0) on CLOCK_MONOTONIC, the clock of libuv's loops: 1 to period_ns. What
+ * looks around at rest waits so long, and all threads of the daemon wake a machine together and not each for itself
+ * (base/tick.h does the same for timers).
+ */
+uint64_t clock_to_tick_ns(uint64_t period_ns);
 int64_t clock_wall_ns(void); /* since 1970-01-01T00:00:00Z */
 /* Kernel's random boot id, read once. */
 const char *clock_boot_id(void);

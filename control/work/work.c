@@ -15,6 +15,7 @@
 #include <string.h>
 
 #define TICK_MS  500
+#define REST_MS  1000 /* whatever begins meanwhile has a second or more to go */
 #define PURGE_NS (3600 * NS_PER_SEC)
 
 static const char *const call_names[WORK_CALLS] = {
@@ -124,12 +125,18 @@ static void purge(struct work *w, uint64_t now)
 	job_write(&k->j, purge_in_db, work_on_purged);
 }
 
+static bool work_rests(const struct work *w)
+{
+	return w->ready && !w->leases && !w->pool && TAILQ_EMPTY(&w->runs) && TAILQ_EMPTY(&w->wishes) &&
+	       LIST_EMPTY(&w->jobs);
+}
+
 static void tick(uv_timer_t *t)
 {
 	struct work *w = t->data;
 	uint64_t now = clock_boot_ns();
 
-	tick_start(t, tick, TICK_MS);
+	tick_start(t, tick, work_rests(w) ? REST_MS : TICK_MS);
 	if (!w->ready) {
 		recover_tick(w, now);
 		return;

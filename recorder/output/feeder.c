@@ -555,7 +555,8 @@ static void follow(struct feeder *f)
 			checkpoint(f);
 		sweep_due(f);
 		if (!more && !f->n_due)
-			(void)drain_wait(f->p.drain, f->next_lsn, hurried(f) ? HURRIED_NS : IDLE_NS, &f->stopping);
+			(void)drain_wait(f->p.drain, f->next_lsn, hurried(f) ? HURRIED_NS : clock_to_tick_ns(IDLE_NS),
+					 &f->stopping);
 	}
 	while (feed(f)) {
 		/* what the drain has left behind */

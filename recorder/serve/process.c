@@ -262,7 +262,7 @@ static int start_receive(int ipc_fd, struct start *out, struct err *e)
 
 /* ---- the process */
 
-#define TICK_MS     1000
+#define TICK_NS     (1 * NS_PER_SEC)
 #define BEHIND      4                /* failures of the cutter, some seven seconds */
 #define PROGRESS_NS (5 * NS_PER_SEC) /* from one word of a start that takes its time to the next */
 
@@ -856,7 +856,7 @@ static void process_loop(struct process *p)
 	struct pollfd pfd[2] = {{.fd = p->ipc_fd, .events = POLLIN}, {.fd = p->signal_fd, .events = POLLIN}};
 	while (p->state == PROCESS_RUNNING) {
 		struct err e = {0};
-		int n = poll(pfd, 2, TICK_MS);
+		int n = poll(pfd, 2, (int)(clock_to_tick_ns(TICK_NS) / NS_PER_MS) + 1);
 		if (n > 0 && pfd[1].revents)
 			process_set_state(p, PROCESS_STOPPING);
 		if (n > 0 && pfd[0].revents)

@@ -326,7 +326,9 @@ static uint64_t pause_of(const struct cutter *c)
 	uint64_t now = clock_boot_ns(), next = cut_seal_next(c);
 	if (next <= now)
 		return 1;
-	return next - now < IDLE_WAIT_NS ? next - now : IDLE_WAIT_NS;
+	uint64_t idle = clock_to_tick_ns(IDLE_WAIT_NS);
+
+	return next - now < idle ? next - now : idle;
 }
 
 /* One bounded piece of work. Returns how long there will be nothing to do, unless more than *out_consumed is there;

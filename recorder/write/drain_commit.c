@@ -179,7 +179,7 @@ static uint64_t pulse_pause(const struct drain *d, uint64_t now)
 {
 	uint64_t since = d->sync_since_ns ? d->sync_since_ns : d->turn_ns;
 
-	return d->rung && (!since || now < since + 2 * PULSE_ANXIOUS) ? PULSE_NS : PULSE_ANXIOUS;
+	return d->rung && (!since || now < since + 2 * PULSE_ANXIOUS) ? clock_to_tick_ns(PULSE_NS) : PULSE_ANXIOUS;
 }
 
 /* A resting drain hears neither of a disk that others fill nor of a writer that died before it rang. */
