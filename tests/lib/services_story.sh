@@ -42,7 +42,7 @@ services_list() {
 	equal "health of no port" invalid_request "$(services PUT "" '{"services":[{"name":"x","argv":["true"],"health":{}}]}' | code)"
 	equal "a path that is none" invalid_request "$(services PUT "" "$(list "$(web x 8001 '{"health":{"path":"/a b"}}')")" | code)"
 	equal "who may use may not set" forbidden "$(asked "$token" PUT "$base/services" "$(list)" | code)"
-	equal "nor is one of a pod of others" unsupported "$(asked "$(new_token other/pod staff lifecycle)" PUT "/v1/agents/other%2fpod/services" "$(list)" | code)"
+	equal "nor is one of a pod of others" unsupported "$(asked "$(new_token other/pod/main staff lifecycle)" PUT "/v1/agents/other%2fpod%2fmain/services" "$(list)" | code)"
 	equal "a list is a version" "1 web" "$(services PUT "" "$(list "$(web web 8001)" "$(web second 8002)")" -H 'If-Match: "0"' | jq -r '"\(.version) \(.services[0].name)"')"
 	equal "an older one is not changed by mistake" list_changed "$(services PUT "" "$(list)" -H 'If-Match: "0"' | code)"
 	equal "a request waits for it and is answered" "web /hello" "$(routed 8001 /hello | sed 's/ [0-9]* / /')"
