@@ -286,9 +286,7 @@ static int patched_prepare(struct patching *x, struct patched *f)
 		err = newfile_open(&f->file);
 	if (!err)
 		err = newfile_write(f->file.fd, f->now, f->now_n);
-	if (!err && fsync(f->file.fd))
-		err = errno;
-	return err;
+	return err ? err : newfile_settle(&f->file, f->mode);
 }
 
 /* Is it still what the patch was applied to? */
@@ -312,7 +310,7 @@ static int patched_name(struct fs_work *w, struct patched *f)
 	if (!err)
 		err = patched_check(w, f);
 	if (!err && f->now)
-		err = newfile_publish(&f->file, f->mode, f->before.there);
+		err = newfile_name(&f->file, f->before.there);
 	else if (!err && unlinkat(f->place.dir_fd, f->place.base, 0))
 		err = errno;
 	fs_root_unlock(&f->place);
