@@ -33,7 +33,7 @@ struct net_call {
 };
 
 /* net passes on everybody's keys: beside a busy sandbox it must not wait for its turn. */
-#define NET_NICE (-5)
+#define NET_NICE (-10)
 
 static void netipc_on_spec(void *arg, struct child_spec *out)
 {
