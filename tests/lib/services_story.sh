@@ -177,7 +177,10 @@ services_wiped() {
 	wait_for 20 said says WORDS-BEFORE && ok "what a service says" || fail "its log: $(services GET /says/log)"
 	equal "is in the logs of its sandbox" 1 "$(muxctl sandbox logs "$agent" | grep -c WORDS-BEFORE)"
 	quiet=$(GRANT_TASK=quiet new_token "$agent" staff observe)
-	equal "but not for those who may read no services" "nothing is kept of what the sandbox of $agent said at its start" "$(asked "$quiet" GET "$base/logs" "" | jq -r .error.message)"
+	# Locally the sandbox has said nothing of its own; a pod has muxlet's first words.
+	quiet=$(asked "$quiet" GET "$base/logs" "")
+	grep -q -e "nothing is kept of what the sandbox of $agent said at its start" -e '"data"' <<<"$quiet" || fail "no answer to who may read no services: $quiet"
+	equal "but not for those who may read no services" 0 "$(grep -c WORDS-BEFORE <<<"$quiet")"
 	told "who had read them is told of" "says root" services.log 'map(select(.detail.service == "says" and .outcome == "ok" and .principal == "root")) | "\(.[0].detail.service) \(.[0].principal)"'
 	muxctl sandbox terminate "$agent" --how wipe --reason "a story" >/dev/null || fail "it is not wiped"
 	wait_for 20 is_wiped || fail "it is there: $(muxctl sandbox list)"
