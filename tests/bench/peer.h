@@ -456,19 +456,22 @@ static inline void peer_close(struct peer *p)
 	free(p);
 }
 
+#define NS_PER_S UINT64_C(1000000000)
+
 /* Reads whoever has something, until `until` or, with a positive answer of `done`, before. False: the time is up. */
 static inline bool loop_until(uint64_t until, bool (*done)(void *), void *arg)
 {
 	struct epoll_event events[64];
 
 	while (!done || !done(arg)) {
-		uint64_t now = now_ns();
-		int wait, n;
+		uint64_t now = now_ns(), wait;
+		int n;
 
 		if (now >= until)
 			return !done;
-		wait = (int)((until - now) / 1000000);
-		n = epoll_wait(bench.epoll, events, 64, wait > 1000 ? 1000 : wait);
+		/* To the nanosecond: who looked again and again through a last millisecond would keep its core warm. */
+		wait = until - now < NS_PER_S ? until - now : NS_PER_S - 1;
+		n = epoll_pwait2(bench.epoll, events, 64, &(struct timespec){.tv_nsec = (long)wait}, NULL);
 		for (int i = 0; i < n; i++) {
 			struct peer *p = events[i].data.ptr;
 
