@@ -23,6 +23,7 @@ struct cluster_client {
 	struct kube *kube;
 	struct rc_client *rc;
 	struct plain *plain;
+	struct sandbox_provider *provider; /* its owner's; NULL: not yet */
 };
 
 static int read_text(int fd, const char *what, char **out, size_t *out_len, struct err *e)
@@ -167,16 +168,15 @@ static void fill_spec(const struct cluster_client *c, const struct conf *conf, c
 	};
 }
 
-/* Images that pods may have. */
-static void fill_images(const struct conf *conf, struct kube_label *images, struct kube_pod_spec *spec)
+/* Images that pods may have; how many. out: room for conf->nimages. */
+static size_t images_of(const struct conf *conf, struct kube_label *out)
 {
 	size_t n = 0;
 
 	for (size_t i = 0; i < conf->nimages; i++)
 		if (conf->images[i].ref)
-			images[n++] = (struct kube_label){conf->images[i].name, conf->images[i].ref};
-	spec->images = images;
-	spec->nimages = n;
+			out[n++] = (struct kube_label){conf->images[i].name, conf->images[i].ref};
+	return n;
 }
 
 /* Checked by the monitor, against the configuration that it was read with, which may be older than the one here. */
@@ -195,7 +195,7 @@ static int read_template(int fd, json_t **out, struct err *e)
 	return rc;
 }
 
-int cluster_client_provider(const struct cluster_client *c, const struct conf *conf, const struct cluster_fds *f,
+int cluster_client_provider(struct cluster_client *c, const struct conf *conf, const struct cluster_fds *f,
 			    struct sandbox_provider **out, struct err *e)
 {
 	struct kube_provider_params p = {
@@ -218,7 +218,8 @@ int cluster_client_provider(const struct cluster_client *c, const struct conf *c
 	for (size_t i = 0; i < conf->kubernetes_nlabels; i++)
 		labels[i] = (struct kube_label){conf->kubernetes_labels[i].key, conf->kubernetes_labels[i].value};
 	fill_spec(c, conf, labels, &p.spec);
-	fill_images(conf, labels + conf->kubernetes_nlabels, &p.spec);
+	p.spec.images = labels + conf->kubernetes_nlabels;
+	p.spec.nimages = images_of(conf, labels + conf->kubernetes_nlabels);
 	p.spec.pod_template = t;
 	if (pread(f->secret, p.master, sizeof(p.master), 0) == (ssize_t)sizeof(p.master))
 		rc = kube_provider_create(&p, out, e);
@@ -227,5 +228,18 @@ int cluster_client_provider(const struct cluster_client *c, const struct conf *c
 	explicit_bzero(&p, sizeof(p));
 	json_decref(t);
 	free(labels);
+	if (!rc)
+		c->provider = *out;
 	return rc;
+}
+
+int cluster_client_set_conf(struct cluster_client *c, const struct conf *conf, struct err *e)
+{
+	struct kube_label *images = c && c->provider ? calloc(conf->nimages + 1, sizeof(*images)) : NULL;
+	int rc = 0;
+
+	if (c && c->provider)
+		rc = images ? kube_provider_set_images(c->provider, images, images_of(conf, images)) : ERR_NOMEM;
+	free(images);
+	return rc ? err_set(e, rc, "no memory for the images of pods") : 0;
 }

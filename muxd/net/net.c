@@ -230,7 +230,8 @@ static void reload(struct net *n, const int *fds, json_t *by)
 	struct conf *c = NULL;
 	struct err e = {0};
 
-	if (read_conf(fds[0], &c, &e) || apply_log(c, &e) || take_policy(n, fds[1], by, &e)) {
+	if (read_conf(fds[0], &c, &e) || apply_log(c, &e) || cluster_client_set_conf(n->cluster, c, &e) ||
+	    take_policy(n, fds[1], by, &e)) {
 		log_error(NULL, "configuration not reloaded: %s", e.message);
 		conf_destroy(c);
 		return;

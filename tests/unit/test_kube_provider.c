@@ -62,6 +62,30 @@ static void a_pod_has_the_image_that_its_agent_has(void **state)
 	end();
 }
 
+/* A pod under way goes on with the image it began with. */
+static void images_are_those_of_now(void **state)
+{
+	static const struct kube_label later[] = {{"node", "registry.example/node:1"}, {"pi", "registry.example/pi"}};
+	struct result before = {0}, after = {0}, gone = {0};
+
+	(void)state;
+	begin();
+	ASK(c.p, on_done, &before, .op = SANDBOX_ENSURE, .agent = "coder", .image = "py");
+	assert_int_equal(kube_provider_set_images(c.p, later, 2), 0);
+	ASK(c.p, on_done, &after, .op = SANDBOX_ENSURE, .agent = "other", .image = "pi");
+	ASK(c.p, on_done, &gone, .op = SANDBOX_ENSURE, .agent = "third", .image = "py");
+	settle();
+	assert_string_equal(image_of_pod("muxd-coder"), "registry.example/py:3");
+	assert_string_equal(image_of_pod("muxd-other"), "registry.example/pi");
+	assert_int_equal(gone.rc, ERR_IMAGE_DENIED);
+	assert_int_equal(kube_provider_set_images(c.p, NULL, 0), 0);
+	ASK(c.p, on_done, &gone, .op = SANDBOX_ENSURE, .agent = "third", .image = "pi");
+	assert_int_equal(gone.times, 2);
+	assert_int_equal(gone.rc, ERR_IMAGE_DENIED);
+	assert_int_equal(c.creates, 2);
+	end();
+}
+
 /* Limits as asked, at most the configured ones, and requests within them; the others are the configured ones. */
 static void a_pod_has_the_resources_that_its_agent_asks_for(void **state)
 {
@@ -652,6 +676,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(a_pod_is_made_awaited_and_reached),
 	    cmocka_unit_test(a_pod_has_the_image_that_its_agent_has),
+	    cmocka_unit_test(images_are_those_of_now),
 	    cmocka_unit_test(a_pod_has_the_resources_that_its_agent_asks_for),
 	    cmocka_unit_test(a_stream_is_made_again),
 	    cmocka_unit_test(secrets_come_from_the_master_and_the_ids),

@@ -136,6 +136,19 @@ static const char *image_of(const struct kp *kp, const char *name)
 	return NULL;
 }
 
+/* A reload may take the list away while the job goes on. On an error the job has failed. */
+static int take_image(struct kjob *j, const char *name)
+{
+	const char *ref = image_of(j->kp, name);
+	int rc = !ref ? ERR_IMAGE_DENIED : (j->image = strdup(ref)) ? 0 : ERR_NOMEM;
+
+	if (rc == ERR_IMAGE_DENIED)
+		kjob_fail(j, rc, "sandbox.images has no ref for %.128s", name);
+	else if (rc)
+		kjob_fail(j, rc, "no memory for the image of %s", j->name);
+	return rc;
+}
+
 /* Limits as asked, at most those of every pod; a request above its limit would be refused, so it follows. */
 static void take_resources(struct kjob *j, const struct resources *asked)
 {
@@ -166,9 +179,9 @@ static void provider_ask(struct sandbox_provider *p, const struct sandbox_ask *q
 		return;
 	}
 	j = kjob_begin(kp, q->op, q->agent ? q->agent : "", limit_of(kp, q), done, arg);
-	if (j && q->image && *q->image && !(j->image = image_of(kp, q->image)))
-		kjob_fail(j, ERR_IMAGE_DENIED, "sandbox.images has no ref for %.128s", q->image);
-	else if (j && !resources_none(&q->resources) && kp_pooled(kp))
+	if (j && q->image && *q->image && take_image(j, q->image))
+		return;
+	if (j && !resources_none(&q->resources) && kp_pooled(kp))
 		kjob_fail(
 		    j, ERR_UNSUPPORTED,
 		    "pods of kubernetes.warm_pool have the resources of their template: take the agent's own away, "
@@ -250,6 +263,11 @@ static void provider_destroy(struct sandbox_provider *p)
 
 static const struct sandbox_provider_ops provider_ops = {
     .ask = provider_ask, .set_end = set_end, .pod_template = pod_template, .destroy = provider_destroy};
+
+int kube_provider_set_images(struct sandbox_provider *p, const struct kube_label *images, size_t n)
+{
+	return kube_spec_set_images(&((struct kp *)p)->p.spec, images, n);
+}
 
 int kube_provider_create(const struct kube_provider_params *p, struct sandbox_provider **out, struct err *e)
 {

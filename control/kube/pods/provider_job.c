@@ -295,6 +295,7 @@ static void kjob_free(struct kjob *j)
 		uv_close((uv_handle_t *)j->timer, provider_job_free_timer);
 	TAILQ_REMOVE(&j->kp->jobs, j, entry);
 	json_decref(j->template);
+	free(j->image);
 	free(j->list);
 	free(j->claims);
 	free(j->left);

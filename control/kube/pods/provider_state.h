@@ -145,7 +145,7 @@ struct kjob {
 	void (*then)(struct kjob *j);   /* after that */
 	void (*served)(struct kjob *j); /* once the version of its Sandbox is known */
 	enum kube_sandbox_api api;      /* which it is */
-	const char *image;              /* of the agent's own, by spec.images; NULL: the configured one */
+	char *image;                    /* of the agent's own, by spec.images; NULL: the configured one */
 	char cpu[RESOURCES_TEXT], memory[RESOURCES_TEXT]; /* limits of the agent's own; "": the configured ones */
 	char cpu_asked[RESOURCES_TEXT], memory_asked[RESOURCES_TEXT]; /* requests, which are no more than these */
 	json_t *template;             /* of the agent's own and the configured one; NULL: the configured one alone */

@@ -451,6 +451,21 @@ int kube_spec_copy(const struct kube_pod_spec *from, struct kube_pod_spec *out)
 	return 0;
 }
 
+int kube_spec_set_images(struct kube_pod_spec *s, const struct kube_label *images, size_t n)
+{
+	bool good = true;
+	struct kube_label *copy = pairs_copy(images, n, &good);
+
+	if (!good) {
+		pairs_free(copy, n);
+		return ERR_NOMEM;
+	}
+	pairs_free(s->images, s->nimages);
+	s->images = copy;
+	s->nimages = n;
+	return 0;
+}
+
 void kube_spec_finish(struct kube_pod_spec *s)
 {
 	pairs_free(s->labels, s->nlabels);

@@ -131,6 +131,21 @@ none_of x
 equal "over its most: clipped, and said" '96Mi ["memory"]' "$(resume "$clips" c '{"image":"blue","resources":{"cpu":"200m","memory":"1Gi"}}' | jq -r '"\(.resources.memory) \(.by_profile.clipped | tojson)"')"
 equal "the pod has the most" "localhost/blue:1 200m 96Mi 10m 64Mi" "$(refs c) $(sizes c)"
 
+# ---- the list is the one of now: what a reload brings may be had, what it takes away may not
+listed() {
+	sed -i "$1" "$tmp/muxd.yaml"
+	muxctl config reload || fail "no reload"
+}
+listed 's|^  - {name: red,.*|&\n  - {name: green, ref: "localhost/blue:1"}|'
+equal "a name that came with a reload" "fine blue localhost/blue:1" "$(resume "$free" g '{"image":"green"}' | code) $(which g) $(refs g)"
+listed 's|name: green, ref: "localhost/blue:1"|name: green, ref: "localhost/red:1"|'
+stop g
+equal "another reference under it" "red localhost/red:1" "$(which g) $(refs g)"
+listed '/name: green/d'
+stop g
+equal "a name that went with one" "image_not_allowed" "$(which g)"
+equal "until the agent has another" "fine plain" "$(resume "$free" g '{"image":null}' | code) $(which g)"
+
 # ---- an image that cannot be had: at once where it can never come, else at the end of create_timeout
 absent() {
 	equal "$1: $2" "$2" "$(resume "$free" "$1" '{"image":"absent"}' | code)"
