@@ -147,12 +147,14 @@ equal "a name that went with one" "image_not_allowed" "$(which g)"
 equal "until the agent has another" "fine plain" "$(resume "$free" g '{"image":null}' | code) $(which g)"
 
 # ---- an image that cannot be had: at once where it can never come, else at the end of create_timeout
+# A kubelet of 1.20 takes its time to let go of a pod whose image does not come: a call that sees no end of that is repeated.
+repaired() { [ "$(resume "$free" "$1" '{"image":"red"}' | code)" = fine ]; }
 absent() {
 	equal "$1: $2" "$2" "$(resume "$free" "$1" '{"image":"absent"}' | code)"
 	grep -qE "$3" "$tmp/out" && ok "in Kubernetes' own words: $3" || fail "$(cat "$tmp/out")"
 	equal "$1: the agent is in error, with these words" "error true" "$(show "$1" "\"\(.state) \(.detail | test(\"$3\"))\"")"
 	equal "$1: its pod stays to be looked at" "Pending localhost/absent:1" "$(kubectl get pod "muxd-$1" -o jsonpath='{.status.phase}') $(refs "$1")"
-	equal "$1: another image in its place" "fine" "$(resume "$free" "$1" '{"image":"red"}' | code)"
+	wait_for 60 repaired "$1" && ok "$1: another image in its place" || fail "$1: $(cat "$tmp/out")"
 	equal "$1: works" "red localhost/red:1" "$(which "$1") $(refs "$1")"
 }
 absent never sandbox_create_failed ErrImageNeverPull
