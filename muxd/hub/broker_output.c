@@ -313,7 +313,7 @@ void broker_round_follow(struct hub *h, const struct request *rq, const struct i
 	struct err e = {0};
 	int rc = 0;
 
-	if (!s || s->end == END_TOLD || broker_round_live(h, rq, round, stream, offset, NULL, 0) == ERR_NOT_FOUND)
+	if (!s || broker_round_live(h, rq, round, stream, offset, NULL, 0) == ERR_NOT_FOUND)
 		rc = err_set(&e, ERR_NOT_FOUND, NO_ROUND);
 	else
 		rc = broker_find_round(h, rq, round, 0, "output", &s, &e);

@@ -22,6 +22,7 @@
 #include "muxd/hub/session_share.h"
 #include "muxd/hub/session_state.h"
 #include "muxd/hub/survey.h"
+#include "muxd/hub/trail.h"
 #include "muxd/hub/wake.h"
 
 #include <errno.h>
@@ -319,7 +320,8 @@ static bool end_tell(struct session *s)
 	if (!session_shown(s))
 		return false;
 	session_set_end(s, END_TOLD);
-	if (LIST_EMPTY(&s->listeners))
+	/* Who asks for the events of a short round comes behind its end, and need not wait for the record. */
+	if (LIST_EMPTY(&s->listeners) && session_trail_held(s) > TRAIL_KEPT)
 		session_forget_trail(s);
 	s->kept_bytes = keep_held(&s->keep[STREAM_OUTPUT]) + keep_held(&s->keep[STREAM_STDERR]) +
 			session_trail_held(s) + s->in_queue.cap /* not taken */ +

@@ -21,6 +21,7 @@
 struct journal;
 
 #define TRAIL_MARKS 2048 /* 32 KiB of memory, where records are large a ring of 128 MiB */
+#define TRAIL_KEPT  1024 /* bytes of a trail that stay behind the end of a round that nobody followed */
 
 struct trail_mark {
 	uint64_t offset; /* of the stream: the record's first byte */

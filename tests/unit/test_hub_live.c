@@ -203,16 +203,28 @@ static void a_new_hub_has_what_comes_from_then_on(void **state)
 	hub_rig_destroy(r);
 }
 
-/* Memory for it is there while somebody may come for it. */
-static void the_trail_ends_with_the_round(void **state)
+/* Memory for a long one is there while somebody follows it. A short one stays: who asks comes behind the end of that.
+ */
+static void the_trail_of_a_short_round_outlives_it(void **state)
 {
-	struct hub_client alone, followed;
+	size_t most = 0;
+	struct hub_client brief, alone, followed;
 	struct follower f;
 	FRESH(r);
 
 	(void)state;
-	hub_open(r, &alone, SESSION_ROUND, "echo hello");
-	assert_true(hub_until(r, alone.s->end == END_TOLD));
+	hub_open(r, &brief, SESSION_ROUND, "echo hello");
+	assert_true(hub_until(r, brief.s->end == END_TOLD));
+	follower_begin(&f, r, brief.s, 0);
+	assert_int_equal(look(&f, 100), ERR_EOF);
+	assert_int_equal(buf_len(&f.got), 6);
+	follower_end(&f);
+	hub_open(r, &alone, SESSION_ROUND, "head -c 20000000 /dev/zero");
+	while (alone.s->end != END_TOLD) {
+		most = session_trail_held(alone.s) > most ? session_trail_held(alone.s) : most;
+		hub_turn(r);
+	}
+	assert_true(most > TRAIL_KEPT);
 	assert_null(alone.s->trails);
 	hub_open(r, &followed, SESSION_ROUND, "read go; echo hello");
 	follower_begin(&f, r, followed.s, 0);
@@ -275,7 +287,7 @@ int main(void)
 	    cmocka_unit_test(nothing_is_at_hand_for_others),
 	    cmocka_unit_test(nothing_is_shown_before_its_time),
 	    cmocka_unit_test(a_new_hub_has_what_comes_from_then_on),
-	    cmocka_unit_test(the_trail_ends_with_the_round),
+	    cmocka_unit_test(the_trail_of_a_short_round_outlives_it),
 	    cmocka_unit_test(a_trail_keeps_the_newest),
 	};
 
