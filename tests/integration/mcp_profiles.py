@@ -5,12 +5,10 @@
 For each operation a task whose profile lacks it alone: the tools that go are found out, and each of them is called all the same. For each
 tool a task whose profile has nothing but the operations that it went with: then it is not denied. A call makes its arguments of the schema.
 Then sandboxes of an image and a size, under profiles that say something of either.
-OPERATIONS: so many of them alone, by a seed that is printed, and no tool by itself.
 """
 import http.client
 import json
 import os
-import random
 import ssl
 import subprocess
 import sys
@@ -84,12 +82,6 @@ def call(token, tool, task, schema):
 operations = [line.split()[0] for line in subprocess.run([RELOAD[0], *RELOAD[1:3], "policy", "operations"], check=True, capture_output=True, text=True).stdout.splitlines()
               if "." in line.split()[0]]
 every = list(operations)
-some = int(os.environ.get("OPERATIONS") or len(operations))
-whole = some >= len(operations)
-if not whole:
-    seed = int(os.environ.get("SEED") or random.randrange(1 << 30))
-    print("seed", seed)
-    operations = random.Random(seed).sample(sorted(set(operations) - {"policy.read"}), some)
 
 # Whoever may run something may read its answer: that goes with what runs.
 WITH = {"round.read": {"round.start", "context.execute", "python.execute"}}
@@ -103,7 +95,7 @@ load(without)
 tokens = {op: grant("without-" + op) for op in operations}
 gone = {op: {t for t in shown if t not in tools(tokens[op])} for op in operations}
 print("operations without tools:", ", ".join(op for op in operations if not gone[op]))
-check("each tool goes with an operation", not whole or set().union(*gone.values()) == set(shown), set(shown) - set().union(*gone.values()))
+check("each tool goes with an operation", set().union(*gone.values()) == set(shown), set(shown) - set().union(*gone.values()))
 
 # Rounds and a context for the tools that are about one: begun while nothing is denied, each under the task that will be.
 load([])
@@ -125,26 +117,24 @@ for op in operations:
         check(f"{tool} without {op}", code == "policy_denied", code)
         denied += 1
 
-order = []
-if whole:
-    alone = {op: {t for t in gone[op] if op not in WITH or not any(t in gone[o] for o in WITH[op])} for op in operations}
-    needs = {t: [op for op in operations if t in alone[op]] for t in shown}
-    needs["artifact.keep"].append("file.read")  # of a file; of a round's output its own
-    only = [{"name": "o-" + t.replace(".", "-").replace("_", "-"), "match": {"task": "only-" + t}, "allow": needs[t]} for t in shown]
-    order = [t for t in shown if t not in LAST] + [t for t in LAST if t in shown]
-    mine = {t: grant("only-" + t) for t in order}
-    load([])
-    for tool in order:
-        if "round_id" in shown[tool]["required"]:
-            made = mcp(mine[tool], "tools/call", name="sandbox.terminal.start", arguments={"task_id": "only-" + tool, "session_id": SANDBOX, "argv": ["sleep", "600"]})
-            rounds[tool] = made["result"]["structuredContent"]["round_id"]
-    load(only)
-    for tool in order:
-        known["round_id"] = rounds.get(tool, str(uuid.uuid4()))
-        seen = set(tools(mine[tool]))
-        check(f"{tool} is shown where {needs[tool]} are allowed", tool in seen, sorted(seen))
-        code = call(mine[tool], tool, "only-" + tool, shown[tool])
-        check(f"{tool} with {needs[tool]} alone", code != "policy_denied", code)
+alone = {op: {t for t in gone[op] if op not in WITH or not any(t in gone[o] for o in WITH[op])} for op in operations}
+needs = {t: [op for op in operations if t in alone[op]] for t in shown}
+needs["artifact.keep"].append("file.read")  # of a file; of a round's output its own
+only = [{"name": "o-" + t.replace(".", "-").replace("_", "-"), "match": {"task": "only-" + t}, "allow": needs[t]} for t in shown]
+order = [t for t in shown if t not in LAST] + [t for t in LAST if t in shown]
+mine = {t: grant("only-" + t) for t in order}
+load([])
+for tool in order:
+    if "round_id" in shown[tool]["required"]:
+        made = mcp(mine[tool], "tools/call", name="sandbox.terminal.start", arguments={"task_id": "only-" + tool, "session_id": SANDBOX, "argv": ["sleep", "600"]})
+        rounds[tool] = made["result"]["structuredContent"]["round_id"]
+load(only)
+for tool in order:
+    known["round_id"] = rounds.get(tool, str(uuid.uuid4()))
+    seen = set(tools(mine[tool]))
+    check(f"{tool} is shown where {needs[tool]} are allowed", tool in seen, sorted(seen))
+    code = call(mine[tool], tool, "only-" + tool, shown[tool])
+    check(f"{tool} with {needs[tool]} alone", code != "policy_denied", code)
 
 # A profile that opens a part of an operation shows the tool, and the part.
 load([{"name": "narrow", "match": {"task": "narrow"}, "allow": ["sandbox.wake", "mcp.read", {"mcp.call": {"servers": {"echo": ["say"]}}}, {"file.write": {"paths": ["src/**"]}}]}])

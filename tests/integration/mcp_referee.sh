@@ -4,8 +4,7 @@
 # every scenario passes; and at muxd's, which lacks the tools, resources and prompts that most of them want: tests/mcp/expected.yaml
 # lists what fails therefore, each with its reason. A scenario that fails and is not there fails the story, and so does one that
 # passes and is.
-# VERSIONS=1: by one of the two, drawn by lot.
-# tier: test, slice VERSIONS=1, whole VERSIONS=2
+# tier: test
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
 
@@ -56,7 +55,7 @@ echo 'server: []' >"$tmp/none.yaml"
 judged() {
 	referee "$1" "$2" --expected-failures "$tmp/$3" && : >"$tmp/passed-$1-$2"
 }
-for version in $(printf '%s\n' 2025-11-25 2026-07-28 | shuf -n "${VERSIONS:-2}"); do
+for version in 2025-11-25 2026-07-28; do
 	judged own $version $version.yaml &
 	own=$!
 	judged inside $version none.yaml

@@ -50,6 +50,7 @@ def tiers():
         ("an option that is none", "story", "# tier: test, quick\n"),
         ("an option without its values", "story", "# tier: test, slice\n"),
         ("values where none belong", "story", "# tier: test, alone A=1\n"),
+        ("an option on a line of its own", "story", "# tier: test\n# slice A=1\n"),
         ("a line that stands too far below", "story", "#\n" * table.HEAD + "# tier: test\n"),
     ):
         check(f"refused: {what}", "tests/x" in (declared(kind, text[: table.HEAD])[1] or ""))

@@ -16,6 +16,7 @@ import re
 from dataclasses import dataclass, field
 
 LINE = re.compile(r"^(?:#|//| \*|/\*)\s*tier:\s*(.*?)\s*(?:\*/)?\s*$", re.M)
+STRAY = re.compile(r"^(?:#|//| \*)\s*((?:slice|whole)\s+[A-Z_]+=\S+).*$", re.M)  # an option that no tier line has
 HEAD = 3000  # bytes in which the line has to stand
 KINDS = {"unit": ("check",), "fuzz": ("check",), "story": ("test", "all"), "k8s": ("test", "all")}
 OPTIONS = {"unit": ("slice", "whole"), "fuzz": (), "story": ("san", "alone", "slice", "whole"), "k8s": ("slice", "whole")}
@@ -48,6 +49,8 @@ def declare(test, text):
     if len(said) != 1:
         many = "more than one line" if said else "no line"
         return f"{test.path}: {many} `tier: ...` in its head; docs/testing.md says what tiers there are"
+    if stray := STRAY.search(text[:HEAD]):
+        return f"{test.path}: `{stray[1]}` stands on a line of its own, where nobody reads it: it belongs to the line `tier: ...`"
     test.tier, *options = [word.strip() for word in said[0].split(",")]
     if test.tier not in KINDS[test.kind]:
         return f"{test.path}: `{test.tier}` is no tier of such a test; these are: {', '.join(KINDS[test.kind])}"
