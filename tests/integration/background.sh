@@ -36,7 +36,7 @@ ends() { jq -r '"\(.exit.cause) \(.exit.message)"'; }
 r=$(round '{"command":"echo first; (setsid sleep 302 &); sleep 301","idle_timeout_ms":700,"wait_ms":20000}')
 equal "a round that has fallen silent is ended" "idle_timeout no output for 700ms" "$(ends <<<"$r")"
 equal "with what it printed" first "$(jq -r .stdout.data <<<"$r")"
-equal "and all that it began" 0 "$(round '{"command":"pgrep -c sleep || true"}' | jq -r .stdout.data | tr -d '\n')"
+equal "and all that it began" 0 "$(round '{"command":"pgrep -cf [s]leep.30[12] || true"}' | jq -r .stdout.data | tr -d '\n')"
 told() { muxctl audit --event round.end -n 100 -o json | jq -r --arg s "$(jq -r .round_id <<<"$r")" 'select(.record.detail.session == $s) | .record.outcome' | grep -qx idle_timeout; }
 wait_for 10 told && ok "the audit log has its cause" || fail "the audit log: $(muxctl audit --event round.end -n 3 -o json)"
 r=$(round '{"command":"for i in 1 2 3 4 5; do echo $i >&2; sleep 0.4; done","idle_timeout_ms":1500,"wait_ms":20000}')
