@@ -348,6 +348,8 @@ static int patch_write(struct patching *x)
 	for (struct patched *f = x->files; f && !err; f = f->next)
 		if (patched_counts(f) && f->now)
 			err = patched_prepare(x, f);
+	if (!err)
+		err = newfile_hold_end(); /* all names, or none, whoever has it ended; and the answer says which */
 	for (struct patched *f = x->files; f && !err; f = f->next)
 		if (patched_counts(f))
 			err = patched_name(x->w, f);

@@ -218,6 +218,16 @@ int newfile_hold_term(void)
 	return sigprocmask(SIG_BLOCK, &term, NULL) || sigaction(SIGTERM, &act, NULL) ? errno : 0;
 }
 
+int newfile_hold_end(void)
+{
+	sigset_t ends;
+
+	sigemptyset(&ends);
+	sigaddset(&ends, SIGTERM);
+	sigaddset(&ends, SIGHUP);
+	return sigprocmask(SIG_BLOCK, &ends, NULL) ? errno : 0;
+}
+
 int newfile_receive_each(int (*take)(void *arg, const uint8_t *p, size_t n), void *arg)
 {
 	struct receiving r = {.take = take, .arg = arg, .read = read_until_term};

@@ -2,13 +2,14 @@
 
     mcp_kill.py STATE_DIR KILLS
 
-Clients of both eras call muxd's tools (a program, files, artifacts), tasks of 2026-07-28, and a server inside the sandbox through
+Clients of both eras call muxd's tools (a program, files, patches, artifacts), tasks of 2026-07-28, and a server inside the sandbox through
 /mcp/{agent}/{server}. A client that gets no answer sends the same message again: of the old era in its session under the same id, of
 the new one under the same UUID. Meanwhile net, the recorder, the monitor or several of them are killed at random moments, each time
 something was answered since. In the end:
 
  - each program that was answered for ran once, by a byte that it adds to a file of its own; none ran twice, nor did a call inside;
  - each file and artifact that was answered for is there, and is what was given, or given later;
+ - each patch was applied once, to both of its files, or to neither: a repeat of one that had been applied is refused by name;
  - each task that was begun is found, and has ended with its output;
  - the record has each answer: programs with arguments and output, calls inside with the digests of their parameters and of their
    answer and with both bodies, files and artifacts with the digest of their content in the audit log;
@@ -50,11 +51,13 @@ def compact(o):
 class Worker(threading.Thread):
     """One client. Each step makes one call, asks until it is answered, and keeps what has to be true from then on."""
 
+    ends = ()  # codes that are an answer
+
     def __init__(self, number, version, path="/mcp", capabilities=None):
         super().__init__(daemon=True)
         self.name = f"w{number}"
         self.client = McpClient(daemon.door, token, context, path, version, capabilities)
-        self.asked, self.again, self.steps, self.unknown = time.monotonic(), 0, 0, 0
+        self.asked, self.again, self.steps, self.unknown, self.refused = time.monotonic(), 0, 0, 0, 0
         self.answers = []  # (what, key, facts)
 
     def run(self):
@@ -94,9 +97,9 @@ class Worker(threading.Thread):
                 return answer["result"]
             else:
                 said = answer["result"]["content"][0]["text"]
-                if said.startswith("conflict:"):
-                    return "conflict"
-                if said.split(":")[0] in FOR_GOOD:
+                if (code := said.split(":")[0]) in ("conflict", *self.ends):
+                    return code
+                if code in FOR_GOOD:
                     break
             self.again += 1
             time.sleep(0.1)
@@ -152,6 +155,46 @@ class Tools(Worker):
             result = self.result(self.client.call(name, {"task_id": ABOUT["task_id"], **arguments}))
             return result if result is None or result == "conflict" else result["structuredContent"]
         return super().use(name, arguments)
+
+
+class Patches(Worker):
+    """Two files in one patch: each step adds a line to both, and counts on. What was applied stands in the files: `did 1` to `did N`, and
+    where they are, `now N`. A patch that was applied, and whose answer was lost, does not fit a second time: that is what is told."""
+
+    ends = ("patch_refused",)
+
+    def __init__(self, number, version):
+        super().__init__(number, version)
+        self.files, self.n = [f"patches/{self.name}-{x}" for x in "ab"], 0
+
+    @staticmethod
+    def content(n):
+        return "".join(f"did {i}\n" for i in range(1, n + 1)) + f"now {n}\n"
+
+    def patch(self, n):
+        hunk = f"@@\n-now {n - 1}\n+did {n}\n+now {n}\n"
+        return "*** Begin Patch\n" + "".join(f"*** Update File: {f}\n{hunk}" for f in self.files) + "*** End Patch\n"
+
+    def step(self, key):
+        if not self.steps:
+            for f in self.files:
+                self.use("sandbox.workspace.write_file", {"path": f, "content": self.content(0)})
+            return
+        n, asked_before = self.n + 1, self.again
+        result = self.result(self.client.call("sandbox.workspace.apply_patch", {**ABOUT, "patch": self.patch(n)}))
+        if result == "patch_refused":
+            self.refused += 1
+            if self.again == asked_before:
+                fault(f"{self.name}: patch {n} was asked for once, and is refused")
+        elif not result:
+            return
+        else:
+            self.keep("patch", key, session=result["structuredContent"]["session"], n=n, files=self.files)
+        self.n = n
+        for f in self.files:
+            o = self.use("sandbox.workspace.read_file", {"path": f})
+            if o and o["data"] != self.content(n):
+                fault(f"{f} behind patch {n}: ...{o['data'][-60:]!r}")
 
 
 class Tasks(Worker):
@@ -220,7 +263,7 @@ class Inside(Worker):
 
 # ---- what has to be true
 
-WHATS = ("program", "file", "read", "artifact", "task", "inside")
+WHATS = ("program", "file", "read", "patch", "artifact", "task", "inside")
 
 
 def answered(workers, *whats):
@@ -273,7 +316,7 @@ def in_the_log(workers):
 
 
 def not_in_the_log(workers):
-    """Files and artifacts: their digests, under the name of the session that the answer had."""
+    """Files, patches and artifacts: their digests, under the name of the session that the answer had."""
     missing = []
     by_session, artifacts, told = {}, set(), set()
     for e in daemon.audit():
@@ -288,6 +331,11 @@ def not_in_the_log(workers):
         detail = by_session.get(facts["session"], {}).get("detail", {})
         if (detail.get("path"), detail.get("sha256")) != (f"files/{key}", sha256(facts["content"])):
             missing.append(f"that {key} was written: {detail}")
+    for key, facts in answered(workers, "patch"):
+        wanted = [(f, sha256(Patches.content(facts["n"] - 1)), sha256(Patches.content(facts["n"]))) for f in facts["files"]]
+        changes = by_session.get(facts["session"], {}).get("detail", {}).get("changes", [])
+        if [(c["path"], c["before"].get("sha256"), c["after"].get("sha256")) for c in changes] != wanted:
+            missing.append(f"that {key} was patched: {changes}")
     for key, facts in answered(workers, "read"):
         if by_session.get(facts["session"], {}).get("detail", {}).get("path") != facts["path"]:
             missing.append(f"that {facts['path']} was read by {key}")
@@ -371,7 +419,7 @@ def story():
                                      "rounds,files,lifecycle", "--task", "story", "--ttl", "20h", "--reason", "tools under kills", "-o",
                                      "json"))["token"]
     first = prepared()
-    workers = [Tools(0, OLD), Tools(1, NEW), Tasks(2), Inside(3, OLD), Inside(4, NEW)]
+    workers = [Tools(0, OLD), Tools(1, NEW), Tasks(2), Inside(3, OLD), Inside(4, NEW), Patches(5, OLD), Patches(6, NEW)]
     for w in workers:
         w.start()
     for n in range(kills):
@@ -412,7 +460,7 @@ if subprocess.run([BUILD + "/muxctl", "--state", state, "verify", "--all"], stdo
     fault("muxctl verify --all finds something")
 counts = {what: len(answered(clients, what)) for what in WHATS}
 print(f"  {len(done)} kills, {sum(w.again for w in clients)} times asked again, {sum(w.unknown for w in clients)} calls inside that nobody knows "
-      f"of, answered: {', '.join(f'{n} {what}' for what, n in counts.items())}")
+      f"of, {sum(w.refused for w in clients)} patches that did not fit twice, answered: {', '.join(f'{n} {what}' for what, n in counts.items())}")
 if not all(counts.values()):
     fault("the story shows nothing of some")
 sys.exit(1 if faults else 0)

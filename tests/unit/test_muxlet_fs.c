@@ -620,6 +620,42 @@ static void a_patch_is_applied_whole_or_not(void **state)
 	assert_content(inside("patch/c"), "seen\n");
 }
 
+/* Told to end once the first name is given: it goes on to the last one, and its answer has all of them. */
+static void a_patch_that_is_told_to_end_is_all_or_nothing(void **state)
+{
+	enum { FILES = 300 };
+	static char text[FILES * 64];
+	size_t n = (size_t)snprintf(text, sizeof(text), "*** Begin Patch\n");
+	int in, out, is, there = 0;
+	siginfo_t end = {0};
+	pid_t pid;
+
+	(void)state;
+	assert_int_equal(mkdir(inside("ending"), 0755), 0);
+	for (int i = 0; i < FILES; i++)
+		n += (size_t)snprintf(text + n, sizeof(text) - n, "*** Add File: ending/%d\n+new\n", i);
+	n += (size_t)snprintf(text + n, sizeof(text) - n, "*** End Patch\n");
+	pid = start("{\"op\":\"patch\",\"path\":\".\"}", &in, &out);
+	feed_content(in, text, n);
+	close(in);
+	while (access(inside("ending/0"), F_OK) && waitid(P_PID, (id_t)pid, &end, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+	       end.si_pid == 0)
+		;
+	(void)kill(pid, SIGTERM);
+	is = finish(pid, out);
+	for (int i = 0; i < FILES; i++) {
+		char name[20];
+
+		snprintf(name, sizeof(name), "ending/%d", i);
+		there += access(inside(name), F_OK) == 0;
+	}
+	assert_int_equal(there, FILES);
+	assert_int_equal(is, 0);
+	assert_int_equal(json_array_size(json_object_get(answer, "changes")) +
+			     (size_t)json_integer_value(json_object_get(answer, "changes_left_out")),
+			 FILES);
+}
+
 /* Each file is the one or the other, whenever the patch is killed; what lies beside a name has none. */
 static void a_killed_patch_leaves_whole_files(void **state)
 {
@@ -1345,7 +1381,8 @@ static void a_watch_that_lost_its_top_ends(void **state)
 		watch_begin(&w);
 		stopped = i && watch_floods(&w);
 		assert_int_equal(system("cd \"$FS_ROOT\" && mv seen was && mkdir seen"), 0);
-		if (stopped) /* no other one is sent it: a leak check at its end would miss the stop that it waits for */
+		if (stopped) /* no other one is sent it: a leak check at its end would miss the stop that it waits for
+			      */
 			assert_int_equal(kill(w.pid, SIGCONT), 0);
 		watch_hears(&w, "\"gone\"");
 		assert_int_equal(waitpid(w.pid, &status, 0), w.pid);
@@ -1396,6 +1433,7 @@ int main(void)
 	    cmocka_unit_test(trees_are_copied_whole_or_not),
 	    cmocka_unit_test(changes_are_told_with_their_digests),
 	    cmocka_unit_test(a_patch_is_applied_whole_or_not),
+	    cmocka_unit_test(a_patch_that_is_told_to_end_is_all_or_nothing),
 	    cmocka_unit_test(a_killed_patch_leaves_whole_files),
 	    cmocka_unit_test(what_a_search_finds),
 	    cmocka_unit_test(ways_out_are_refused),
