@@ -334,8 +334,8 @@ static int list_record(struct filespace_sync *s, struct syncrec_reader *reader, 
 		f.side.at_ms = r->st.ctime_ns / NS_PER_MS;
 		f.why = r->why; /* its digest counts this once */
 	}
-	return s->here.n > s->agent->hub->conf->filespace_max_files ? ERR_TOO_LARGE
-								    : filespace_list_add(&s->here, r->path, &f);
+	return s->here.n >= s->agent->hub->conf->filespace_max_files ? ERR_TOO_LARGE
+								     : filespace_list_add(&s->here, r->path, &f);
 }
 
 static void sync_ask_store(struct filespace_sync *s, const char *after);

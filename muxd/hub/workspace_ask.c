@@ -8,6 +8,7 @@
 #include "muxd/hub/agent.h"
 #include "muxd/hub/hub_state.h"
 
+#include <errno.h>
 #include <openssl/sha.h>
 #include <stdlib.h>
 #include <string.h>
@@ -200,7 +201,8 @@ static int how_it_ended(const struct workspace_ask *k, const struct link_exit *x
 	if (x->cause == EXIT_EXITED && x->code == 0)
 		return 0;
 	if (x->cause == EXIT_EXITED)
-		return err_set(e, ERR_FILESPACE, "the workspace: %s", *words ? words : strerror(x->code));
+		return err_set(e, x->code == EFBIG ? ERR_TOO_LARGE : ERR_FILESPACE, "the workspace: %s",
+			       *words ? words : strerror(x->code));
 	return err_set(e, x->cause == EXIT_TIMEOUT ? ERR_TIMEOUT : ERR_SYS, "the look at the workspace ended with %s",
 		       exit_cause_name(x->cause));
 }

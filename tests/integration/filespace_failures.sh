@@ -1,7 +1,8 @@
 #!/bin/bash
 # shellcheck disable=SC2016
 # A file store that is gone, hangs, is full, lies about digests and times: the answer of a call is never another, the sandbox
-# stops with its snapshot and its state says why, and nothing is lost on either side.
+# stops with its snapshot and its state says why, and nothing is lost on either side. And what is over the caps of a workspace: no
+# sync of it begins.
 # tier: test, slice LIES=1, whole LIES=3
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
@@ -9,7 +10,9 @@
 . "$(dirname "$0")/../lib/filespace_story.sh"
 
 LIES=${LIES:-1}
-filespace_begin :
+STORE_CONF='max_files: 100'
+small() { echo 'sandbox: {workspace_size: 16MiB}' >>"$tmp/muxd.yaml"; }
+filespace_begin small
 
 # Gone, hung, full, lying: the answer is never another, the sandbox stops with its snapshot and says why, nothing is lost.
 run demo true >/dev/null # awake
@@ -66,4 +69,54 @@ equal "what a store passes over is left for the next push" ok "$(sync_files demo
 [ "$(wc -l <"$tmp/lie.puts")" -le 6 ] && ok "and it is not put again and again" || fail "$(wc -l <"$tmp/lie.puts") puts of one file"
 : >"$tmp/lie"
 equal "and with the truth nothing is lost" "the last truthkept" "$(run demo 'cat lied.txt kept.txt')"
+
+# More than a workspace may have, in the store, inside, or both together: refused by name, with the numbers, before anything is done.
+# It stops nothing and keeps nobody out, who could not repair it else; that is told in the audit log and in the status.
+TOKEN=$(new_token '*' service rounds,files,lifecycle)
+store_many() {
+	store "$1" put "$(jq -nc --arg s "$(printf x | sha256sum | cut -d' ' -f1)" --argjson n "$2" \
+		'{files: [range($n) | {path: "\(.)", sha256: $s, content: "eA==", if: null}]}')" >/dev/null
+}
+store_large() {
+	head -c 3145728 /dev/zero >"$tmp/large"
+	base64 -w0 "$tmp/large" >"$tmp/large.64"
+	jq -nc --arg p "$2" --arg s "$(sha256sum "$tmp/large" | cut -d' ' -f1)" --rawfile c "$tmp/large.64" \
+		'{files: [{path: $p, sha256: $s, content: $c, if: null}]}' >"$tmp/large.json"
+	store "$1" put "@$tmp/large.json" >/dev/null
+}
+# last AGENT DIRECTION JQ: of its last sync in the audit log
+last() { muxctl audit --event filespace.sync --agent "$1" -n 1000 -o json | jq -rs --arg d "$2" "[.[].record | select(.detail.direction == \$d)] | last | $3"; }
+told() { # AGENT DIRECTION: by whoever asks, in the audit log, in the status, and what became of its sandbox
+	sync_files "$1" "$2" | jq -r .error.code
+	last "$1" "$2" '"\(.detail.direction) \(.outcome) \(.detail.copied)"'
+	muxctl filespace status "$1" -o json | jq -r ".$2.outcome"
+	muxctl sandbox show "$1" -o json | jq -r .state
+}
+says() { # AGENT DIRECTION WORDS: the message
+	last "$1" "$2" .detail.message | grep -q "$3" && ok "with the numbers" || fail "it says: $(last "$1" "$2" .detail.message)"
+}
+refused="too_large PULL too_large 0 too_large running"
+store_many many 101
+equal "a store with more files than may be: nothing of it is pulled, and its programs run" 0 "$(run many 'ls | wc -l' | xargs)"
+equal "which is told by name" "${refused/PULL/pull}" "$(told many pull | xargs)"
+says many pull "more than the 100 files"
+for n in 1 2 3 4 5 6; do store_large large "large$n"; done
+equal "a store with more bytes than may be: nothing of it is pulled" 0 "$(run large 'ls | wc -l' | xargs)"
+equal "which is told by name" "${refused/PULL/pull}" "$(told large pull | xargs)"
+says large pull "would have 18[0-9]* bytes, more than the 16777216"
+run both 'head -c 8000000 /dev/urandom >here; head -c 6500000 /dev/urandom >here2' >/dev/null
+wait_for 5 eval '[ "$(store both files | jq ".files | length")" = 2 ]' || fail "what is below the cap is not pushed"
+store_large both large1
+equal "what is there counts with what is to come" "${refused/PULL/pull}" "$(told both pull | xargs)"
+equal "and nothing has come" "here here2" "$(run both ls | xargs)"
+equal "with room made the rest comes" "ok 1" "$(run both 'rm here' >/dev/null; sync_files both pull | jq -r '.error.code // "ok \(.copied)"')"
+run grown 'echo first >first' >/dev/null
+wait_for 5 eval '[ "$(store_has grown first)" = first ]' || fail "first is not pushed"
+equal "a round that makes more files than may be is answered as ever" 'done' "$(run grown 'for i in $(seq 101); do echo $i >$i; done; echo changed >first; echo done')"
+equal "and a push of them is refused by name" "${refused/PULL/push}" "$(told grown push | xargs)"
+says grown push "more than 100 files"
+equal "and nothing of it is in the store" "first 1" "$(store_has grown first) $(store grown files | jq '.files | length')"
+run grown 'rm 1 2' >/dev/null
+wait_for 10 eval '[ "$(store grown files | jq ".files | length")" = 100 ]' && ok "with fewer it goes on by itself" || fail "the store has $(store grown files | jq '.files | length') files"
+equal "and all of it is there" changed "$(store_has grown first)"
 record_is_whole

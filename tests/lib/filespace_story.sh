@@ -33,13 +33,14 @@ run() { api "$TOKEN" POST "/v1/agents/$1/rounds" "{\"command\":$(jq -Rn --arg c 
 sync_files() { api "$TOKEN" POST "/v1/agents/$1/filespace/sync" "{\"direction\":\"$2\"}"; }
 # synced AGENT JQ: of the last event of a sync
 synced() { muxctl audit --event filespace.sync --agent "$1" -n 1000 -o json | tail -1 | jq -r ".record | $2"; }
-# filespace_begin: a store, and a daemon that knows it; then TOKEN is for the agent demo
+# filespace_begin [COMMAND]: a store, and a daemon that knows it, with STORE_CONF's keys besides; COMMAND is run ahead of the daemon.
+# Then TOKEN is for the agent demo.
 filespace_begin() {
 	chmod 0711 "$tmp"
 	store_start
 	trap 'stop_daemon; store_kill; tidy' EXIT
 	cat >"$tmp/muxd.yaml" <<-E
-		filespace: {url: "http://127.0.0.1:$STORE_PORT", timeout: ${STORE_TIMEOUT:-300ms}, ignore: "*.tmp cache/"}
+		filespace: {url: "http://127.0.0.1:$STORE_PORT", timeout: ${STORE_TIMEOUT:-300ms}, ignore: "*.tmp cache/"${STORE_CONF:+, $STORE_CONF}}
 		lifecycle: {at_rest: drop}
 	E
 	"${1:-:}"
