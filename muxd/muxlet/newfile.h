@@ -44,7 +44,7 @@ int newfile_receive(int fd, uint8_t out_sum[SHA256_LEN], uint64_t *out_size);
  */
 int newfile_hold_term(void);
 int newfile_receive_each(int (*take)(void *arg, const uint8_t *p, size_t n), void *arg);
-/* From here on to the end of the program TERM and HUP wait: for who gives several names, and is done with all or none. */
+/* From here on to the end of the program TERM and HUP wait: several names are given, all of them or none. */
 int newfile_hold_end(void);
 int newfile_write(int fd, const void *p, size_t n);
 /* A short count is the end. -1: errno. */
