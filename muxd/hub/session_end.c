@@ -320,7 +320,7 @@ static bool end_tell(struct session *s)
 	if (!session_shown(s))
 		return false;
 	session_set_end(s, END_TOLD);
-	/* Who asks for the events of a short round comes behind its end, and need not wait for the record. */
+	/* The events of a short round are asked for behind its end, and need not wait for the record. */
 	if (LIST_EMPTY(&s->listeners) && session_trail_held(s) > TRAIL_KEPT)
 		session_forget_trail(s);
 	s->kept_bytes = keep_held(&s->keep[STREAM_OUTPUT]) + keep_held(&s->keep[STREAM_STDERR]) +
