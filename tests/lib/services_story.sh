@@ -11,6 +11,8 @@ is() { [ "$(of "$1" .state)" = "$2" ]; }
 becomes() { wait_for 20 is "$1" "$2" && ok "$3" || fail "$3: $(services GET "/$1")"; }
 # web NAME PORT [MORE]: an entry of the list; dies NAME
 web() { jq -nc --arg n "$1" --argjson p "$2" --argjson more "${3:-{\}}" '{name: $n, argv: ["python3", "/workspace/service.py", "web", "\($p)", $n], port: $p, health: {path: "/up"}, restart: {backoff_ms: 100}} + $more'; }
+# node NAME PORT: the same by Node, whose story is sleep alone.
+node() { jq -nc --arg n "$1" --argjson p "$2" '{name: $n, argv: ["node", "/workspace/service.mjs", "\($p)", $n], port: $p, health: {path: "/up"}, restart: {backoff_ms: 100}}'; }
 dies() { jq -nc --arg n "$1" '{name: $n, argv: ["python3", "/workspace/service.py", "dies"], port: 8003, restart: {backoff_ms: 100, attempts: 3}}'; }
 list() { jq -nc '{services: $ARGS.positional | map(fromjson)}' --args "$@"; }
 routed() {
@@ -80,22 +82,34 @@ services_die() {
 }
 is_another() { [ "$(of "$1" .program)" != "$2" ] && is "$1" healthy; }
 
-# Sleep ends them by TERM, the last first, ahead of the snapshot; a request wakes the sandbox and is answered by what it woke.
+# Sleep ends them by TERM, the last first, ahead of the snapshot; a request wakes the sandbox and is answered by what it woke:
+# servers of Node.
 services_sleep() {
 	local i got
+	muxctl put "$agent" "$here/tests/lib/service.mjs" service.mjs >/dev/null || fail "no file for Node"
+	replaced "$(node web 8001)" "$(node second 8002)"
 	for i in $(seq "$CYCLES"); do
 		wait_for 20 is second healthy || fail "the second does not come up: $(services GET /second)"
 		sleeps
-		equal "cycle $i: a request wakes it and is answered" "web /$i" "$(routed 8001 "/$i" | sed 's/ [0-9]* / /')"
+		equal "cycle $i: a request wakes it and is answered" "web /$i node" "$(routed 8001 "/$i" | sed 's/ [0-9]* / /')"
 	done
-	got=$(inside sh -c 'tail -2 web.log; tail -2 second.log' | awk '{print $1, NR, $2}')
+	got=$(inside sh -c 'tail -2 web.cycles; tail -2 second.cycles' | awk '{print $1, NR, $2}')
 	equal "each was ended by TERM before the snapshot, the last first" "true true true" "$(awk '$1 == "ended" {t[NR] = $3} $1 == "begun" {b[NR] = $3} END {print (1 in t && 3 in t ? "true" : "false"), (t[3] < t[1] ? "true" : "false"), (b[2] > t[1] ? "true" : "false")}' <<<"$got")"
-	equal "as often as it slept" "$CYCLES" "$(inside sh -c 'grep -c ended second.log')"
+	equal "as often as it slept" "$CYCLES" "$(inside sh -c 'grep -c ended second.cycles')"
 	sleeps
 	equal "asleep, nothing runs" "absent absent" "$(of web .state) $(of second .state)"
 	equal "nor is one begun anew" bad_state "$(services POST /web/restart '{}' | code)"
 	muxctl sandbox resume "$agent" >/dev/null || fail "it does not wake"
 	becomes second healthy "a resume begins them, too"
+	becomes web healthy "both of them"
+	replaced "$(web web 8001)" "$(web second 8002)"
+}
+# replaced WEB SECOND: other programs under the same names.
+replaced() {
+	local web second
+	web=$(of web .program) second=$(of second .program)
+	services PUT "" "$(list "$@")" >/dev/null
+	wait_for 20 is_another web "$web" && wait_for 20 is_another second "$second" || fail "not replaced: $(services GET)"
 }
 
 # A daemon that is killed finds them as they are, and begins none twice.
