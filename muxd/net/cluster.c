@@ -134,11 +134,10 @@ static enum kube_pin pin_of(const struct conf *conf)
 	return strcmp(conf->kubernetes_backend, "plain") == 0 ? KUBE_PIN_PLAIN : KUBE_PIN_AUTO;
 }
 
-static void fill_spec(const struct cluster_client *c, const struct conf *conf, const struct kube_label *labels,
-		      struct kube_pod_spec *out)
+void cluster_spec(const struct conf *conf, const char *ns, const struct kube_label *labels, struct kube_pod_spec *out)
 {
 	*out = (struct kube_pod_spec){
-	    .ns = cluster_client_namespace(c, conf),
+	    .ns = ns,
 	    .image = conf->kubernetes_image,
 	    .pull_policy = conf->kubernetes_pull_policy,
 	    .init_image = conf->kubernetes_init_image,
@@ -217,7 +216,7 @@ int cluster_client_provider(struct cluster_client *c, const struct conf *conf, c
 	}
 	for (size_t i = 0; i < conf->kubernetes_nlabels; i++)
 		labels[i] = (struct kube_label){conf->kubernetes_labels[i].key, conf->kubernetes_labels[i].value};
-	fill_spec(c, conf, labels, &p.spec);
+	cluster_spec(conf, cluster_client_namespace(c, conf), labels, &p.spec);
 	p.spec.images = labels + conf->kubernetes_nlabels;
 	p.spec.nimages = images_of(conf, labels + conf->kubernetes_nlabels);
 	p.spec.pod_template = t;

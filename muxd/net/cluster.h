@@ -26,6 +26,9 @@ struct kube *cluster_client_kube(const struct cluster_client *c);
 /* Where agents' pods are: kubernetes.namespace, else the kubeconfig's. Lives as long as both. */
 const char *cluster_client_namespace(const struct cluster_client *c, const struct conf *conf);
 enum kube_hold cluster_client_hold(const struct conf *conf);
+/* Pods in ns as the configuration has them, but for images of agents and the template. Borrows all of it;
+ * labels: conf->kubernetes_nlabels of them. */
+void cluster_spec(const struct conf *conf, const char *ns, const struct kube_label *labels, struct kube_pod_spec *out);
 
 /*
  * The sandboxes there. All of f stay the caller's. The provider must be destroyed before c.

@@ -179,6 +179,7 @@ static enum kube_hold hold;        /* of the next provider */
 static const json_t *pod_template; /* likewise */
 static RIG_UNUSED enum kube_sandbox_api sandbox_api;
 static RIG_UNUSED const char *warm_pool, *ephemeral_image;
+static RIG_UNUSED const struct kube_pod_spec *whole_spec; /* in place of all that is said of one */
 
 static RIG_UNUSED void begin_with(enum kube_workspace workspace, enum kube_pin pin, uint64_t timeout_ns, bool plain)
 {
@@ -204,6 +205,8 @@ static RIG_UNUSED void begin_with(enum kube_workspace workspace, enum kube_pin p
 	    .plain_arg = &c};
 	struct err e = {0};
 
+	if (whole_spec)
+		p.spec = *whole_spec;
 	memset(&c, 0, sizeof(c));
 	TAILQ_INIT(&c.calls);
 	c.pods = json_object();
