@@ -2,18 +2,24 @@
 
     fair_shares.py STATE_DIR TOKENS.json SECONDS [LIMIT,... [HOW...]]
 
-TOKENS: {"agents": {name: token}, "hostile": token}. Each agent runs `echo whole` four times a second, first alone, then beside
-the hostile one, SECONDS each, and the second time until it was refused by each LIMIT. HOW: the ways in which it is hostile
-(all without). Prints one JSON: the agents' answers by
-status, the median and the 99th percentile of both times in ms, and what the hostile one was answered.
+TOKENS: {"agents": {name: token}, "hostile": token, "task": ID, "staff": {name: token}}, the last two optional. Each agent runs
+`echo whole` four times a second, first alone, then beside the hostile one, SECONDS each, and the second time until it was refused
+by each LIMIT, an upload of it went through, and a fork bomb went off: that comes last, since it leaves no process for all else.
+HOW: the ways in which it is hostile (all without). Staff opens a terminal at its agents, one after the other, in both times.
+Prints one JSON: the agents' answers by status, the median and the 99th percentile of both times in ms, how long staff waited for
+the first byte, and what the hostile one was answered.
 """
-import base64, collections, contextlib, hashlib, http.client, json, multiprocessing, os, socket, ssl, statistics, sys, threading, time
+import base64, collections, contextlib, hashlib, http.client, json, multiprocessing, os, re, socket, ssl, statistics, sys, threading, time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+import websocket
 
 state, tokens, seconds = sys.argv[1], json.load(open(sys.argv[2])), float(sys.argv[3])
 limits = [x for x in "".join(sys.argv[4:5]).split(",") if x]
 ready = json.load(open(os.path.join(state, "ready.json")))
 host, port = ready["https"].rsplit(":", 1)
-tls = ssl.create_default_context(cafile=os.path.join(state, "keys", "tls.crt"))
+tls_file = os.path.join(state, "keys", "tls.crt")
+tls = ssl.create_default_context(cafile=tls_file)
 tls.check_hostname = False
 BAD = "hostile"
 
@@ -71,18 +77,48 @@ def work(agent, token, until, also, answers, times):
         time.sleep(max(0.0, 0.25 - times[-1]))
 
 
+def terminal(agent, token):
+    return websocket.Terminal(ready["https"], f"/v1/agents/{agent}/terminal?cols=80&rows=24", token, cafile=tls_file)
+
+
+def enter(staff, until, also, answers, times):
+    """From the connection to the first byte of a shell."""
+    while staff and (time.monotonic() < until or (also and not also.is_set())):
+        for agent, token in staff.items():
+            begun = time.monotonic()
+            try:
+                t = terminal(agent, token)
+                while not t.step():
+                    pass
+                times.append(time.monotonic() - begun)
+                t.keys(b"exit\r")
+                t.rest()
+                t.close()
+                answers[f"{agent} let in"] += 1
+            except (OSError, websocket.Closed) as e:
+                answers[f"{agent} {type(e).__name__} {str(e)[:200]}"] += 1
+        time.sleep(0.5)
+
+
+def cuts_of(times):
+    cuts = statistics.quantiles(times, n=100)
+    return {"p50": round(cuts[49] * 1000, 1), "p99": round(cuts[98] * 1000, 1)}
+
+
 def measure(length, also=None):
     answers, times, until = collections.Counter(), [], time.monotonic() + length
+    entered, first = collections.Counter(), []
     threads = [threading.Thread(target=work, args=(a, t, until, also, answers, times)) for a, t in tokens["agents"].items()]
+    threads.append(threading.Thread(target=enter, args=(tokens.get("staff"), until, also, entered, first)))
     [t.start() for t in threads]
     [t.join() for t in threads]
-    cuts = statistics.quantiles(times, n=100)
-    return {"answers": dict(answers), "rounds": len(times), "p50": round(cuts[49] * 1000, 1), "p99": round(cuts[98] * 1000, 1)}
+    staff = {"staff": {"answers": dict(entered)} | (cuts_of(first) if len(first) > 1 else {})} if tokens.get("staff") else {}
+    return {"answers": dict(answers), "rounds": len(times)} | cuts_of(times) | staff
 
 
 # ---- the hostile one: each way goes on until it is told to stop
 
-stop, reached = threading.Event(), multiprocessing.Event()
+stop, filled, reached = threading.Event(), threading.Event(), multiprocessing.Event()
 told = collections.defaultdict(collections.Counter)
 tid = tokens.get("task", "bad")
 
@@ -94,8 +130,11 @@ def answered(how, status, text):
         said = {}
     error = said.get("error") or {}
     told[how][" ".join(filter(None, [str(status), error.get("code"), error.get("details", {}).get("limit")]))] += 1
-    if not reached.is_set() and all(any(k.endswith(" " + x) for w in list(told.values()) for k in list(w)) for x in limits):
-        reached.set()
+    moved = not limits or "uploads" not in ways or "200" in told["uploads"]
+    if not filled.is_set() and moved and all(any(k.endswith(" " + x) for w in list(told.values()) for k in list(w)) for x in limits):
+        filled.set()
+        if not limits or "bomb" not in ways:
+            reached.set()
 
 
 def rounds(c):
@@ -119,8 +158,25 @@ def contexts(c):
 
 
 def artifacts(c):
+    """Large ones for as long as there is room for their bytes, then small ones: their number has a limit, too."""
     name = hashlib.sha256(os.urandom(8)).hexdigest()[:12]
-    answered("artifacts", *c.call("PUT", f"/v1/tasks/{tid}/artifacts/{name}", os.urandom(100000), "application/octet-stream")[:2])
+    full = any(k.endswith(" shares.artifact_size_per_principal") for k in list(told["artifacts"]))
+    size = 100000 if full or "shares.artifact_size_per_principal" not in limits else 3 << 19
+    answered("artifacts", *c.call("PUT", f"/v1/tasks/{tid}/artifacts/{name}", os.urandom(size), "application/octet-stream")[:2])
+
+
+def sessions(_):
+    held = []
+    try:
+        while not stop.is_set() and len(held) < 20:
+            held.append(terminal(BAD, tokens["hostile"]))
+            answered("sessions", held[-1].status, "{}")
+    except websocket.Closed as e:
+        limit = re.search(r"shares\.\w+", e.reason)
+        answered("sessions", e.code, json.dumps({"error": {"details": {"limit": limit.group() if limit else e.reason[:200]}}}))
+        stop.wait(0.5)
+    finally:
+        [t.close() for t in held]
 
 
 def uploads(c):
@@ -133,8 +189,12 @@ def files(c):
 
 
 def bomb(c):
+    if limits and not filled.wait(1):
+        return
     answered("bomb", *c.round(BAD, ["bash", "-c", "b(){ b|b & }; b"], wait_ms=0, timeout_ms=5000)[:2])
     time.sleep(1)
+    if "202" in told["bomb"]:
+        reached.set()
 
 
 def connections(_):
@@ -157,7 +217,8 @@ def mcp(c):
 
 
 WAYS = {"rounds": (rounds, 2), "output": (output, 2), "record": (random_output, 1), "short": (short, 2), "contexts": (contexts, 1), "artifacts": (artifacts, 1),
-        "uploads": (uploads, 1), "files": (files, 1), "bomb": (bomb, 1), "connections": (connections, 1), "mcp": (mcp, 1)}
+        "uploads": (uploads, 1), "files": (files, 1), "bomb": (bomb, 1), "connections": (connections, 1), "mcp": (mcp, 1), "sessions": (sessions, 1)}
+ways = sys.argv[5:] or list(WAYS)
 
 
 def attack(how, way):
@@ -173,7 +234,7 @@ def attack(how, way):
 def be_hostile(end, queue):
     """In a process of its own, which the machine runs last: its clients are no part of what is measured."""
     weigh(19)
-    threads = [threading.Thread(target=attack, args=(h, WAYS[h][0])) for h in sys.argv[5:] or WAYS for _ in range(WAYS[h][1])]
+    threads = [threading.Thread(target=attack, args=(h, WAYS[h][0])) for h in ways for _ in range(WAYS[h][1])]
     [t.start() for t in threads]
     end.wait()
     stop.set()

@@ -18,9 +18,9 @@ conf() {
 		  contexts_per_principal: 2
 		  sessions_per_task: 3
 		  artifacts_per_principal: 10
-		  artifact_size_per_principal: 50MiB
-		  input_rate_per_agent: 8MiB
-		  output_rate_per_principal: 8MiB
+		  artifact_size_per_principal: 4MiB
+		  input_rate_per_agent: 2MiB
+		  output_rate_per_principal: 2MiB
 		  weights: hostile=50
 		${1:-}
 	Y
@@ -29,20 +29,42 @@ conf
 start_daemon "$tmp/state" --config "$tmp/muxd.yaml" || fail "the daemon does not start"
 trap 'muxctl shutdown --sandboxes >/dev/null 2>&1; stop_daemon; tidy' EXIT
 begin() { api "$1" POST "/v1/agents/$2/rounds" '{"argv":["true"]}' | jq -e '.exit.code == 0' >/dev/null || fail "no sandbox of $2"; }
-bad=$(PRINCIPAL=bad GRANT_TASK=bad new_token hostile agent rounds,files,lifecycle)
+bad=$(PRINCIPAL=bad GRANT_TASK=bad new_token hostile agent rounds,files,lifecycle,terminal)
 owner=$(PRINCIPAL=olga new_token hostile staff lifecycle,observe)
 (
 	umask 077
 	for i in 1 2 3 4 5 6 7 8 9; do echo "good$i $(PRINCIPAL=good$i GRANT_TASK=t$i new_token good$i agent rounds)"; done >"$tmp/good"
-	jq -nR --arg bad "$bad" '{task: "bad", hostile: $bad, agents: [inputs | split(" ") | {(.[0]): .[1]}] | add}' <"$tmp/good" >"$tmp/tokens.json"
+	staff=$(for agent in hostile good1; do jq -n --arg t "$(PRINCIPAL=otto new_token $agent staff terminal)" "{$agent: \$t}"; done | jq -s add)
+	jq -nR --arg bad "$bad" --argjson staff "$staff" '{task: "bad", hostile: $bad, staff: $staff, agents: [inputs | split(" ") | {(.[0]): .[1]}] | add}' <"$tmp/good" >"$tmp/tokens.json"
 )
 while read -r agent token; do begin "$token" "$agent"; done <"$tmp/good"
 begin "$bad" hostile
 begin "$(PRINCIPAL=sleeper new_token sleepy agent rounds)" sleepy
 
-limits=shares.rounds_per_agent,shares.contexts_per_principal,shares.artifacts_per_principal
+limits=shares.rounds_per_agent,shares.contexts_per_principal,shares.sessions_per_task
+limits+=,shares.artifacts_per_principal,shares.artifact_size_per_principal
+began=$EPOCHSECONDS
 /usr/bin/python3 tests/integration/fair_shares.py "$MUXD_STATE" "$tmp/tokens.json" "$LENGTH" $limits >"$tmp/told.json" 2>"$tmp/wrong" &
 load=$!
+# The bytes that it moved, by the audit log: no more than a second allows, twice over, for the time, the bursts, and what its sandbox held of
+# sessions that were ended.
+# told_of EVENT NUMBER: their sum.
+told_of() {
+	local since=0 page
+	while page=$(muxctl audit --since $since -n 1000 --agent hostile --principal bad --event "$1" -o json) && [ -n "$page" ]; do
+		jq -r ".record.detail | $2" <<<"$page"
+		since=$(tail -n 1 <<<"$page" | jq .seq)
+	done | jq -s 'add // 0'
+}
+rates_held() {
+	local length=$((EPOCHSECONDS - began)) in out most
+	in=$(told_of file.put .size) out=$(told_of round.end '.stdout_bytes + .stderr_bytes')
+	most=$(((2 * length + 16) * 2 * 1024 * 1024))
+	echo "  told: it moved $in bytes in and $out out in $length s, at 2 MiB a second"
+	[ "$in" -gt 0 ] && [ "$in" -lt $most ] || fail "input_rate does not hold: $in bytes in $length s"
+	[ "$out" -gt 0 ] && [ "$out" -lt $most ] || fail "output_rate does not hold: $out bytes in $length s"
+	ok "and its bytes a second were held"
+}
 full() { api "$bad" POST /v1/agents/hostile/rounds '{"argv":["true"]}' | jq -e '.error.details.limit == "shares.rounds_per_agent"'; }
 wait_for 60 full || fail "the hostile agent does not come to its limits: $(cat "$tmp/wrong")"
 
@@ -64,14 +86,20 @@ ok "a stop of the hostile sandbox goes through, and it is woken again"
 wait $load || fail "the load failed: $(cat "$tmp/wrong")"
 told() { jq -r "$1" "$tmp/told.json"; }
 echo "  told: $(told '"p50 \(.quiet.p50) ms, p99 \(.quiet.p99) ms quiet; \(.beside.p50) and \(.beside.p99) beside"')"
+echo "  told: $(told '"staff'"'"'s first byte: p50 \(.quiet.staff.p50) ms, p99 \(.quiet.staff.p99) ms quiet; \(.beside.staff.p50) and \(.beside.staff.p99) beside"')"
 equal "nobody else was refused anything, and every answer was whole" '["200 whole"]' "$(told '[.quiet.answers, .beside.answers] | add | keys | tojson')"
 for limit in ${limits//,/ }; do
 	told '.hostile[] | keys[]' | grep -q " $limit$" || fail "it was not refused by $limit: $(told '.hostile | tojson')"
 done
 ok "what the hostile one was refused has its name"
 
+# staff got in each time; into the hostile sandbox, which was stopped meanwhile, at least once
+let_in() { told ".quiet.staff.answers, .beside.staff.answers | [has(\"hostile let in\"), (keys - [\"hostile let in\"] | map(select(startswith(\"good1\"))))] | tojson"; }
+equal "staff had a first byte in both, quiet and beside" '[true,["good1 let in"]] [true,["good1 let in"]]' "$(let_in | paste -sd' ')"
+
 # the record of the others
 muxctl sandbox kill hostile --reason over >/dev/null
+rates_held
 rounds_of() {
 	local n=0 before='' ids
 	while ids=$(muxctl session list --all --agent "$1" --principal "$1" --kind round -n 1000 ${before:+--before "$before"} -o json | jq -r '.sessions[].id') && [ -n "$ids" ]; do
@@ -97,7 +125,8 @@ conf "  record_low: 1000TiB"
 reload_daemon
 low() { api "$bad" POST /v1/agents/hostile/rounds '{"argv":["true"]}' | jq -e '.error.code == "record_share_full" and .error.details.limit == "shares.record_low"'; }
 wait_for 10 low || fail "the disk is low, and the hostile one goes on"
-read -r agent token <"$tmp/good"
+# One that staff did not look at: its terminals are in the record of good1.
+read -r agent token < <(tail -n 1 "$tmp/good")
 begin "$token" "$agent"
 ok "with little room on the disk the one that filled it begins nothing, the others go on"
 
