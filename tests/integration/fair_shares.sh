@@ -21,6 +21,7 @@ conf() {
 		  artifact_size_per_principal: 4MiB
 		  input_rate_per_agent: 2MiB
 		  output_rate_per_principal: 2MiB
+		  beside_rate: 64MiB
 		  weights: hostile=50
 		${1:-}
 	Y
