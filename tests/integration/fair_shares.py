@@ -138,11 +138,11 @@ def answered(how, status, text):
 
 
 def rounds(c):
-    answered("rounds", *c.round(BAD, ["sh", "-c", "while :; do :; done"], wait_ms=0, timeout_ms=60000)[:2])
+    answered("rounds", *c.round(BAD, ["sh", "-c", "while :; do :; done"], wait_ms=0, timeout_ms=8000)[:2])
 
 
 def output(c):
-    answered("output", *c.round(BAD, ["sh", "-c", "yes & yes >&2"], wait_ms=0, timeout_ms=60000)[:2])
+    answered("output", *c.round(BAD, ["sh", "-c", "yes & yes >&2"], wait_ms=0, timeout_ms=8000)[:2])
 
 
 def random_output(c):
@@ -225,6 +225,9 @@ def attack(how, way):
     c = Client(tokens["hostile"])
     while not stop.is_set():
         try:
+            if filled.is_set() and not reached.is_set() and how in ("rounds", "output", "record", "short", "mcp"):
+                stop.wait(0.2)  # the bomb needs one of the places that these take
+                continue
             way(c)
         except (OSError, http.client.HTTPException) as e:
             told[how][type(e).__name__] += 1
