@@ -3,7 +3,7 @@
 # calls, connections, a fork bomb. Nobody else is refused anything and every answer of theirs is whole; what the hostile one is
 # refused names the limit; staff enters both sandboxes by SSH and by the browser's door; a sandbox stops for being idle, the
 # hostile one when it is told to; the record has every round of the others. Then the record's share: told, held, let go.
-# tier: test, alone, slice LENGTH=3 FEW=1, whole LENGTH=300
+# tier: test, alone, slice LENGTH=3, whole LENGTH=300
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
 
@@ -43,7 +43,7 @@ begin "$bad" hostile
 begin "$(PRINCIPAL=sleeper new_token sleepy agent rounds)" sleepy
 
 limits=shares.rounds_per_agent,shares.contexts_per_principal,shares.artifacts_per_principal
-[ -n "${FEW:-}" ] || limits+=,shares.sessions_per_task,shares.artifact_size_per_principal
+limits+=,shares.sessions_per_task,shares.artifact_size_per_principal
 began=$EPOCHSECONDS
 /usr/bin/python3 tests/integration/fair_shares.py "$MUXD_STATE" "$tmp/tokens.json" "$LENGTH" $limits >"$tmp/told.json" 2>"$tmp/wrong" &
 load=$!
