@@ -299,8 +299,10 @@ def six_lines():
         r = next((r for h, r in headed() if heading_has in h and r["what"] == what and r["peer"].startswith(peer)), None)
         if not r:
             continue  # not of this run
-        mine, theirs, ratio = (cells(r)[k] for k in (1, 2, 3))
-        yield "- %s: %s%s" % (title, mine, "; %s, ratio %s" % (theirs, ratio) if theirs else "")
+        form, unit = FORMS[r["unit"]], r["unit"]
+        mine = "%s %s" % (form % median(r["mine"]), unit)
+        theirs = "; %s %s %s, ratio %s" % (r["peer"], form % median(r["theirs"]), unit, cells(r)[3]) if r["theirs"] else ""
+        yield "- %s: %s%s" % (title, mine, theirs)
 
 
 def headed():
