@@ -235,10 +235,15 @@ int cluster_client_provider(struct cluster_client *c, const struct conf *conf, c
 int cluster_client_set_conf(struct cluster_client *c, const struct conf *conf, struct err *e)
 {
 	struct kube_label *images = c && c->provider ? calloc(conf->nimages + 1, sizeof(*images)) : NULL;
-	int rc = 0;
+	struct kube_pod_spec spec;
+	int rc = c && c->provider && !images ? ERR_NOMEM : 0;
 
-	if (c && c->provider)
-		rc = images ? kube_provider_set_images(c->provider, images, images_of(conf, images)) : ERR_NOMEM;
+	if (images) {
+		cluster_spec(conf, NULL, NULL, &spec);
+		spec.images = images;
+		spec.nimages = images_of(conf, images);
+		rc = kube_provider_renew(c->provider, &spec);
+	}
 	free(images);
-	return rc ? err_set(e, rc, "no memory for the images of pods") : 0;
+	return rc ? err_set(e, rc, "no memory for the images and limits of pods") : 0;
 }

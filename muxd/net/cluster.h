@@ -40,8 +40,8 @@ struct cluster_fds {
 };
 int cluster_client_provider(struct cluster_client *c, const struct conf *conf, const struct cluster_fds *f,
 			    struct sandbox_provider **out, struct err *e);
-/* A later configuration: its provider, which has to be there still, takes sandbox.images from that. c NULL: nothing
- * happens. ERR_NOMEM: it goes by the one before. */
+/* A later configuration: its provider, which has to be there still, takes sandbox.images, requests and limits from
+ * that. c NULL: nothing happens. ERR_NOMEM: it goes by the one before. */
 int cluster_client_set_conf(struct cluster_client *c, const struct conf *conf, struct err *e);
 
 #endif

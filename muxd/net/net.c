@@ -230,7 +230,7 @@ static void reload(struct net *n, const int *fds, json_t *by)
 	struct conf *c = NULL;
 	struct err e = {0};
 
-	/* Images of pods last: a policy that is refused leaves them as they were. */
+	/* Pods last: a policy that is refused leaves their images and limits as they were. */
 	if (read_conf(fds[0], &c, &e) || apply_log(c, &e) || take_policy(n, fds[1], by, &e) ||
 	    cluster_client_set_conf(n->cluster, c, &e)) {
 		log_error(NULL, "configuration not reloaded: %s", e.message);

@@ -1,6 +1,6 @@
 // A Node server for the stories: `service.mjs PORT NAME` serves HTTP and says who it is.
 //
-// It appends to /workspace/NAME.cycles when it begins and when TERM ends it, with the time: so the workspace tells in which order.
+// /workspace/NAME.cycles has a line for each begin and each end by TERM, with the time: so the workspace tells in which order.
 import {closeSync, fsyncSync, openSync, writeSync} from "node:fs";
 import http from "node:http";
 

@@ -203,7 +203,7 @@ static void a_new_hub_has_what_comes_from_then_on(void **state)
 	hub_rig_destroy(r);
 }
 
-/* Memory for a long one is there while somebody follows it. A short one stays: who asks comes behind the end of that.
+/* A long trail is there while somebody follows the round. A short one stays: its events are asked for behind the end.
  */
 static void the_trail_of_a_short_round_outlives_it(void **state)
 {
@@ -220,10 +220,8 @@ static void the_trail_of_a_short_round_outlives_it(void **state)
 	assert_int_equal(buf_len(&f.got), 6);
 	follower_end(&f);
 	hub_open(r, &alone, SESSION_ROUND, "head -c 20000000 /dev/zero");
-	while (alone.s->end != END_TOLD) {
-		most = session_trail_held(alone.s) > most ? session_trail_held(alone.s) : most;
-		hub_turn(r);
-	}
+	assert_true(hub_until(r, (most = session_trail_held(alone.s) > most ? session_trail_held(alone.s) : most,
+				  alone.s->end == END_TOLD)));
 	assert_true(most > TRAIL_KEPT);
 	assert_null(alone.s->trails);
 	hub_open(r, &followed, SESSION_ROUND, "read go; echo hello");

@@ -62,23 +62,40 @@ static void a_pod_has_the_image_that_its_agent_has(void **state)
 	end();
 }
 
-/* A pod under way goes on with the image it began with. */
-static void images_are_those_of_now(void **state)
+static void assert_resources(const char *pod, const char *wanted)
+{
+	const json_t *spec = json_object_get(json_object_get(c.pods, pod), "spec");
+	const json_t *box = json_array_get(json_object_get(spec, "containers"), 0);
+	char *text = json_dumps(json_object_get(box, "resources"), JSON_COMPACT | JSON_SORT_KEYS);
+
+	assert_non_null(text);
+	assert_string_equal(text, wanted);
+	free(text);
+}
+
+/* Images and limits are those of the last configuration. A pod under way goes on with the image it began with. */
+static void pods_are_made_as_the_spec_says_now(void **state)
 {
 	static const struct kube_label later[] = {{"node", "registry.example/node:1"}, {"pi", "registry.example/pi"}};
+	static const struct kube_pod_spec now = {
+	    .images = later, .nimages = 2, .request_cpu = "20m", .limit_cpu = "3", .limit_memory = "2Gi"};
+	static const struct kube_pod_spec none = {.limit_cpu = ""};
 	struct result before = {0}, after = {0}, gone = {0};
 
 	(void)state;
 	begin();
 	ASK(c.p, on_done, &before, .op = SANDBOX_ENSURE, .agent = "coder", .image = "py");
-	assert_int_equal(kube_provider_set_images(c.p, later, 2), 0);
-	ASK(c.p, on_done, &after, .op = SANDBOX_ENSURE, .agent = "other", .image = "pi");
+	assert_int_equal(kube_provider_renew(c.p, &now), 0);
+	ASK(c.p, on_done, &after, .op = SANDBOX_ENSURE, .agent = "other", .image = "pi",
+	    .resources = {UINT64_C(8) << 30, 0, 0});
 	ASK(c.p, on_done, &gone, .op = SANDBOX_ENSURE, .agent = "third", .image = "py");
 	settle();
 	assert_string_equal(image_of_pod("muxd-coder"), "registry.example/py:3");
 	assert_string_equal(image_of_pod("muxd-other"), "registry.example/pi");
+	assert_resources("muxd-other",
+			 "{\"limits\":{\"cpu\":\"3\",\"memory\":\"2Gi\"},\"requests\":{\"cpu\":\"20m\"}}");
 	assert_int_equal(gone.rc, ERR_IMAGE_DENIED);
-	assert_int_equal(kube_provider_set_images(c.p, NULL, 0), 0);
+	assert_int_equal(kube_provider_renew(c.p, &none), 0);
 	ASK(c.p, on_done, &gone, .op = SANDBOX_ENSURE, .agent = "third", .image = "pi");
 	assert_int_equal(gone.times, 2);
 	assert_int_equal(gone.rc, ERR_IMAGE_DENIED);
@@ -100,15 +117,8 @@ static void a_pod_has_the_resources_that_its_agent_asks_for(void **state)
 	ASK(c.p, on_done, &r, .op = SANDBOX_ENSURE, .agent = "coder", .resources = {64 << 20, 50, 0});
 	ASK(c.p, on_done, &more, .op = SANDBOX_ENSURE, .agent = "other", .resources = {UINT64_C(8) << 30, 16000, 0});
 	settle();
-	for (int i = 0; i < 2; i++) {
-		const json_t *spec = json_object_get(json_object_get(c.pods, pods[i]), "spec");
-		char *text =
-		    json_dumps(json_object_get(json_array_get(json_object_get(spec, "containers"), 0), "resources"),
-			       JSON_COMPACT | JSON_SORT_KEYS);
-
-		assert_string_equal(text, wanted[i]);
-		free(text);
-	}
+	for (int i = 0; i < 2; i++)
+		assert_resources(pods[i], wanted[i]);
 	end();
 }
 
@@ -676,7 +686,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(a_pod_is_made_awaited_and_reached),
 	    cmocka_unit_test(a_pod_has_the_image_that_its_agent_has),
-	    cmocka_unit_test(images_are_those_of_now),
+	    cmocka_unit_test(pods_are_made_as_the_spec_says_now),
 	    cmocka_unit_test(a_pod_has_the_resources_that_its_agent_asks_for),
 	    cmocka_unit_test(a_stream_is_made_again),
 	    cmocka_unit_test(secrets_come_from_the_master_and_the_ids),

@@ -47,7 +47,7 @@ static int open_descriptors(void)
 	return n;
 }
 
-/* What its session weighs beside others; where the kernel does not group by session, what the process does. */
+/* The niceness of this session beside others; where the kernel does not group by session, that of the process. */
 static int session_nice(void)
 {
 	FILE *f = fopen("/proc/self/autogroup", "r");

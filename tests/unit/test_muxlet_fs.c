@@ -1381,8 +1381,7 @@ static void a_watch_that_lost_its_top_ends(void **state)
 		watch_begin(&w);
 		stopped = i && watch_floods(&w);
 		assert_int_equal(system("cd \"$FS_ROOT\" && mv seen was && mkdir seen"), 0);
-		if (stopped) /* no other one is sent it: a leak check at its end would miss the stop that it waits for
-			      */
+		if (stopped) /* no other one is sent it: its leak check waits for that stop */
 			assert_int_equal(kill(w.pid, SIGCONT), 0);
 		watch_hears(&w, "\"gone\"");
 		assert_int_equal(waitpid(w.pid, &status, 0), w.pid);

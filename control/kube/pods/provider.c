@@ -264,9 +264,9 @@ static void provider_destroy(struct sandbox_provider *p)
 static const struct sandbox_provider_ops provider_ops = {
     .ask = provider_ask, .set_end = set_end, .pod_template = pod_template, .destroy = provider_destroy};
 
-int kube_provider_set_images(struct sandbox_provider *p, const struct kube_label *images, size_t n)
+int kube_provider_renew(struct sandbox_provider *p, const struct kube_pod_spec *spec)
 {
-	return kube_spec_set_images(&((struct kp *)p)->p.spec, images, n);
+	return kube_spec_renew(&((struct kp *)p)->p.spec, spec);
 }
 
 int kube_provider_create(const struct kube_provider_params *p, struct sandbox_provider **out, struct err *e)

@@ -45,7 +45,7 @@ struct kube_provider_params {
 
 /* Everything of p is copied. The loop is the kube's. ERR_NOMEM; ERR_INVAL, ERR_SYS for muxlet. */
 int kube_provider_create(const struct kube_provider_params *p, struct sandbox_provider **out, struct err *e);
-/* In place of those of the spec, copied: pods that are made from now on. ERR_NOMEM: as it was. */
-int kube_provider_set_images(struct sandbox_provider *p, const struct kube_label *images, size_t n);
+/* Pods that are made from now on have the images, requests and limits of that spec, copied. ERR_NOMEM: as it was. */
+int kube_provider_renew(struct sandbox_provider *p, const struct kube_pod_spec *spec);
 
 #endif

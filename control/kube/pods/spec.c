@@ -451,18 +451,42 @@ int kube_spec_copy(const struct kube_pod_spec *from, struct kube_pod_spec *out)
 	return 0;
 }
 
-int kube_spec_set_images(struct kube_pod_spec *s, const struct kube_label *images, size_t n)
-{
-	bool good = true;
-	struct kube_label *copy = pairs_copy(images, n, &good);
+/* Of strings: those of which calls and policies know by the configuration of now. */
+static const size_t quantities_of[] = {
+    offsetof(struct kube_pod_spec, request_cpu),       offsetof(struct kube_pod_spec, request_memory),
+    offsetof(struct kube_pod_spec, request_ephemeral), offsetof(struct kube_pod_spec, limit_cpu),
+    offsetof(struct kube_pod_spec, limit_memory),      offsetof(struct kube_pod_spec, limit_ephemeral)};
+#define QUANTITIES (sizeof(quantities_of) / sizeof(quantities_of[0]))
 
+static const char **quantity_at(struct kube_pod_spec *s, size_t i)
+{
+	return (const char **)(void *)((char *)s + quantities_of[i]);
+}
+
+int kube_spec_renew(struct kube_pod_spec *s, const struct kube_pod_spec *from)
+{
+	struct kube_pod_spec source = *from;
+	const char *text[QUANTITIES];
+	bool good = true;
+	struct kube_label *images = pairs_copy(from->images, from->nimages, &good);
+
+	for (size_t i = 0; i < QUANTITIES; i++) {
+		text[i] = strdup(*quantity_at(&source, i) ? *quantity_at(&source, i) : "");
+		good = good && text[i];
+	}
 	if (!good) {
-		pairs_free(copy, n);
+		pairs_free(images, from->nimages);
+		for (size_t i = 0; i < QUANTITIES; i++)
+			drop(text[i]);
 		return ERR_NOMEM;
 	}
 	pairs_free(s->images, s->nimages);
-	s->images = copy;
-	s->nimages = n;
+	s->images = images;
+	s->nimages = from->nimages;
+	for (size_t i = 0; i < QUANTITIES; i++) {
+		drop(*quantity_at(s, i));
+		*quantity_at(s, i) = text[i];
+	}
 	return 0;
 }
 

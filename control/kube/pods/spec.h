@@ -75,8 +75,8 @@ struct kube_pod_spec {
 const char *kube_spec_muxlet(const struct kube_pod_spec *s);
 /* Everything, for a spec that lasts. ERR_NOMEM. */
 int kube_spec_copy(const struct kube_pod_spec *from, struct kube_pod_spec *out);
-/* Of a copy: others in place of its images. ERR_NOMEM: as it was. */
-int kube_spec_set_images(struct kube_pod_spec *s, const struct kube_label *images, size_t n);
+/* Of a copy: its images, requests and limits are those of another spec. ERR_NOMEM: as it was. */
+int kube_spec_renew(struct kube_pod_spec *s, const struct kube_pod_spec *from);
 void kube_spec_finish(struct kube_pod_spec *s); /* of a copy; of a zeroed one, too */
 
 /*
