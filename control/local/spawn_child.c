@@ -1,6 +1,7 @@
 #include "control/local/spawn_child.h"
 
 #include "base/descriptors.h"
+#include "base/niceness.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -367,7 +368,7 @@ static void take_ids(const struct spawn_child *c)
 	 * muxlet passes on everybody's keys: beside a busy program it must not wait for its turn. What it starts begins
 	 * at 0, but for the terminals of staff, where others than this sandbox's own programs do not feel that.
 	 */
-	(void)setpriority(PRIO_PROCESS, 0, c->p->own_cpu ? -15 : -5);
+	niceness_set(c->p->own_cpu ? -15 : -5);
 	if (setgroups(0, NULL) != 0 || setresgid(c->p->gid, c->p->gid, c->p->gid) != 0 ||
 	    setresuid(c->p->uid, c->p->uid, c->p->uid) != 0)
 		spawn_child_fail(c, STAGE_IDS);

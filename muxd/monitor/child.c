@@ -1,6 +1,7 @@
 #include "muxd/monitor/child.h"
 
 #include "base/err.h"
+#include "base/niceness.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -133,26 +134,6 @@ static void reset_signals(void)
 	sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-/*
- * Behind setsid(): where the kernel groups tasks by session (sched(7), "The autogroup feature"; Debian's does), a nice
- * value counts among the tasks of that session alone, and what the session weighs beside others is the group's own. Not
- * allowed below 0 without root: then it stays as it is.
- */
-static void child_set_nice(int nice)
-{
-	int fd = open("/proc/self/autogroup", O_WRONLY | O_CLOEXEC);
-	char text[8];
-	int n = snprintf(text, sizeof(text), "%d", nice);
-
-	(void)setpriority(PRIO_PROCESS, 0, nice);
-	if (fd >= 0) {
-		ssize_t written = write(fd, text, (size_t)n);
-
-		(void)written;
-		close(fd);
-	}
-}
-
 static _Noreturn void child_run(const struct child_spec *spec, int report, int program, char *const *env)
 {
 	reset_signals();
@@ -163,7 +144,7 @@ static _Noreturn void child_run(const struct child_spec *spec, int report, int p
 		child_give_up(STEP_CWD);
 	set_limits(spec->files);
 	if (spec->nice)
-		child_set_nice(spec->nice);
+		niceness_set(spec->nice);
 	monitor_child_become(&spec->who);
 	/* By descriptor when the path is closed to this uid; by path first, for the name that ps shows. */
 	execve(spec->path, (char *const *)spec->argv, env);
