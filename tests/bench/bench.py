@@ -10,11 +10,13 @@ shares its time among sessions, and no peer shares with the client that measures
 Prints the first table of docs/speed.md; writes build/bench.json and build/speed.svg (plot.py). MIB (64), RUNS (3), KEYS (150),
 CROWD (1000), ONLY ("bulk round_output keys flood connect rounds tools day filespace memory rest detached verdicts shares"): four minutes as they are.
 """
-import contextlib, hashlib, http.client, json, os, re, resource, shutil, socket, ssl, statistics, subprocess, sys, tempfile, threading, time, uuid
+import contextlib, hashlib, http.client, json, os, re, resource, shutil, signal, socket, ssl, statistics, subprocess, sys, tempfile, threading, time, uuid
 
 sys.path.insert(0, os.path.dirname(__file__))
 import plot
 
+# Who is started in the background hears no Ctrl-C, nor does what it starts: and programs are ended by that here.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 BUILD = os.path.abspath(os.environ.get("BUILD", "build"))
 MIB, RUNS, KEYS = (int(os.environ.get(k, v)) for k, v in (("MIB", "64"), ("RUNS", "3"), ("KEYS", "150")))
 CROWD = int(os.environ.get("CROWD", "1000"))
@@ -499,8 +501,9 @@ def keys():
     row("processor a key, SSH door", total["ssh"], "µs", "sshd", total["sshd"], ("<=", 1.5))
 
 
-def beside_one(server, door):
-    """Keys while another terminal of the same server is flooded, and how fast that flood is."""
+@contextlib.contextmanager
+def flooded(server, door):
+    """A client that has a terminal print without end; it ends with a line on its stdin, and prints how fast that was."""
     argv = [BUILD + "/bench/client", str(server.https), str(server.ssh), server.user, "flood", door]
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env, start_new_session=True) as p:
         p.stdin.write(server.token + "\n")
@@ -509,6 +512,12 @@ def beside_one(server, door):
             sys.exit("no flood")
         p.stdin.write("\n")
         p.stdin.flush()
+        yield p
+
+
+def beside_one(server, door):
+    """Keys while another terminal of the same server is flooded, and how fast that flood is."""
+    with flooded(server, door) as p:
         time.sleep(0.5)
         us = server.client("echo", door, KEYS)["us"]
         p.stdin.write("\n")
@@ -596,13 +605,16 @@ class Wire:
         self.sock.sendall(self.request)
         got = b""
         while b"\r\n\r\n" not in got:
-            got += self.sock.recv(65536)
+            got += self.more(65536)
         head, rest = got.split(b"\r\n\r\n", 1)
         left = int(re.search(rb"content-length: *(\d+)", head, re.I)[1]) - len(rest)
         while left > 0:
-            left -= len(self.sock.recv(left))
+            left -= len(self.more(left))
         if not head.startswith(b"HTTP/1.1 200"):
             sys.exit("a round: %r" % got)
+
+    def more(self, most):
+        return self.sock.recv(most) or sys.exit("the daemon closed in the middle of an answer")
 
 
 def timed(f, *args):
@@ -952,25 +964,21 @@ def rest():
 
 
 def detached():
-    """A flood whose client has gone: what all of it costs, the program that floods too."""
+    """A flood whose client has gone: what all of it costs, the program that floods too, and that it goes on."""
     with contextlib.closing(Muxd()) as fresh:
-        argv = [BUILD + "/bench/client", str(fresh.https), str(fresh.ssh), fresh.user, "flood", "web"]
-        with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env, start_new_session=True) as p:
-            p.stdin.write(fresh.token + "\n")
-            p.stdin.flush()
-            if p.stdout.readline() != "phase runs\n":
-                sys.exit("no flood")
-            p.stdin.write("\n")
-            p.stdin.flush()
+        with flooded(fresh, "web") as p:
             time.sleep(1)
             p.kill()
         time.sleep(10)
         pids = lambda: sorted({*below(fresh.process.pid), *(p for m in fresh.pids() for p in below(m))})
-        t0, c0 = time.monotonic(), cpu(pids())
+        printed = lambda: sum(s["output_bytes"] for s in json.loads(fresh.ctl("session", "list", "-o", "json"))["sessions"])
+        t0, c0, n0 = time.monotonic(), cpu(pids()), printed()
         time.sleep(5)
-        share = 100 * (cpu(pids()) - c0) / (time.monotonic() - t0)
+        seconds = time.monotonic() - t0
+        share, speed = 100 * (cpu(pids()) - c0) / seconds, (printed() - n0) / seconds / 1e6
     heading("A flood of a terminal without a client, from 10 s on")
     row("all processes, the program too: share of a core", [share], "%", goal=("<=", 5))
+    row("what it goes on to print", [speed], "MB/s", goal=(">=", 1))
 
 
 def part(f):

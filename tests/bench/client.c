@@ -247,14 +247,11 @@ static void run(int argc, char **argv)
 		die("no mode %s", mode);
 }
 
-#define MOST_S 600
-
 int main(int argc, char **argv)
 {
 	if (argc < 5)
 		die("client HTTPS-PORT SSH-PORT AGENT MODE [ARGS]");
 	(void)signal(SIGPIPE, SIG_IGN);
-	(void)alarm(MOST_S); /* a peer that does not go on ends the run, and does not hold it for good */
 	bench.https = number(argv, argc, 1);
 	bench.ssh = number(argv, argc, 2);
 	bench.agent = argv[3];

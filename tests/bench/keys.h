@@ -186,11 +186,14 @@ static inline bool has_ended(void *arg)
 /* They end by themselves, else each would stay for the time that a terminal lingers. */
 static inline void end_all(struct peer **all, unsigned n)
 {
+	uint64_t until = now_ns() + 120000000000u; /* all of them */
+
 	for (unsigned i = 0; i < n; i++)
 		if (!all[i]->ended)
 			peer_keys(all[i], "\x03");
 	for (unsigned i = 0; i < n; i++) {
-		(void)loop_until(now_ns() + 30000000000u, has_ended, all[i]);
+		if (!loop_until(until, has_ended, all[i]) && !all[i]->ended)
+			die("a program does not end");
 		peer_close(all[i]);
 	}
 }
