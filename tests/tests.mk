@@ -100,6 +100,8 @@ install: all ## into PREFIX (DESTDIR is honoured)
 	install -s $(BUILD)/muxd $(BUILD)/muxctl $(DESTDIR)$(PREFIX)/bin
 	install -s $(BUILD)/muxd-recorder $(BUILD)/muxd-screen $(BUILD)/muxd-archive $(BUILD)/muxd-witness $(BUILD)/muxd-issuer $(BUILD)/muxlet $(DESTDIR)$(PREFIX)/libexec/muxd
 	for n in 1 5 8; do install -m 644 docs/man/*.$$n $(DESTDIR)$(PREFIX)/share/man/man$$n; done
+	install -d $(DESTDIR)$(PREFIX)/share/muxd/profiles
+	install -m 644 deploy/profiles/*.yaml $(DESTDIR)$(PREFIX)/share/muxd/profiles
 	for at in bash-completion/completions/muxctl:bash zsh/site-functions/_muxctl:zsh fish/vendor_completions.d/muxctl.fish:fish; do \
 		install -d $$(dirname $(DESTDIR)$(PREFIX)/share/$${at%:*}) && \
 		$(BUILD)/muxctl completion script $${at##*:} >$(DESTDIR)$(PREFIX)/share/$${at%:*} && \
