@@ -20,7 +20,7 @@ static int copy_content(int from, int to, long long size)
 	int err = 0;
 
 	while (!err && size > 0 && (n = newfile_read(from, buf, size < CHUNK ? (size_t)size : CHUNK)) > 0) {
-		err = newfile_write(to, buf, (size_t)n);
+		err = newfile_is_ended() ? ECANCELED : newfile_write(to, buf, (size_t)n);
 		size -= n;
 	}
 	return n < 0 ? errno : err;
@@ -149,6 +149,8 @@ static enum fs_walk_next copy_visit(void *arg, int dir_fd, const char *base, con
 {
 	struct copying *c = arg;
 
+	if (newfile_is_ended())
+		return copy_result(c, ECANCELED, path);
 	if (S_ISDIR(st->st_mode))
 		return copy_result(c, tree_dir(c, base), path);
 	if (S_ISLNK(st->st_mode))
@@ -272,8 +274,11 @@ static int copy_tree(struct fs_work *w, int from, const struct stat *st, const s
 	if (is_inside(to->dir_fd, st))
 		return fs_fail(w, EINVAL, "a directory cannot be copied into itself");
 	snprintf(temp, sizeof(temp), ".muxd-copy-%d-%llx", (int)getpid(), (unsigned long long)st->st_ino);
-	if (mkdirat(to->dir_fd, temp, 0700))
-		return errno;
+	err = newfile_hold_end();
+	if (!err && mkdirat(to->dir_fd, temp, 0700))
+		err = errno;
+	if (err)
+		return err;
 	top = openat(to->dir_fd, temp, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	err = top < 0 ? errno : copy_into(&c, from, st, top);
 	if (!err && renameat2(to->dir_fd, temp, to->dir_fd, to->base, RENAME_NOREPLACE))

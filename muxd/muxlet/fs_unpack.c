@@ -459,7 +459,7 @@ static int unpack_at(struct unpacking *u, const struct fs_place *to)
 	}
 	(void)!getrandom(&number, sizeof(number), 0);
 	snprintf(temp, sizeof(temp), ".muxd-tree-%d-%016llx", (int)getpid(), number);
-	err = newfile_hold_term();
+	err = newfile_hold_end();
 	if (!err)
 		err = mkdirat(to->dir_fd, temp, 0700) ? errno : unpack_into(u, to, temp, target);
 	if (u->in.fd >= 0 && (err || target >= 0) && fchmod(u->in.fd, 0700) == 0)

@@ -185,20 +185,32 @@ int newfile_receive(int fd, uint8_t out_sum[SHA256_LEN], uint64_t *out_size)
 
 static volatile sig_atomic_t told_to_end;
 
-static void on_term(int signum)
+static void newfile_on_told_to_end(int signum)
 {
 	(void)signum;
 	told_to_end = 1;
 }
 
-/* Reads the bytes that there are; TERM is heard while there are none. */
-static ssize_t read_until_term(int fd, void *p, size_t n)
+/* By which a program of this room is told to end; all others kill. */
+static sigset_t newfile_ends(void)
+{
+	sigset_t ends;
+
+	sigemptyset(&ends);
+	sigaddset(&ends, SIGTERM);
+	sigaddset(&ends, SIGHUP);
+	return ends;
+}
+
+/* Reads the bytes that there are; TERM and HUP are heard while there are none. */
+static ssize_t read_until_end(int fd, void *p, size_t n)
 {
 	struct pollfd wait = {.fd = fd, .events = POLLIN};
 	sigset_t open;
 
 	sigprocmask(SIG_BLOCK, NULL, &open);
 	sigdelset(&open, SIGTERM);
+	sigdelset(&open, SIGHUP);
 	while (!told_to_end && ppoll(&wait, 1, NULL, &open) < 0)
 		if (errno != EINTR)
 			return -1;
@@ -208,31 +220,28 @@ static ssize_t read_until_term(int fd, void *p, size_t n)
 	return -1;
 }
 
-int newfile_hold_term(void)
-{
-	struct sigaction act = {.sa_handler = on_term};
-	sigset_t term;
-
-	sigemptyset(&term);
-	sigaddset(&term, SIGTERM);
-	return sigprocmask(SIG_BLOCK, &term, NULL) || sigaction(SIGTERM, &act, NULL) ? errno : 0;
-}
-
 int newfile_hold_end(void)
 {
-	sigset_t ends;
+	struct sigaction act = {.sa_handler = newfile_on_told_to_end};
+	sigset_t ends = newfile_ends();
 
-	sigemptyset(&ends);
-	sigaddset(&ends, SIGTERM);
-	sigaddset(&ends, SIGHUP);
-	return sigprocmask(SIG_BLOCK, &ends, NULL) ? errno : 0;
+	return sigprocmask(SIG_BLOCK, &ends, NULL) || sigaction(SIGTERM, &act, NULL) || sigaction(SIGHUP, &act, NULL)
+		   ? errno
+		   : 0;
+}
+
+bool newfile_is_ended(void)
+{
+	sigset_t come;
+
+	return told_to_end || (sigpending(&come) == 0 && (sigismember(&come, SIGTERM) || sigismember(&come, SIGHUP)));
 }
 
 int newfile_receive_each(int (*take)(void *arg, const uint8_t *p, size_t n), void *arg)
 {
-	struct receiving r = {.take = take, .arg = arg, .read = read_until_term};
+	struct receiving r = {.take = take, .arg = arg, .read = read_until_end};
 	uint8_t own[SHA256_LEN];
-	int err = newfile_hold_term();
+	int err = newfile_hold_end();
 
 	return err ? err : receive_to_end(&r, own);
 }

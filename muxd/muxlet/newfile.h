@@ -38,14 +38,17 @@ int newfile_open(struct newfile *t);
  */
 int newfile_receive(int fd, uint8_t out_sum[SHA256_LEN], uint64_t *out_size);
 /*
- * The same to a function, which is given each piece and says 0 or an errno. TERM ends it with ECANCELED: it is blocked
- * from here on, or from newfile_hold_term() on, but while input is waited for; so who has something to take away again
- * can. Who makes that ahead of the content holds TERM first.
+ * From here on to the end of the program TERM and HUP wait: several names are given, all of them or none, and who has
+ * something to take away again can. Who goes on for long looks whether one has come.
  */
-int newfile_hold_term(void);
-int newfile_receive_each(int (*take)(void *arg, const uint8_t *p, size_t n), void *arg);
-/* From here on to the end of the program TERM and HUP wait: several names are given, all of them or none. */
 int newfile_hold_end(void);
+bool newfile_is_ended(void);
+/*
+ * As newfile_receive() to a function, which is given each piece and says 0 or an errno. TERM and HUP end it with
+ * ECANCELED, and wait otherwise, as behind newfile_hold_end(). Who makes something ahead of the content holds them
+ * first.
+ */
+int newfile_receive_each(int (*take)(void *arg, const uint8_t *p, size_t n), void *arg);
 int newfile_write(int fd, const void *p, size_t n);
 /* A short count is the end. -1: errno. */
 ssize_t newfile_read(int fd, void *p, size_t n);

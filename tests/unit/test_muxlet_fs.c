@@ -548,6 +548,30 @@ static void trees_are_copied_whole_or_not(void **state)
 	assert_int_equal(fs("{\"op\":\"copy\",\"path\":\".\",\"to\":\"tree/all\",\"recursive\":true}"), EINVAL);
 }
 
+/* Told to end in the middle, a copy of a tree takes away what it has; one that was whole by then stays. */
+static void a_copy_that_is_told_to_end_leaves_nothing_half(void **state)
+{
+	(void)state;
+	assert_int_equal(system("cd \"$FS_ROOT\" && mkdir forest && cd forest && seq 4000 | xargs touch"), 0);
+	for (int i = 0; i < 2; i++) {
+		siginfo_t end = {0};
+		int in, out, is;
+		pid_t pid = start("{\"op\":\"copy\",\"path\":\"forest\",\"to\":\"copied\",\"recursive\":true}", &in, &out);
+
+		close(in);
+		while (system("ls -d \"$FS_ROOT\"/.muxd-copy-* >/dev/null 2>&1") &&
+		       waitid(P_PID, (id_t)pid, &end, WEXITED | WNOHANG | WNOWAIT) == 0 && end.si_pid == 0)
+			;
+		(void)kill(pid, i ? SIGHUP : SIGTERM);
+		is = finish(pid, out);
+		assert_true(is == 0 || is == ECANCELED);
+		assert_int_equal(access(inside("copied"), F_OK), is ? -1 : 0);
+		assert_int_equal(system("! ls -A \"$FS_ROOT\" | grep -q muxd-copy"), 0);
+		assert_int_equal(system("rm -rf \"$FS_ROOT/copied\""), 0);
+	}
+	assert_int_equal(system("rm -rf \"$FS_ROOT/forest\""), 0);
+}
+
 static void changes_are_told_with_their_digests(void **state)
 {
 	const json_t *change;
@@ -1430,6 +1454,7 @@ int main(void)
 	    cmocka_unit_test(one_of_many_changes_it),
 	    cmocka_unit_test(links_are_names_of_their_own),
 	    cmocka_unit_test(trees_are_copied_whole_or_not),
+	    cmocka_unit_test(a_copy_that_is_told_to_end_leaves_nothing_half),
 	    cmocka_unit_test(changes_are_told_with_their_digests),
 	    cmocka_unit_test(a_patch_is_applied_whole_or_not),
 	    cmocka_unit_test(a_patch_that_is_told_to_end_is_all_or_nothing),
