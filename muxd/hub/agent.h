@@ -11,7 +11,7 @@
 #include "base/json.h"
 #include "control/life/life.h"
 #include "control/sandbox.h"
-#include "muxd/hub/clear.h"
+#include "muxd/hub/hub_state.h"
 #include "muxd/hub/session_state.h"
 #include "muxd/link/kill_tally.h"
 #include "muxd/link/link.h"
@@ -28,6 +28,7 @@ struct agent_waiter {
 	void *arg;
 };
 
+struct clearing;
 struct agent {
 	struct hub *hub;
 	UT_hash_handle hh; /* hub->agents by name */
@@ -89,7 +90,6 @@ struct agent_ahead {
 
 #define AGENT_RETRY_MIN_MS 50
 
-/* agent.c */
 void agent_set_state(struct agent *a, enum agent_state s);
 const char *agent_state_name(enum agent_state s);
 struct agent *agent_find(struct hub *h, const char *name);
@@ -109,29 +109,5 @@ uint64_t agent_patience(const struct agent *a); /* ns that its sandbox may take 
 int agent_plain(const struct agent *a, const char *what, const char *instead, struct err *e);
 /* Ended from outside, so that the next one can serve: its workspace stays. False: that would cost it. */
 bool agent_may_end(const struct agent *a);
-
-/* agent_link.c */
-void agent_need(struct agent *a, agent_ready_fn *fn, void *arg);
-/* Started with those options, where it is not there, and then needed. */
-void agent_need_with(struct agent *a, const struct life_options *o, agent_ready_fn *fn, void *arg);
-void agent_reconnect(struct agent *a);
-/* The agent's sessions end with that cause and words, its link is closed. */
-void agent_leave(struct agent *a, enum exit_cause cause, const char *why);
-void agent_set_cold(struct agent *a, const char *why);
-void agent_stopping(struct agent *a, bool on);
-/* The one that went ahead (agent_ahead) is through: others begin; rc: it failed, who waits hears it, nothing begins. */
-void agent_ahead_over(struct agent *a, int rc, const struct err *e);
-void agent_gone(void *hub, const char *name, const struct id *sandbox, const char *why); /* a sandbox_gone */
-void agent_tick(struct agent *a, uint64_t now);
-bool agent_rests(const struct agent *a); /* it has nothing that agent_tick() waits for */
-void agent_cancel(struct agent *a);      /* who waits for it hears ERR_CANCELLED: the hub goes */
-void agent_destroy(struct agent *a);
-/*
- * Everything inside ends (clear.h), with all that belongs to it. Who does not answer for as long as timeout_ns is ended
- * from outside where that costs no workspace (ERR_TIMEOUT, elsewhere).
- */
-void agent_clear(struct agent *a, const char *why, uint64_t timeout_ns, clear_done *done, void *arg);
-/* The whole name of a target (ns/pod becomes ns/pod/container): at once, or when the provider has said. */
-void hub_resolve(struct hub *h, const char *name, sandbox_done *done, void *arg);
 
 #endif

@@ -5,7 +5,7 @@
 #include "muxd/hub/agent.h"
 #include "muxd/hub/hub_state.h"
 #include "muxd/hub/launch.h"
-#include "muxd/hub/services.h"
+#include "muxd/hub/service_wait.h"
 #include "muxd/hub/session_state.h"
 
 #include <string.h>
@@ -95,7 +95,7 @@ json_t *agent_describe(struct hub *h, const char *name, const struct sandbox_inf
 	json_object_set_new(o, "oom_kills", json_integer(i->oom_kills));
 	json_object_set_new(o, "detail", json_string(i->detail));
 	json_object_set_new(o, "persists", persists_json(h, i));
-	endpoints = services_endpoints(h, name);
+	endpoints = service_ports(h, name);
 	if (endpoints)
 		json_object_set_new(o, "endpoints", endpoints);
 	json_object_set_new(o, "enforced",

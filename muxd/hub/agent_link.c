@@ -3,6 +3,7 @@
  * and who waits for the sandbox hears how it went.
  */
 #define LOG_SUBSYS "agent"
+#include "muxd/hub/agent_link.h"
 #include "base/backoff.h"
 #include "base/clock.h"
 #include "base/err.h"
@@ -10,7 +11,6 @@
 #include "base/text.h"
 #include "control/life/life.h"
 #include "control/work/work.h"
-#include "muxd/hub/agent.h"
 #include "muxd/hub/audit.h"
 #include "muxd/hub/clear.h"
 #include "muxd/hub/hub_state.h"

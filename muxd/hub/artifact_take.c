@@ -5,12 +5,15 @@
 #include "base/err.h"
 #include "base/ring.h"
 #include "base/text.h"
+#include "base/conf.h"
+#include "muxd/hub/agent.h"
 #include "muxd/hub/audit.h"
 #include "muxd/hub/base_tree.h"
 #include "muxd/hub/broker_check.h"
 #include "muxd/hub/broker_policy.h"
+#include "muxd/hub/broker_round.h"
 #include "muxd/hub/file_limits.h"
-#include "muxd/hub/gate.h"
+#include "muxd/hub/later.h"
 #include "muxd/hub/git_export.h"
 #include "muxd/hub/hub_state.h"
 
@@ -455,7 +458,7 @@ static void page_wait(struct taking *t)
 	if (clock_boot_ns() >= t->patience_ns) {
 		err_set(&e, ERR_UNAVAILABLE, "the record is behind the end of round %s: take it later", t->round);
 		take_fail(t, e.code, &e);
-	} else if (gate_later(t->hub, take_on_later, t)) {
+	} else if (hub_later(t->hub, take_on_later, t)) {
 		err_set(&e, ERR_NOMEM, "no memory");
 		take_fail(t, e.code, &e);
 	}

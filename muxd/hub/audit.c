@@ -3,9 +3,9 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
+#include "muxd/hub/failures.h"
 #include "muxd/hub/failures_file.h"
 #include "muxd/hub/hub_state.h"
-#include "muxd/hub/launch.h"
 #include "muxd/hub/session_state.h"
 
 #include <unistd.h>

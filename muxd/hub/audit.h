@@ -5,7 +5,7 @@
 #define MUXD_HUB_AUDIT_H
 
 #include "base/json.h"
-#include "muxd/hub/broker.h"
+#include "muxd/hub/request.h"
 
 /* One event, about a request (NULL), with detail (stolen, NULL). ERR_*: it is not in the record. */
 int audit_event(struct hub *h, const char *event, const struct request *rq, const char *agent, const char *outcome,
@@ -33,5 +33,7 @@ void audit_denial(struct hub *h, const struct request *rq, const char *agent, js
 int audit_failures_begin(struct hub *h, struct err *e);
 void audit_failures_tick(struct hub *h, bool all);
 void audit_failures_end(struct hub *h);
+/* An audit record of the monitor's (grants made and revoked). */
+int hub_audit(struct hub *h, const json_t *record);
 
 #endif

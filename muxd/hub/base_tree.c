@@ -7,8 +7,9 @@
 #include "base/ring.h"
 #include "base/text.h"
 #include "control/life/life.h"
-#include "muxd/hub/agent.h"
+#include "muxd/hub/agent_link.h"
 #include "muxd/hub/audit.h"
+#include "muxd/hub/broker.h"
 #include "muxd/hub/broker_shape.h"
 #include "muxd/hub/hub_state.h"
 

@@ -10,7 +10,7 @@
 #ifndef MUXD_HUB_BASE_TREE_H
 #define MUXD_HUB_BASE_TREE_H
 
-#include "muxd/hub/broker.h"
+#include "muxd/hub/request.h"
 
 struct base_tree;
 

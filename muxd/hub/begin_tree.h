@@ -15,7 +15,7 @@
 #define MUXD_HUB_BEGIN_TREE_H
 
 #include "control/life/life.h"
-#include "muxd/hub/broker.h"
+#include "muxd/hub/request.h"
 #include "muxd/hub/workspace_from.h"
 
 struct begin_tree;

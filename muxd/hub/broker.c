@@ -6,6 +6,8 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "control/work/work.h"
+#include "base/conf.h"
+#include "muxd/hub/agent.h"
 #include "muxd/hub/agent_json.h"
 #include "muxd/hub/attachment_state.h"
 #include "muxd/hub/audit.h"

@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "muxd/hub/artifact_take.h"
 #include "muxd/hub/audit.h"
+#include "muxd/hub/broker.h"
 #include "muxd/hub/broker_check.h"
 #include "muxd/hub/broker_policy.h"
 #include "muxd/hub/gate.h"

@@ -10,7 +10,8 @@
 
 #include "control/artifacts/artifact_wish.h"
 #include "control/artifacts/artifacts.h"
-#include "muxd/hub/broker.h"
+#include "muxd/hub/exec_spec.h"
+#include "muxd/hub/request.h"
 
 struct artifact_put {
 	const char *task, *name;

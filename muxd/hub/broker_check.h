@@ -4,8 +4,7 @@
 #ifndef MUXD_HUB_BROKER_CHECK_H
 #define MUXD_HUB_BROKER_CHECK_H
 
-#include "muxd/hub/attachment.h"
-#include "muxd/hub/broker.h"
+#include "muxd/hub/broker_auth.h"
 #include "muxd/hub/session.h"
 
 uint32_t scope_of(enum session_kind k);
@@ -58,9 +57,4 @@ int broker_check_server(struct hub *h, const struct request *rq, const struct se
 bool broker_may_see(const struct request *rq, const struct session *s);
 /* A session that this grant may not know of is answered as absent, ERR_NOT_FOUND; the audit log has whose it was. */
 void broker_hide(struct hub *h, const struct request *rq, const struct session *s, const char *what);
-/* request.c */
-/* All of rq but its token, and the mark that *io has: for events. */
-void request_marked(const struct request *rq, struct request *io);
-void request_begin(struct request *rq, const struct origin *from); /* without a grant yet */
-
 #endif

@@ -6,8 +6,9 @@
 #ifndef MUXD_HUB_BROKER_CONTEXT_H
 #define MUXD_HUB_BROKER_CONTEXT_H
 
-#include "muxd/hub/broker.h"
+#include "muxd/hub/broker_round.h"
 #include "muxd/hub/contexts.h"
+#include "muxd/hub/request.h"
 
 /* python_exec, A11 */
 #define PYTHON_TIMEOUT_NS     (30 * UINT64_C(1000000000))

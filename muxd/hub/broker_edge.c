@@ -2,6 +2,7 @@
 #define LOG_SUBSYS "broker"
 #include "muxd/hub/broker_edge.h"
 #include "base/err.h"
+#include "muxd/hub/broker.h"
 #include "muxd/hub/broker_check.h"
 #include "muxd/hub/hub_state.h"
 #include "policy/edge.h"

@@ -7,7 +7,7 @@
 #ifndef MUXD_HUB_BROKER_EDGE_H
 #define MUXD_HUB_BROKER_EDGE_H
 
-#include "muxd/hub/broker.h"
+#include "muxd/hub/request.h"
 
 struct conf_edge;
 

@@ -7,6 +7,7 @@
 #include "base/err.h"
 #include "muxd/hub/broker_check.h"
 #include "muxd/hub/broker_context.h"
+#include "muxd/hub/broker_round.h"
 #include "muxd/hub/executions.h"
 #include "muxd/hub/hub_state.h"
 

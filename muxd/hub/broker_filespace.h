@@ -7,8 +7,8 @@
 #ifndef MUXD_HUB_BROKER_FILESPACE_H
 #define MUXD_HUB_BROKER_FILESPACE_H
 
-#include "muxd/hub/broker.h"
 #include "muxd/hub/filespace_sync.h"
+#include "muxd/hub/request.h"
 
 /* {agent, direction, ...}: what was done. ERR_FILESPACE, ERR_TOO_LARGE, ERR_UNSUPPORTED: there is no filespace. */
 void broker_filespace_sync(struct hub *h, const struct request *rq, const char *agent, enum filespace_direction d,

@@ -2,6 +2,7 @@
 #define LOG_SUBSYS "broker"
 #include "muxd/hub/broker_grant.h"
 #include "base/err.h"
+#include "muxd/hub/broker.h"
 #include "muxd/hub/broker_check.h"
 #include "muxd/hub/broker_policy.h"
 #include "muxd/hub/hub_state.h"

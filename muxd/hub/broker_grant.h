@@ -7,7 +7,7 @@
 #ifndef MUXD_HUB_BROKER_GRANT_H
 #define MUXD_HUB_BROKER_GRANT_H
 
-#include "muxd/hub/broker.h"
+#include "muxd/hub/request.h"
 
 enum grant_call { GRANT_CHILD, GRANT_RENEW, GRANT_REVOKE, GRANT_LIST };
 

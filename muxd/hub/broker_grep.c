@@ -8,6 +8,7 @@
 #include "base/err.h"
 #include "muxd/hub/broker_check.h"
 #include "muxd/hub/broker_policy.h"
+#include "muxd/hub/broker_round.h"
 #include "muxd/hub/launch.h"
 #include "muxd/hub/reader.h"
 #include "muxd/hub/session_state.h"

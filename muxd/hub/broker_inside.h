@@ -8,8 +8,8 @@
 #ifndef MUXD_HUB_BROKER_INSIDE_H
 #define MUXD_HUB_BROKER_INSIDE_H
 
-#include "muxd/hub/broker.h"
 #include "muxd/hub/inside.h"
+#include "muxd/hub/request.h"
 
 /* Texts and JSON are borrowed for the call. */
 struct inside_wish {

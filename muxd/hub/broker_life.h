@@ -10,7 +10,7 @@
 #define MUXD_HUB_BROKER_LIFE_H
 
 #include "control/life/life.h"
-#include "muxd/hub/broker.h"
+#include "muxd/hub/request.h"
 #include "muxd/hub/workspace_from.h"
 
 enum life_verb {

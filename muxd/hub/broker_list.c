@@ -10,6 +10,7 @@
 #include "control/life/life.h"
 #include "muxd/hub/agent.h"
 #include "muxd/hub/agent_json.h"
+#include "muxd/hub/broker.h"
 #include "muxd/hub/broker_check.h"
 #include "muxd/hub/broker_policy.h"
 #include "muxd/hub/hub_state.h"

@@ -7,7 +7,7 @@
 #ifndef MUXD_HUB_BROKER_LOCK_H
 #define MUXD_HUB_BROKER_LOCK_H
 
-#include "muxd/hub/broker.h"
+#include "muxd/hub/request.h"
 
 struct lock_call {
 	const char *agent, *task; /* task NULL: the grant's */

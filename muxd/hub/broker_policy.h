@@ -8,7 +8,8 @@
 #ifndef MUXD_HUB_BROKER_POLICY_H
 #define MUXD_HUB_BROKER_POLICY_H
 
-#include "muxd/hub/broker.h"
+#include "muxd/hub/broker_auth.h"
+#include "muxd/hub/exec_spec.h"
 #include "muxd/hub/session.h"
 
 struct launch;

@@ -5,6 +5,7 @@
 #include "muxd/hub/agent.h"
 #include "muxd/hub/audit.h"
 #include "muxd/hub/broker_check.h"
+#include "muxd/hub/broker_round.h"
 #include "muxd/hub/hub_state.h"
 #include "muxd/hub/listener.h"
 #include "muxd/hub/screen.h"

@@ -8,6 +8,7 @@
 #include "control/servers/service_def.h"
 #include "muxd/hub/agent.h"
 #include "muxd/hub/audit.h"
+#include "muxd/hub/broker.h"
 #include "muxd/hub/broker_check.h"
 #include "muxd/hub/broker_policy.h"
 #include "muxd/hub/gate.h"

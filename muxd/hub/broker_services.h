@@ -8,7 +8,7 @@
 #ifndef MUXD_HUB_BROKER_SERVICES_H
 #define MUXD_HUB_BROKER_SERVICES_H
 
-#include "muxd/hub/broker.h"
+#include "muxd/hub/request.h"
 
 /* Texts and JSON are borrowed for the call. */
 struct service_wish {

@@ -6,6 +6,7 @@
 #include "base/err.h"
 #include "base/text.h"
 #include "control/work/work.h"
+#include "muxd/hub/agent_link.h"
 #include "muxd/hub/audit.h"
 #include "muxd/hub/broker_policy.h"
 #include "muxd/hub/hub_state.h"

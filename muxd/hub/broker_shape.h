@@ -11,8 +11,8 @@
 
 #include "base/json.h"
 #include "control/life/life.h"
-#include "muxd/hub/agent.h"
-#include "muxd/hub/broker.h"
+#include "muxd/hub/agent_link.h"
+#include "muxd/hub/request.h"
 
 struct shape_ask {
 	enum policy_op op; /* was asked about before */

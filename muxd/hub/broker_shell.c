@@ -6,9 +6,10 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/text.h"
-#include "muxd/hub/agent.h"
+#include "muxd/hub/agent_link.h"
 #include "muxd/hub/audit.h"
 #include "muxd/hub/broker_check.h"
+#include "muxd/hub/broker_round.h"
 #include "muxd/hub/hub_state.h"
 #include "muxd/hub/launch.h"
 

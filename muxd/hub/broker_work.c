@@ -8,8 +8,9 @@
 #include "control/artifacts/artifacts.h"
 #include "control/life/life.h"
 #include "control/work/work.h"
-#include "muxd/hub/agent.h"
+#include "muxd/hub/agent_link.h"
 #include "muxd/hub/audit.h"
+#include "muxd/hub/broker.h"
 #include "muxd/hub/broker_artifact.h"
 #include "muxd/hub/broker_check.h"
 #include "muxd/hub/broker_policy.h"
@@ -18,7 +19,6 @@
 #include "muxd/hub/launch.h"
 #include "muxd/hub/removals.h"
 #include "muxd/hub/session_state.h"
-#include "muxd/hub/setup.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -465,7 +465,7 @@ static int64_t wall(void *ctx)
 	return clock_wall_ns();
 }
 
-void hub_begin_work(struct hub *h)
+void broker_work_begin(struct hub *h)
 {
 	const struct artifacts_clock clock = {.now = wall, .waits = hub_removals_wait, .ctx = h};
 	struct work_host host = {.ctx = h,

@@ -8,7 +8,8 @@
 #ifndef MUXD_HUB_FILE_LIMITS_H
 #define MUXD_HUB_FILE_LIMITS_H
 
-#include "muxd/hub/broker.h"
+#include "muxd/hub/exec_spec.h"
+#include "policy/grant_paths.h"
 
 /* A path that an operation names, and how it is touched. */
 struct file_touch {

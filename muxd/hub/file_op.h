@@ -7,7 +7,7 @@
 #ifndef MUXD_HUB_FILE_OP_H
 #define MUXD_HUB_FILE_OP_H
 
-#include "muxd/hub/broker.h"
+#include "muxd/hub/exec_spec.h"
 
 struct file_op_row {
 	const char *name;  /* "move": of the path in the API, too */

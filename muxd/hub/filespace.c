@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "control/filespace/rows.h"
 #include "control/life/life.h"
-#include "muxd/hub/agent.h"
+#include "muxd/hub/agent_link.h"
 #include "muxd/hub/audit.h"
 #include "muxd/hub/filespace_due.h"
 #include "muxd/hub/filespace_places.h"

@@ -13,7 +13,6 @@
 #ifndef MUXD_HUB_FILESPACE_H
 #define MUXD_HUB_FILESPACE_H
 
-#include "muxd/hub/broker.h"
 #include "muxd/hub/filespace_sync.h"
 
 struct agent;

@@ -10,6 +10,7 @@
 #include "muxd/hub/attachment_state.h"
 #include "muxd/hub/broker_check.h"
 #include "muxd/hub/hub_state.h"
+#include "muxd/hub/later.h"
 #include "muxd/hub/session_state.h"
 
 #include <stdlib.h>
@@ -62,21 +63,9 @@ int gate_pass(struct hub *h, const struct request *rq, gate_go *go, void *arg, s
 	return GATE_WAITS;
 }
 
-int gate_later(struct hub *h, gate_go *go, void *arg)
+static void gate_settle(struct hub *h, struct gate_wait *w, int rc, const struct err *e)
 {
-	struct gate_wait *w = calloc(1, sizeof(*w));
-
-	if (!w)
-		return ERR_NOMEM;
-	*w = (struct gate_wait){.go = go, .arg = arg};
-	TAILQ_INSERT_TAIL(&h->later, w, entry);
-	hub_stir(h);
-	return 0;
-}
-
-static void gate_settle(struct gate_list *list, struct gate_wait *w, int rc, const struct err *e)
-{
-	TAILQ_REMOVE(list, w, entry);
+	TAILQ_REMOVE(&h->gate, w, entry);
 	w->go(w->arg, rc, e);
 	free(w);
 }
@@ -95,19 +84,8 @@ void gate_tick(struct hub *h)
 			return;
 		if (!rc)
 			rc = broker_in_force(h, w->rq, "wait", &e);
-		gate_settle(&h->gate, w, rc, rc ? &e : NULL);
+		gate_settle(h, w, rc, rc ? &e : NULL);
 	}
-}
-
-/* A caller that comes back meanwhile waits for the next tick. */
-void gate_tick_later(struct hub *h)
-{
-	struct gate_list now = TAILQ_HEAD_INITIALIZER(now);
-	struct gate_wait *w;
-
-	TAILQ_CONCAT(&now, &h->later, entry);
-	while ((w = TAILQ_FIRST(&now)))
-		gate_settle(&now, w, 0, NULL);
 }
 
 void gate_close(struct hub *h)
@@ -117,7 +95,6 @@ void gate_close(struct hub *h)
 
 	err_set(&e, ERR_CANCELLED, "the daemon is stopping");
 	while ((w = TAILQ_FIRST(&h->gate)))
-		gate_settle(&h->gate, w, ERR_CANCELLED, &e);
-	while ((w = TAILQ_FIRST(&h->later)))
-		gate_settle(&h->later, w, ERR_CANCELLED, &e);
+		gate_settle(h, w, ERR_CANCELLED, &e);
+	later_close(h, &e);
 }

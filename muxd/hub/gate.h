@@ -4,7 +4,7 @@
 #ifndef MUXD_HUB_GATE_H
 #define MUXD_HUB_GATE_H
 
-#include "muxd/hub/broker.h"
+#include "muxd/hub/request.h"
 
 #define GATE_WAITS 1
 
@@ -12,11 +12,7 @@ typedef void gate_go(void *arg, int rc, const struct err *e);
 /* 0: go on; ERR_RECORD_UNAVAILABLE, ERR_DISK_FULL: refused. GATE_WAITS: go is called once, with 0, or hub_writable()'s
  * after 5 s of a record that starts, or broker_in_force()'s after a wait. rq stays as it is until then. */
 int gate_pass(struct hub *h, const struct request *rq, gate_go *go, void *arg, struct err *e);
-/* The same at the next tick of the hub, whatever the record is like; rc is 0, or ERR_CANCELLED. ERR_NOMEM: not called.
- */
-int gate_later(struct hub *h, gate_go *go, void *arg);
 void gate_tick(struct hub *h);
-void gate_tick_later(struct hub *h);
 void gate_close(struct hub *h); /* ERR_CANCELLED to all who wait */
 
 #endif

@@ -1,9 +1,10 @@
 /* News of grants that the hub has beyond their tokens: until when renewals hold, and by which token they ask the
  * record.
  */
+#include "muxd/hub/grant_news.h"
 #include "base/err.h"
 #include "muxd/hub/hub_state.h"
-#include "muxd/hub/setup.h"
+#include "muxd/hub/request.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +24,14 @@ int64_t hub_known_until(const struct hub *h)
 	if (!h->p.centre[0])
 		return 0;
 	return h->edge_heard_ns ? h->edge_heard_ns + (int64_t)h->conf->edge_state_max_ns : 1;
+}
+
+struct grant_news hub_grant_news(const struct hub *h)
+{
+	return (struct grant_news){.revoked = h->revoked,
+				   .renewed = h->renewed,
+				   .known_until_ns = hub_known_until(h),
+				   .keys = h->keyset.n ? &h->keyset : NULL};
 }
 
 int64_t hub_grant_ends(const struct hub *h, const struct grant_line *l)

@@ -7,6 +7,7 @@
 #include "muxd/hub/hub_state.h"
 #include "muxd/hub/session_end.h"
 #include "muxd/hub/session_state.h"
+#include "muxd/hub/setup.h"
 #include "muxd/hub/wake.h"
 
 #include <stdlib.h>

@@ -64,5 +64,7 @@ const json_t *hub_alarms(const struct hub *h);
 const json_t *hub_witnesses(const struct hub *h);
 bool hub_ready(const struct hub *h);    /* recovered, record writable */
 bool hub_stopping(const struct hub *h); /* hub_stop() was called: who still waits is answered ERR_CANCELLED */
+/* A connection of a door has ended: what it read of the record is told of. */
+void hub_client_gone(struct hub *h, const char *door, const char *peer);
 
 #endif

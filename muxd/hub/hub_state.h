@@ -9,24 +9,28 @@
 #include "base/memory.h"
 #include "base/metric.h"
 #include "control/locks/locks.h"
-#include "muxd/hub/agent.h"
-#include "muxd/hub/contexts.h"
-#include "muxd/hub/exec_ids.h"
-#include "muxd/hub/failures.h"
 #include "muxd/hub/filespace_places.h"
+#include "muxd/hub/grant_news.h"
 #include "muxd/hub/hub.h"
+#include "muxd/hub/hub_params.h"
 #include "muxd/hub/session_state.h"
-#include "muxd/hub/setup.h"
-#include "muxd/hub/shells.h"
 #include "policy/grant_known.h"
 #include "policy/id_times.h"
 #include "policy/time_floor.h"
 
 #include <uv.h>
 
+struct agent_ahead;
+struct agent_watch;
+struct contexts;
+struct exec_ids;
 struct executions;
+struct failures;
 struct insides;
+struct policy;
 struct services;
+struct shells;
+struct shown_tokens;
 
 struct hub {
 	uv_loop_t *loop;
@@ -76,10 +80,11 @@ struct hub {
 	struct locks_watch locks;
 	struct reader_client *readers; /* who has read the record and is still connected */
 	uint64_t recovered_ns;
-	TAILQ_HEAD(gate_list, gate_wait) gate, later; /* in the order in which they came, all for the same time */
-	TAILQ_HEAD(, round_wishes) wishes;            /* of rounds that have ended */
-	TAILQ_HEAD(, begin_tree) begin_trees;         /* what agents are to begin with is being made */
-	struct recovery *recovery;                    /* waits for the recorder to say how it is */
+	TAILQ_HEAD(, gate_wait) gate;         /* in the order in which they came, all for the same time */
+	TAILQ_HEAD(later_list, later) later;  /* likewise, to the next tick */
+	TAILQ_HEAD(, round_wishes) wishes;    /* of rounds that have ended */
+	TAILQ_HEAD(, begin_tree) begin_trees; /* what agents are to begin with is being made */
+	struct recovery *recovery;            /* waits for the recorder to say how it is */
 	uv_timer_t *second;
 	uv_timer_cb tick; /* of second */
 	bool rests;       /* nothing is under way: it comes once a second */
@@ -105,24 +110,6 @@ int hub_writable(struct hub *h, struct err *e); /* 0, ERR_RECORD_UNAVAILABLE, ER
 void hub_stir(struct hub *h);
 /* grants.c, witnesses.c: each second */
 void grants_tick(struct hub *h);
-/* grant_news.c: until when what is known of revocations may be used; 0: for ever, as at whoever takes back itself. */
-int64_t hub_known_until(const struct hub *h);
-/* The same: whose tokens count. Borrowed. */
-struct grant_trust hub_trust(const struct hub *h);
-/* grant_news.c. Borrowed. */
-static inline struct grant_news hub_grant_news(const struct hub *h)
-{
-	return (struct grant_news){.revoked = h->revoked,
-				   .renewed = h->renewed,
-				   .known_until_ns = hub_known_until(h),
-				   .keys = h->keyset.n ? &h->keyset : NULL};
-}
-struct hub_renewal;
-int grants_keep_token(struct hub *h, const struct hub_renewal *r); /* of a renewal; copied. ERR_NOMEM */
-/* The token that a request would present now: that of its grant's newest renewal, or its own. Borrowed until the loop.
- */
-const char *hub_grant_token(const struct hub *h, const struct request *rq);
-void grants_forget_tokens(struct hub *h, int64_t now); /* of renewals that ended; INT64_MAX: all */
 void hub_witnesses_tick(struct hub *h);
 /* recover.c */
 void recovery_check(struct hub *h);

@@ -16,6 +16,7 @@
 #include "muxd/hub/agent.h"
 #include "muxd/hub/attachment_state.h"
 #include "muxd/hub/audit.h"
+#include "muxd/hub/broker.h"
 #include "muxd/hub/broker_check.h"
 #include "muxd/hub/hub_state.h"
 #include "muxd/hub/inside_answer.h"

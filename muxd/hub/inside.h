@@ -20,7 +20,7 @@
 
 #include "base/clock.h"
 #include "base/json.h"
-#include "muxd/hub/broker.h"
+#include "muxd/hub/request.h"
 
 #define INSIDE_FLIGHT_MAX  32                  /* requests that a server works on at once */
 #define INSIDE_CALLS_MAX   128                 /* with those that wait */

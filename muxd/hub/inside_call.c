@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "control/servers/digest.h"
 #include "muxd/hub/agent.h"
+#include "muxd/hub/exec_ids.h"
 #include "muxd/hub/hub_state.h"
 #include "muxd/hub/inside_answer.h"
 #include "muxd/hub/inside_state.h"

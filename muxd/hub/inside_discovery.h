@@ -9,7 +9,7 @@
 #ifndef MUXD_HUB_INSIDE_DISCOVERY_H
 #define MUXD_HUB_INSIDE_DISCOVERY_H
 
-#include "muxd/hub/broker.h"
+#include "muxd/hub/request.h"
 
 struct server_def;
 

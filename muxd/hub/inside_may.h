@@ -5,7 +5,7 @@
 #ifndef MUXD_HUB_INSIDE_MAY_H
 #define MUXD_HUB_INSIDE_MAY_H
 
-#include "muxd/hub/broker.h"
+#include "muxd/hub/request.h"
 
 /* bytes: of its parameters. A request that begins, which a profile's limits count. */
 int inside_may_begin(struct hub *h, struct request *rq, const char *agent, const char *task, const char *server,

@@ -14,8 +14,8 @@
 #define MUXD_HUB_INSIDE_RECORD_H
 
 #include "base/json.h"
-#include "muxd/hub/broker.h"
 #include "muxd/hub/journal.h"
+#include "muxd/hub/request.h"
 
 #define INSIDE_BODY_MAX (64u * 1024)
 #define INSIDE_LOST     "the daemon was restarted while the request was under way: whether it was done is not known"

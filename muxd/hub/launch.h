@@ -7,10 +7,12 @@
 #define MUXD_HUB_LAUNCH_H
 
 #include "base/ids.h"
-#include "muxd/hub/broker.h"
+#include "control/work/work.h"
 #include "muxd/hub/contexts.h"
+#include "muxd/hub/exec_spec.h"
 #include "muxd/hub/shells.h"
 #include "muxd/hub/transfer.h"
+#include "policy/grant.h"
 
 #include <stdbool.h>
 #include <stddef.h>

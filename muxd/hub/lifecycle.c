@@ -5,7 +5,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "control/life/life.h"
-#include "muxd/hub/agent.h"
+#include "muxd/hub/agent_link.h"
 #include "muxd/hub/audit.h"
 #include "muxd/hub/filespace.h"
 #include "muxd/hub/hub_state.h"

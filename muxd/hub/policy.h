@@ -8,10 +8,11 @@
 #ifndef MUXD_HUB_POLICY_H
 #define MUXD_HUB_POLICY_H
 
-#include "muxd/hub/broker.h"
+#include "base/json.h"
 
+struct err;
+struct hub;
 struct policy;
-
 /*
  * The policy from now on, the hub's then; NULL: everything is as granted. by: who loaded it (muxd/monitor/loader.h),
  * NULL: nobody is known; borrowed.

@@ -2,6 +2,8 @@
 #include "muxd/hub/port.h"
 #include "base/err.h"
 #include "base/ports.h"
+#include "base/conf.h"
+#include "muxd/hub/agent.h"
 #include "muxd/hub/hub_state.h"
 
 #include <errno.h>

@@ -5,9 +5,10 @@
 #include "base/err.h"
 #include "base/text.h"
 #include "muxd/hub/attachment_state.h"
-#include "muxd/hub/gate.h"
+#include "muxd/hub/exec_ids.h"
 #include "muxd/hub/hub_state.h"
-#include "muxd/hub/launch.h"
+#include "muxd/hub/later.h"
+#include "muxd/hub/request.h"
 #include "muxd/hub/session_state.h"
 
 #include <stdlib.h>
@@ -107,7 +108,7 @@ static void reader_on_answered(void *arg, int rc, const struct err *e, const jso
 	struct question *t = arg;
 
 	if (rc && ask_again(t, rc)) {
-		if (gate_later(t->hub, question_ask, t))
+		if (hub_later(t->hub, question_ask, t))
 			question_end(t, rc, e);
 	} else if (rc) {
 		question_end(t, rc, e);
@@ -155,7 +156,7 @@ int reader_ask(struct hub *h, const struct request *rq, json_t *q, recorder_answ
 	*t = (struct question){.hub = h, .q = q, .until = clock_boot_ns() + ASK_NS, .cb = cb, .arg = arg};
 	text_put(t->principal, sizeof(t->principal), rq->grant.principal);
 	rc = h->recorder ? recorder_client_ask(h->recorder, q, reader_on_answered, t) : ERR_UNAVAILABLE;
-	if (rc && !(ask_again(t, rc) && gate_later(h, question_ask, t) == 0)) {
+	if (rc && !(ask_again(t, rc) && hub_later(h, question_ask, t) == 0)) {
 		question_free(t);
 		return rc;
 	}
@@ -210,7 +211,7 @@ static void reader_on_told(void *arg, int rc, const struct err *e, const json_t 
 	(void)arg, (void)rc, (void)e, (void)json, (void)p, (void)n, (void)end;
 }
 
-void broker_client_gone(struct hub *h, const char *door, const char *peer)
+void hub_client_gone(struct hub *h, const char *door, const char *peer)
 {
 	char name[96];
 	struct reader_client *c = client_find(h, door, peer, name, sizeof(name));

@@ -12,6 +12,7 @@
 #include "muxd/hub/attachment_state.h"
 #include "muxd/hub/broker_check.h"
 #include "muxd/hub/broker_policy.h"
+#include "muxd/hub/broker_round.h"
 #include "muxd/hub/hub_state.h"
 #include "muxd/hub/launch.h"
 #include "muxd/hub/reader.h"

@@ -4,7 +4,8 @@
 #ifndef MUXD_HUB_RECALL_H
 #define MUXD_HUB_RECALL_H
 
-#include "muxd/hub/broker.h"
+#include "muxd/hub/request.h"
+#include "muxd/hub/session.h"
 
 json_t *recall_stream(const struct session_result *r, int stream, const json_t *page); /* one stream of it */
 void round_recall(struct hub *h, const struct request *rq, const struct id *round, broker_json_done *done, void *arg);

@@ -7,6 +7,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "muxd/hub/broker_policy.h"
+#include "muxd/hub/broker_record.h"
 #include "muxd/hub/hub_state.h"
 #include "muxd/hub/launch.h"
 #include "muxd/hub/reader.h"

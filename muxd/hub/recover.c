@@ -7,9 +7,10 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "muxd/hub/agent.h"
+#include "muxd/hub/agent_link.h"
 #include "muxd/hub/attachment_state.h"
 #include "muxd/hub/audit.h"
+#include "muxd/hub/exec_ids.h"
 #include "muxd/hub/hub_state.h"
 #include "muxd/hub/inside_record.h"
 #include "muxd/hub/round_wishes.h"
@@ -19,6 +20,7 @@
 #include "muxd/hub/session_run.h"
 #include "muxd/hub/session_share.h"
 #include "muxd/hub/session_state.h"
+#include "muxd/hub/setup.h"
 #include "recorder/serve/client.h"
 
 #include <stdlib.h>

@@ -5,6 +5,8 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "base/conf.h"
+#include "muxd/hub/agent.h"
 #include "muxd/hub/attachment_state.h"
 #include "muxd/hub/hub_state.h"
 #include "muxd/hub/session_run.h"

@@ -1,6 +1,6 @@
 /* A request: which door and peer, under which grant. It is made before its grant is known. */
+#include "muxd/hub/request.h"
 #include "base/text.h"
-#include "muxd/hub/broker_check.h"
 
 #include <stddef.h>
 #include <string.h>

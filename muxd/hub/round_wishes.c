@@ -5,6 +5,8 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "control/artifacts/artifact_wish.h"
+#include "base/conf.h"
+#include "muxd/hub/agent.h"
 #include "muxd/hub/hub_state.h"
 
 #include <stdlib.h>

@@ -10,7 +10,7 @@
 #ifndef MUXD_HUB_ROUND_WISHES_H
 #define MUXD_HUB_ROUND_WISHES_H
 
-#include "muxd/hub/broker.h"
+#include "muxd/hub/request.h"
 #include "muxd/hub/session_state.h"
 
 /* The results outlive the session, which may go while files are being fetched. */

@@ -4,6 +4,8 @@
  */
 #define LOG_SUBSYS "screen"
 #include "muxd/hub/screen.h"
+#include "base/conf.h"
+#include "muxd/hub/agent.h"
 #include "muxd/hub/attachment_state.h"
 #include "muxd/hub/hub_state.h"
 #include "muxd/hub/session_output.h"
@@ -15,6 +17,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "muxd/hub/reader.h"
+#include "muxd/hub/request.h"
 #include "muxd/screen/frame.h"
 #include "muxd/screen/picture.h"
 

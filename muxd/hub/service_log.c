@@ -3,6 +3,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "muxd/hub/service_state.h"
+#include "muxd/hub/services.h"
 #include "muxd/hub/tail.h"
 #include "recorder/serve/client.h"
 

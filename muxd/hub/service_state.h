@@ -12,7 +12,6 @@
 #include "control/servers/service_def.h"
 #include "muxd/hub/hub_state.h"
 #include "muxd/hub/service_wait.h"
-#include "muxd/hub/services.h"
 
 #include <sys/queue.h>
 

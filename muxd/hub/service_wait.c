@@ -134,3 +134,15 @@ void service_wait_end(struct hub *h)
 		free(w);
 	}
 }
+
+json_t *service_ports(struct hub *h, const char *agent)
+{
+	const struct service *x;
+	json_t *list = NULL;
+
+	TAILQ_FOREACH(x, &h->services->all, entry)
+	if (!x->dropped && x->def.port && strcmp(x->agent, agent) == 0 && (list || (list = json_array())))
+		json_array_append_new(list, json_pack("{s:i,s:s,s:s}", "port", (int)x->def.port, "service", x->name,
+						      "state", service_state_name(x->state)));
+	return list;
+}

@@ -25,6 +25,8 @@ struct service_waiter {
 /* 0: nothing is to be waited for. SERVICE_WAITS: fn is called. ERR_SERVICE: it is held, or too many wait; ERR_NOMEM. */
 int service_wait(struct agent *a, uint16_t port, agent_ready_fn *fn, void *arg, struct err *e);
 unsigned service_waiting(const struct hub *h, const char *agent); /* they hold its sandbox awake */
+/* [{port, service, state}] of an agent's services that listen; NULL: there is none in memory, or no memory. */
+json_t *service_ports(struct hub *h, const char *agent);
 /* A service has changed, or time went by. */
 void service_wait_look(struct hub *h, uint64_t now);
 void service_wait_end(struct hub *h); /* the hub goes */

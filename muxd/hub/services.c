@@ -15,9 +15,10 @@
 #include "control/servers/digest.h"
 #include "control/servers/lists.h"
 #include "control/servers/service_ends.h"
-#include "muxd/hub/agent.h"
+#include "muxd/hub/agent_link.h"
 #include "muxd/hub/attachment_state.h"
 #include "muxd/hub/audit.h"
+#include "muxd/hub/broker.h"
 #include "muxd/hub/broker_check.h"
 #include "muxd/hub/program.h"
 #include "muxd/hub/service_state.h"
@@ -1084,18 +1085,6 @@ json_t *services_log(struct hub *h, const char *agent, size_t most)
 	if (!x->dropped && strcmp(x->agent, agent) == 0 && (list || (list = json_array())))
 		json_array_append_new(list, json_pack("{s:s,s:s,s:o}", "service", x->name, "state",
 						      service_state_name(x->state), "data", tail_json(&x->log, most)));
-	return list;
-}
-
-json_t *services_endpoints(struct hub *h, const char *agent)
-{
-	const struct service *x;
-	json_t *list = NULL;
-
-	TAILQ_FOREACH(x, &h->services->all, entry)
-	if (!x->dropped && x->def.port && strcmp(x->agent, agent) == 0 && (list || (list = json_array())))
-		json_array_append_new(list, json_pack("{s:i,s:s,s:s}", "port", (int)x->def.port, "service", x->name,
-						      "state", service_state_name(x->state)));
 	return list;
 }
 

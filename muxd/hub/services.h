@@ -42,8 +42,6 @@ json_t *service_show(struct hub *h, const char *agent, json_t *entry);
 json_t *service_log(struct hub *h, const char *agent, const char *name, size_t most);
 /* [{service, state, data}] of those of an agent that are in memory. NULL: there is none, or no memory. */
 json_t *services_log(struct hub *h, const char *agent, size_t most);
-/* [{port, service, state}] of those that listen; NULL: there is none in memory, or no memory. */
-json_t *services_endpoints(struct hub *h, const char *agent);
 /* Begun anew now, and held no more. ERR_NOT_FOUND, ERR_BAD_STATE: its sandbox is not awake. */
 int service_restart(struct hub *h, const char *agent, const char *name, const char *by, struct err *e);
 int service_check_awake(struct hub *h, const char *agent, const char *name, struct err *e); /* ERR_BAD_STATE */

@@ -45,6 +45,9 @@ struct session_result {
 
 const char *session_kind_name(enum session_kind k);
 const char *session_state_name(enum session_state s);
+/* "INT", "SIGINT" or 2; ERR_INVAL names what is known. */
+int signal_parse(const char *s, int *out, struct err *e);
+const char *signal_name(int signum); /* "INT" */
 
 const struct id *session_id(const struct session *s);
 enum session_kind session_kind(const struct session *s);

@@ -9,6 +9,7 @@
 #include "muxd/hub/agent.h"
 #include "muxd/hub/attachment_state.h"
 #include "muxd/hub/audit.h"
+#include "muxd/hub/exec_ids.h"
 #include "muxd/hub/filespace_due.h"
 #include "muxd/hub/hub_state.h"
 #include "muxd/hub/port.h"

@@ -12,6 +12,7 @@
 #include "muxd/hub/launch.h"
 #include "muxd/hub/quiesce.h"
 #include "muxd/hub/regain.h"
+#include "muxd/hub/request.h"
 #include "muxd/hub/screen.h"
 #include "muxd/hub/session_end.h"
 #include "muxd/hub/session_input.h"

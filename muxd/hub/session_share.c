@@ -3,6 +3,8 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/text.h"
+#include "base/conf.h"
+#include "muxd/hub/agent.h"
 #include "muxd/hub/attachment_state.h"
 #include "muxd/hub/hub_state.h"
 #include "muxd/hub/launch.h"

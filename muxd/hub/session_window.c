@@ -1,6 +1,8 @@
 /* How much output of a session its sandbox may send, and what of it need not be kept there any more. */
 #include "base/clock.h"
 #include "muxd/hub/attachment_state.h"
+#include "base/conf.h"
+#include "muxd/hub/agent.h"
 #include "muxd/hub/hub_state.h"
 #include "muxd/hub/session_output.h"
 #include "muxd/hub/session_run.h"

@@ -6,18 +6,20 @@
 #include "base/err.h"
 #include "base/tick.h"
 #include "control/store/store.h"
-#include "muxd/hub/agent.h"
+#include "muxd/hub/agent_link.h"
 #include "muxd/hub/attachment_state.h"
 #include "muxd/hub/audit.h"
 #include "muxd/hub/begin_tree.h"
 #include "muxd/hub/broker_lock.h"
 #include "muxd/hub/broker_shown.h"
+#include "muxd/hub/exec_ids.h"
 #include "muxd/hub/executions.h"
 #include "muxd/hub/filespace.h"
 #include "muxd/hub/gate.h"
 #include "muxd/hub/hub_state.h"
 #include "muxd/hub/inside.h"
 #include "muxd/hub/inside_discovery.h"
+#include "muxd/hub/later.h"
 #include "muxd/hub/policy.h"
 #include "muxd/hub/reader.h"
 #include "muxd/hub/removals.h"
@@ -140,7 +142,7 @@ static void setup_on_second(uv_timer_t *t)
 	tick_start(t, setup_on_second, h->rests ? HUB_REST_TICK_MS : HUB_TICK_MS);
 	grants_tick(h);
 	gate_tick(h);
-	gate_tick_later(h);
+	later_tick(h);
 	pause_tick(h);
 	for (s = TAILQ_FIRST(&h->order); s; s = next) {
 		next = TAILQ_NEXT(s, order);

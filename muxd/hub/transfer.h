@@ -16,7 +16,7 @@
 #define MUXD_HUB_TRANSFER_H
 
 #include "base/buf.h"
-#include "muxd/hub/broker.h"
+#include "muxd/hub/exec_spec.h"
 #include "muxd/hub/file_limits.h"
 #include "muxd/hub/file_op.h"
 #include "muxd/hub/keep.h"

@@ -21,6 +21,8 @@
 #include "control/work/work.h"
 #include "muxd/doors/door.h"
 #include "muxd/hub/policy.h"
+#include "muxd/hub/audit.h"
+#include "muxd/hub/broker.h"
 #include "muxd/hub/setup.h"
 #include "muxd/net/asks.h"
 #include "muxd/net/cluster.h"
@@ -391,7 +393,7 @@ static void net_on_recovered(void *arg, int rc, const struct err *e)
 		return;
 	}
 	life_begin(n->life);
-	hub_begin_work(n->hub);
+	broker_work_begin(n->hub);
 	net_set_state(n, NET_OPEN);
 	(void)ipc_tell(n->ipc, json_pack("{s:s,s:s,s:s}", "op", "ready", "https", https, "ssh", ssh));
 }

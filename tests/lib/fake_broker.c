@@ -16,6 +16,8 @@
 #include "muxd/hub/broker.h"
 #include "muxd/hub/broker_grant.h"
 #include "muxd/hub/broker_life.h"
+#include "muxd/hub/broker_record.h"
+#include "muxd/hub/broker_round.h"
 #include "muxd/hub/hub.h"
 #include "muxd/hub/listener.h"
 
@@ -164,7 +166,7 @@ json_t *session_describe(const struct session *s)
 			 "grant_id", id, "reason", "test", "task", s->task, "attachments", "argv", "fake");
 }
 
-void broker_client_gone(struct hub *h, const char *door, const char *peer)
+void hub_client_gone(struct hub *h, const char *door, const char *peer)
 {
 	(void)h, (void)door, (void)peer;
 }

@@ -9,10 +9,14 @@
 
 #include "tests/lib/link_rig.h"
 
+#include "base/ids.h"
+#include "muxd/hub/agent.h"
+#include "muxd/hub/broker.h"
 #include "muxd/hub/hub_state.h"
 #include "muxd/hub/screen.h"
 #include "muxd/hub/session_end.h"
 #include "muxd/hub/session_run.h"
+#include "muxd/hub/setup.h"
 #include "muxd/hub/wake.h"
 #include "muxd/link/link_state.h"
 #include "tests/lib/patience.h"

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "muxd/hub/broker_shown.h"
+#include "muxd/hub/setup.h"
 
 #define OWN  "01890a5d-ac96-774b-bcce-b302099a8057"
 #define HOUR (3600 * (int64_t)NS_PER_SEC)

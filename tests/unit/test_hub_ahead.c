@@ -2,6 +2,7 @@
 /* What is typed ahead of a password prompt is masked; whatever happens while it waits, nothing is lost nor out of
  * order. */
 #include "muxd/hub/session_input.h"
+#include "muxd/hub/hub.h"
 #include "tests/lib/hub_rig.h"
 
 #include <signal.h>

@@ -3,6 +3,9 @@
  * The hub of an edge: a lease of its centre lets in, and nothing else; to the second, whatever the wall clock says; and
  * no longer than the hub has heard of revocations, which ends what is open, too.
  */
+#include "muxd/hub/broker_auth.h"
+#include "muxd/hub/request.h"
+#include "muxd/hub/setup.h"
 #include "tests/lib/hub_rig.h"
 
 #define CENTRE "01890a5d-ac96-774b-bcce-b302099a8057"

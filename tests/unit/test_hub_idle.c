@@ -4,6 +4,7 @@
  * fallen silent, with the same cause; what speaks, and what cannot be heard, it leaves alone.
  */
 #include "muxd/hub/quiesce.h"
+#include "muxd/hub/agent.h"
 
 #include <stdbool.h>
 

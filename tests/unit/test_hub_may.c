@@ -6,9 +6,12 @@
 #include "tests/lib/hub_rig.h"
 
 #include "muxd/hub/broker_check.h"
+#include "muxd/hub/agent.h"
+#include "muxd/hub/broker_round.h"
 #include "muxd/hub/policy.h"
 #include "muxd/hub/reader.h"
 #include "muxd/hub/session_json.h"
+#include "muxd/hub/setup.h"
 #include "muxd/hub/transfer.h"
 #include "policy/profile.h"
 

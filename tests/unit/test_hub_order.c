@@ -3,6 +3,7 @@
  * by anybody, while the record pauses, answers about the echo come early, late or never, people leave and links break.
  */
 #include "muxd/hub/session_input.h"
+#include "muxd/hub/agent.h"
 #include "tests/lib/said_let.h"
 
 #include <signal.h>

@@ -6,6 +6,7 @@
  */
 #include "base/json.h"
 #include "muxd/hub/agent.h"
+#include "base/err.h"
 #include "muxd/hub/hub_state.h"
 #include "muxd/hub/regain.h"
 #include "muxd/hub/session_state.h"

@@ -46,9 +46,9 @@ void conn_destroy(struct conn *c)
 
 	conn_let_go(c);
 	if (!d->closing) { /* libwebsockets lets go of the last ones when the hub is gone */
-		broker_client_gone(d->hub, c->listener->local ? "local" : "rest", c->peer);
+		hub_client_gone(d->hub, c->listener->local ? "local" : "rest", c->peer);
 		if (!c->listener->local)
-			broker_client_gone(d->hub, "web", c->peer);
+			hub_client_gone(d->hub, "web", c->peer);
 	}
 	conn_free(c);
 }

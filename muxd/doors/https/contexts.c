@@ -6,6 +6,7 @@
 #include "muxd/doors/https/handlers.h"
 #include "muxd/doors/https/route.h"
 #include "muxd/hub/broker_context.h"
+#include "muxd/hub/broker_round.h"
 #include "muxd/hub/hub.h"
 
 #include <stdlib.h>

@@ -15,6 +15,7 @@
 #include "base/utf8.h"
 #include "muxd/doors/https/event_id.h"
 #include "muxd/doors/https/handlers.h"
+#include "muxd/hub/broker_round.h"
 #include "muxd/hub/hub.h"
 #include "muxd/hub/listener.h"
 

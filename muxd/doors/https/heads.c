@@ -1,5 +1,6 @@
 /* The audit log and its signed heads, and the heads of other daemons that this one is a witness of. */
 #include "muxd/doors/https/handlers.h"
+#include "muxd/hub/broker_record.h"
 #include "muxd/hub/hub.h"
 
 #define EVENTS_DEFAULT 200

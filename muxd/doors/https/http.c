@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "muxd/doors/https/route.h"
+#include "muxd/hub/broker_round.h"
 #include "muxd/hub/hub.h"
 
 #include <errno.h>

@@ -20,6 +20,7 @@
 #include "base/json.h"
 #include "muxd/doors/https/event_id.h"
 #include "muxd/hub/broker.h"
+#include "muxd/hub/broker_round.h"
 
 struct hub;
 struct route;

@@ -8,6 +8,7 @@
 #include "base/ring.h"
 #include "muxd/doors/https/handlers.h"
 #include "muxd/doors/https/range.h"
+#include "muxd/hub/broker_round.h"
 #include "muxd/hub/hub.h"
 #include "muxd/hub/listener.h"
 

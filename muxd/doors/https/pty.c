@@ -5,6 +5,7 @@
 #include "base/wire.h"
 #include "muxd/doors/https/handlers.h"
 #include "muxd/doors/https/keys.h"
+#include "muxd/hub/broker_round.h"
 #include "muxd/hub/hub.h"
 #include "muxd/screen/picture.h"
 

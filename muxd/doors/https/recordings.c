@@ -1,5 +1,6 @@
 /* Recordings: listed, looked at, and read event by event, as the page's player does. */
 #include "muxd/doors/https/handlers.h"
+#include "muxd/hub/broker_record.h"
 #include "muxd/hub/hub.h"
 
 #define LIST_DEFAULT 100

@@ -2,6 +2,7 @@
 #include "base/text.h"
 #include "muxd/doors/https/body.h"
 #include "muxd/doors/https/handlers.h"
+#include "muxd/hub/broker_round.h"
 #include "muxd/hub/hub.h"
 
 #include <stdio.h>

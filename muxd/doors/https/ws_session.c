@@ -6,6 +6,7 @@
 #include "base/ring.h"
 #include "base/text.h"
 #include "muxd/doors/https/body.h"
+#include "muxd/hub/broker_record.h"
 #include "muxd/hub/hub.h"
 
 #include <stdlib.h>

@@ -330,7 +330,7 @@ void ssh_conn_destroy(struct ssh_conn *c, const char *why)
 	struct ssh_chan *ch;
 
 	log_info(&ids, "connection ended: %s", why);
-	broker_client_gone(d->hub, "ssh", c->peer);
+	hub_client_gone(d->hub, "ssh", c->peer);
 	ssh_conn_set_state(c, SSH_CONN_CLOSED);
 	ssh_auth_end(c);
 	while ((ch = TAILQ_FIRST(&c->chans))) {
