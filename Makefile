@@ -39,7 +39,7 @@ SRC_files    := $(wildcard files/*.c)
 SRC_link     := $(wildcard muxd/link/*.c)
 SRC_screen   := $(filter-out muxd/screen/main.c,$(wildcard muxd/screen/*.c))
 SRC_plain    := $(wildcard muxd/plain/*.c)
-SRC_hub      := $(wildcard muxd/hub/*.c) build/contexts/programs.c
+SRC_hub      := $(wildcard muxd/hub/*.c muxd/hub/*/*.c) build/contexts/programs.c
 SRC_doors    := $(wildcard muxd/doors/*.c muxd/doors/*/*.c muxd/doors/*/*/*.c) build/web/assets.c
 SRC_monitor  := $(wildcard muxd/monitor/*.c)
 SRC_net      := $(wildcard muxd/net/*.c)
@@ -116,10 +116,10 @@ build/web/assets.c: $(shell find webclient/src -type f) webclient/build.mjs webc
 	$(Q)webclient/build.sh
 
 # What runs around the code of contexts inside sandboxes, as texts.
-build/contexts/programs.c: $(wildcard muxd/hub/contexts/*)
+build/contexts/programs.c: Makefile $(wildcard muxd/hub/session/contexts/*)
 	@mkdir -p $(@D)
 	$(say) TEXT $@
-	$(Q){ echo '#include "muxd/hub/context_call.h"'; for f in $(sort $^); do \
+	$(Q){ echo '#include "muxd/hub/session/context_call.h"'; for f in $(sort $(filter-out Makefile,$^)); do \
 		echo "const char context_$$(basename $$f | tr . _)[] ="; sed 's/\\/\\\\/g; s/"/\\"/g; s/.*/"&\\n"/' $$f; echo '"";'; done; } >$@.new && mv $@.new $@
 
 # --- tests: every tests/unit/test_*.c is one cmocka program. Tests are compiled by themselves and link one shared object of all

@@ -4,9 +4,9 @@
  * uptime, in which somebody can set it right. Pure but for the two clocks; a value.
  *
  * Whoever removes by age asks: recordings and the whole output of rounds (recorder), artifacts, snapshots, ended leases
- * and runs (muxd/hub/removals.h). What the owner keeps over a restart is the newest time that was seen, the end of the
- * wait, and how much uptime is left of it, which another boot goes on with: a machine that is booted each morning comes
- * to the end as well.
+ * and runs (muxd/hub/core/removals.h). What the owner keeps over a restart is the newest time that was seen, the end of
+ *the wait, and how much uptime is left of it, which another boot goes on with: a machine that is booted each morning
+ *comes to the end as well.
  *
  *	believed -> waits (jumped) -> believed (24 h of uptime later)
  */

@@ -130,7 +130,7 @@ struct conf_life_agent {
 	int hold_attached;            /* -1: not said */
 };
 
-/* Owners of shares (muxd/hub/share.h), and what each may have at a time. */
+/* Owners of shares (muxd/hub/record/share.h), and what each may have at a time. */
 enum conf_share_of { CONF_SHARE_PRINCIPAL, CONF_SHARE_TASK, CONF_SHARE_AGENT, CONF_SHARE_OFS };
 enum conf_share { CONF_SHARE_ROUNDS, CONF_SHARE_SESSIONS, CONF_SHARE_CONTEXTS, CONF_SHARES };
 

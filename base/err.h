@@ -200,7 +200,7 @@ struct err_policy {
 	char needs[160]; /* what would have allowed it */
 };
 
-/* A share that is used up (muxd/hub/share.h). */
+/* A share that is used up (muxd/hub/record/share.h). */
 struct err_share {
 	const char *limit; /* the key of the configuration; NULL: it is no share's */
 	const char *of;    /* "principal", "task", "agent", "daemon": static, as limit */

@@ -6,8 +6,8 @@
  * after the transaction that took the last row of it has been committed: a crash at any instant leaves no row without
  * its file, and a file without a row until the next start, which sweeps.
  *
- * Nothing here asks who may: the hub does (muxd/hub/broker_artifact.h). Files are touched in the loop's pool alone, but
- * for the sweep at the start and the opening of one to be read. Callbacks come from the loop.
+ * Nothing here asks who may: the hub does (muxd/hub/broker/broker_artifact.h). Files are touched in the loop's pool
+ * alone, but for the sweep at the start and the opening of one to be read. Callbacks come from the loop.
  *
  * Owned by net_main(); one loop. Made before the hub; artifacts_stop() after the doors, before the hub;
  * artifacts_destroy() after the store.

@@ -7,7 +7,7 @@
 #ifndef MUXD_DOORS_LIFE_ARGS_H
 #define MUXD_DOORS_LIFE_ARGS_H
 
-#include "muxd/hub/broker_life.h"
+#include "muxd/hub/broker/broker_life.h"
 
 /*
  * o: an object, or NULL for none. of_session: the fork is of a session, and its moment at_ms, not at. out borrows o's

@@ -4,11 +4,11 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "muxd/hub/hub_state.h"
-#include "muxd/hub/session_end.h"
-#include "muxd/hub/session_state.h"
+#include "muxd/hub/core/hub_state.h"
+#include "muxd/hub/session/session_end.h"
+#include "muxd/hub/session/session_state.h"
+#include "muxd/hub/session/wake.h"
 #include "muxd/hub/setup.h"
-#include "muxd/hub/wake.h"
 
 #include <stdlib.h>
 #include <string.h>

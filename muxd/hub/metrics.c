@@ -1,6 +1,6 @@
 /* Numbers that are more than counts: how long rounds took, and what lifecycle has to tell. */
 #include "control/life/life.h"
-#include "muxd/hub/hub_state.h"
+#include "muxd/hub/core/hub_state.h"
 
 static void of_witnesses(const struct hub *h, json_t *list)
 {

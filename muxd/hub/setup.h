@@ -8,9 +8,9 @@
 #ifndef MUXD_HUB_SETUP_H
 #define MUXD_HUB_SETUP_H
 
-#include "muxd/hub/grant_news.h"
-#include "muxd/hub/hub.h"
-#include "muxd/hub/hub_params.h"
+#include "muxd/hub/core/grant_news.h"
+#include "muxd/hub/core/hub.h"
+#include "muxd/hub/core/hub_params.h"
 
 int hub_create(const struct hub_params *p, struct hub **out, struct err *e);
 void hub_destroy(struct hub *h);

@@ -1,6 +1,6 @@
 /*
  * uses.h - a use of a grant that has a number of them, asked for by net before it opens something
- * (muxd/hub/grant_use.h).
+ * (muxd/hub/access/grant_use.h).
  *
  * The count is in the store of grants; at an edge, which has none, it is of leases by their ids, in the same log.
  */

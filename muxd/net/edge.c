@@ -11,7 +11,7 @@
 #include "control/kube/client/http.h"
 #include "control/kube/client/lookup.h"
 #include "control/kube/client/url.h"
-#include "muxd/hub/hub.h"
+#include "muxd/hub/core/hub.h"
 #include "muxd/net/ipc.h"
 #include "policy/edge.h"
 

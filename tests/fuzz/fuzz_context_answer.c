@@ -4,8 +4,8 @@
  * be written as JSON; the same bytes as text of an answer's own line come back as they went in.
  */
 #include "base/buf.h"
-#include "muxd/hub/context_answer.h"
-#include "muxd/hub/contexts.h"
+#include "muxd/hub/broker/context_answer.h"
+#include "muxd/hub/session/contexts.h"
 
 #include <stdlib.h>
 #include <string.h>

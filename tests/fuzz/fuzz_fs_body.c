@@ -5,7 +5,7 @@
  */
 #include "base/err.h"
 #include "muxd/doors/https/fs_body.h"
-#include "muxd/hub/transfer.h"
+#include "muxd/hub/session/transfer.h"
 #include "muxd/muxlet/fs_ask.c"
 #include "muxd/muxlet/fs_text.c"
 

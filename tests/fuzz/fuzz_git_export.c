@@ -6,9 +6,9 @@
  */
 #include "base/err.h"
 #include "base/utf8.h"
-#include "muxd/hub/git_clone.h"
-#include "muxd/hub/git_export.h"
-#include "muxd/hub/session.h"
+#include "muxd/hub/broker/git_clone.h"
+#include "muxd/hub/broker/git_export.h"
+#include "muxd/hub/session/session.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -7,8 +7,8 @@
 #include "base/err.h"
 #include "control/servers/catalogue.h"
 #include "control/servers/server_def.h"
-#include "muxd/hub/inside_line.h"
-#include "muxd/hub/inside_question.h"
+#include "muxd/hub/inside/inside_line.h"
+#include "muxd/hub/inside/inside_question.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -7,7 +7,7 @@
 #include "muxd/doors/https/mcp/rules.h"
 #include "muxd/doors/https/mcp/session.h"
 #include "muxd/doors/https/mcp/tools.h"
-#include "muxd/hub/inside_question.h"
+#include "muxd/hub/inside/inside_question.h"
 
 #include <stdint.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
  * must change neither what is content nor whether it is taken.
  */
 #include "base/err.h"
-#include "muxd/hub/transfer.h"
+#include "muxd/hub/session/transfer.h"
 
 #include <stdlib.h>
 

@@ -979,7 +979,7 @@ def same(event, cell):
 
 
 def counted(event):
-    """Does that event stand for several refusals of one sort (muxd/hub/failures.h)?"""
+    """Does that event stand for several refusals of one sort (muxd/hub/record/failures.h)?"""
     return event["event"] in ("verdict", "policy.deny") and "count" in event.get("detail", {})
 
 
@@ -1049,7 +1049,7 @@ def find(cell, where, events, faults):
 
 
 def key_of(cell):
-    """Failed log-ins of one sort are counted together (muxd/hub/failures.h): with a good signature by grant."""
+    """Failed log-ins of one sort are counted together (muxd/hub/record/failures.h): with a good signature by grant."""
     return doors_of(cell), cell["outcome"], cell["grant"] if cell["cred"] not in UNKNOWN else None
 
 

@@ -20,6 +20,20 @@ file() {
 	} >>"$tree/muxd/x/$name.c"
 	gcc -c "$tree/muxd/x/$name.c" -o "$tree/build/obj/muxd/x/$name.o" || fail "$name.c does not compile"
 }
+# in_room ROOM/NAME CALLED...: the same in a room of the hub
+in_room() {
+	local at=muxd/hub/$1 name=${1##*/} c
+	shift
+	mkdir -p "$tree/${at%/*}" "$tree/build/obj/${at%/*}"
+	{
+		echo "void ${name}_go(void);"
+		for c in "$@"; do echo "void ${c}_go(void);"; done
+		echo "void ${name}_go(void) {"
+		for c in "$@"; do echo "${c}_go();"; done
+		echo "}"
+	} >"$tree/$at.c"
+	gcc -c "$tree/$at.c" -o "$tree/build/obj/$at.o" || fail "$at.c does not compile"
+}
 # look STATUS TEXT WHAT: the check ends so, and says so
 look() {
 	local status=0
@@ -58,3 +72,16 @@ look 0 "circles: none" "a file that is gone"
 mv "$tmp/top.c" "$tree/muxd/x/top.c"
 rm "$tree/build/obj/muxd/x/top.o"
 look 1 "muxd/x/top.c: not compiled since it changed; run make all first" "no object"
+# Rooms of the hub: a call, and an include, of a room above one's own; structs are for all.
+mv "$tree/muxd/x" "$tmp/x"
+in_room core/low
+in_room broker/high low
+look 0 "circles: none" "a room that calls one below it"
+in_room broker/high
+in_room core/low high
+look 1 "muxd/hub/core/low.c: calls high_go of muxd/hub/broker/high.c, a room above it" "a call upwards"
+in_room core/low
+echo '#include "muxd/hub/session/session_state.h"' >"$tree/muxd/hub/core/low_state.h"
+look 0 "circles: none" "a struct's header"
+echo '#include "muxd/hub/broker/high.h"' >>"$tree/muxd/hub/core/low_state.h"
+look 1 "muxd/hub/core/low_state.h: includes muxd/hub/broker/high.h, of a room above it" "an include upwards"

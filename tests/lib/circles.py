@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Finds circles of files. File a.c uses b.c when it refers to a symbol that b.c defines (nm, over all objects); a use puts a.c
+"""Finds circles of files, and rooms of the hub that know one above them. File a.c uses b.c when it refers to a symbol that b.c defines (nm, over all objects); a use puts a.c
 above b.c, so no file may use itself by way of others. Calls through a table of operations are no uses.
 Uses that close a circle for a reason are listed in circles.allowed; a line there whose use closes no circle is an error.
 usage: circles.py [--list] [ROOT]; --list prints the allowed uses with their symbols."""
@@ -9,6 +9,8 @@ import re
 import subprocess
 import sys
 
+# From top to ground: a room calls and includes those behind it. Structs (*_state.h) are for all.
+ROOMS = ("muxd/hub", *("muxd/hub/" + r for r in "inside filespace services broker link access session agent record core".split()))
 TOPS = ("base", "control", "muxd", "policy", "recorder")
 DEFINED = "TDBRVWC"
 
@@ -108,6 +110,25 @@ def circles(uses):
     return sorted(out, key=lambda c: (-len(c), min(c)))
 
 
+def upward(uses):
+    """Problems: calls, and includes, of a room above one's own."""
+    rank, found = {r: n for n, r in enumerate(ROOMS)}, []
+
+    def is_above(a, b):
+        a, b = rank.get(os.path.dirname(a)), rank.get(os.path.dirname(b))
+        return a is not None and b is not None and b < a
+
+    for a, used in uses.items():
+        found += [f"{a}: calls {', '.join(sorted(s))} of {b}, a room above it" for b, s in used.items() if is_above(a, b)]
+    for room in ROOMS:
+        for name in sorted(n for n in (os.listdir(room) if os.path.isdir(room) else ()) if n.endswith((".c", ".h"))):
+            with open(f"{room}/{name}", encoding="utf-8") as f:
+                for b in re.findall(r'^#include "(muxd/hub/[a-z_/]+\.h)"', f.read(), re.M):
+                    if is_above(f"{room}/{name}", b) and not b.endswith("_state.h"):
+                        found.append(f"{room}/{name}: includes {b}, of a room above it")
+    return found
+
+
 def shortest(uses, part):
     """The shortest circle within a set of files that reach each other, as [(from, to)]."""
     best = None
@@ -139,6 +160,7 @@ def main(args):
         print(*(problems[:5] or ["no sources here"]), sep="\n")
         return 1
     uses = uses_of(found)
+    problems += upward(uses)
     all_circles = circles(uses)
     circle = {f: n for n, part in enumerate(all_circles) for f in part}
     for a, b, where in listed:

@@ -13,13 +13,13 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/err.h"
-#include "muxd/hub/broker.h"
-#include "muxd/hub/broker_grant.h"
-#include "muxd/hub/broker_life.h"
-#include "muxd/hub/broker_record.h"
-#include "muxd/hub/broker_round.h"
-#include "muxd/hub/hub.h"
-#include "muxd/hub/listener.h"
+#include "muxd/hub/broker/broker.h"
+#include "muxd/hub/broker/broker_grant.h"
+#include "muxd/hub/broker/broker_life.h"
+#include "muxd/hub/broker/broker_record.h"
+#include "muxd/hub/broker/broker_round.h"
+#include "muxd/hub/core/hub.h"
+#include "muxd/hub/session/listener.h"
 
 #include <signal.h>
 #include <stdio.h>

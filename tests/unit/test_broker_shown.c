@@ -7,7 +7,7 @@
 #include "tests/lib/hub_rig.h"
 
 #include "base/clock.h"
-#include "muxd/hub/broker_shown.h"
+#include "muxd/hub/broker/broker_shown.h"
 #include "muxd/hub/setup.h"
 
 #define OWN  "01890a5d-ac96-774b-bcce-b302099a8057"

@@ -2,11 +2,11 @@
 /* Which contexts there are: one execution at a time, an end with its reason, generations, a restart, bounds; and what
  * an execution's lines become. */
 #include "base/err.h"
-#include "muxd/hub/context_answer.h"
-#include "muxd/hub/context_call.h"
-#include "muxd/hub/contexts.h"
-#include "muxd/hub/executions.h"
-#include "muxd/hub/session.h"
+#include "muxd/hub/broker/context_answer.h"
+#include "muxd/hub/broker/executions.h"
+#include "muxd/hub/session/context_call.h"
+#include "muxd/hub/session/contexts.h"
+#include "muxd/hub/session/session.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

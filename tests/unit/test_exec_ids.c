@@ -1,7 +1,7 @@
 // tier: check
 /* Which round an exec_id stands for: found by either id, bounded for an agent and in all, kept while the round runs. */
 #include "base/err.h"
-#include "muxd/hub/exec_ids.h"
+#include "muxd/hub/core/exec_ids.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

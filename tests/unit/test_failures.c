@@ -2,8 +2,8 @@
 /* Failed log-ins become few audit events that leave nothing out, whatever comes and whenever it is killed. */
 #include "base/clock.h"
 #include "base/err.h"
-#include "muxd/hub/failures.h"
-#include "muxd/hub/failures_file.h"
+#include "muxd/hub/record/failures.h"
+#include "muxd/hub/record/failures_file.h"
 #include "policy/grant.h"
 
 #include <fcntl.h>

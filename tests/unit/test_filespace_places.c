@@ -1,6 +1,6 @@
 // tier: check
 /* Syncs share a bounded memory: as many run as have room, the others in their order, pulls first. */
-#include "muxd/hub/filespace_places.h"
+#include "muxd/hub/core/filespace_places.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

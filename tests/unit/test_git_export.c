@@ -1,8 +1,8 @@
 // tier: check
 /* The program of an export by git where there is none, and the meaning of its ends. */
 #include "base/err.h"
-#include "muxd/hub/git_export.h"
-#include "muxd/hub/session.h"
+#include "muxd/hub/broker/git_export.h"
+#include "muxd/hub/session/session.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

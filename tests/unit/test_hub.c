@@ -1,12 +1,12 @@
 // tier: check
 /* Sessions over a real muxlet: what waits for the record or the link goes on by itself, and ends come in any order. */
-#include "muxd/hub/agent_link.h"
-#include "muxd/hub/audit.h"
-#include "muxd/hub/broker_round.h"
-#include "muxd/hub/session_json.h"
-#include "muxd/hub/session_output.h"
+#include "muxd/hub/broker/broker_round.h"
+#include "muxd/hub/link/agent_link.h"
+#include "muxd/hub/record/audit.h"
+#include "muxd/hub/record/share.h"
+#include "muxd/hub/session/session_json.h"
+#include "muxd/hub/session/session_output.h"
 #include "muxd/hub/setup.h"
-#include "muxd/hub/share.h"
 #include "tests/lib/hub_rig.h"
 
 #define FRESH(r) struct hub_rig *r = hub_rig_create(NULL)

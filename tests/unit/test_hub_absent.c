@@ -4,10 +4,10 @@
  * index lags after a start, that has died, and of a round that the hub remembers by its exec_id.
  */
 #include "base/msg.h"
-#include "muxd/hub/broker_record.h"
-#include "muxd/hub/broker_round.h"
-#include "muxd/hub/exec_ids.h"
-#include "muxd/hub/reader.h"
+#include "muxd/hub/broker/broker_record.h"
+#include "muxd/hub/broker/broker_round.h"
+#include "muxd/hub/core/exec_ids.h"
+#include "muxd/hub/record/reader.h"
 #include "muxd/hub/setup.h"
 #include "tests/lib/hub_rig.h"
 

@@ -1,8 +1,8 @@
 // tier: check
 /* What is typed ahead of a password prompt is masked; whatever happens while it waits, nothing is lost nor out of
  * order. */
-#include "muxd/hub/session_input.h"
-#include "muxd/hub/hub.h"
+#include "muxd/hub/core/hub.h"
+#include "muxd/hub/session/session_input.h"
 #include "tests/lib/hub_rig.h"
 
 #include <signal.h>

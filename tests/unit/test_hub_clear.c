@@ -2,7 +2,7 @@
 /* Everything inside ends by muxlet's word alone: where muxlet does not run, that is refused and ends nothing. */
 #include "tests/lib/hub_rig.h"
 
-#include "muxd/hub/agent_link.h"
+#include "muxd/hub/link/agent_link.h"
 
 struct answer {
 	unsigned times;

@@ -3,8 +3,8 @@
  * The hub of an edge: a lease of its centre lets in, and nothing else; to the second, whatever the wall clock says; and
  * no longer than the hub has heard of revocations, which ends what is open, too.
  */
-#include "muxd/hub/broker_auth.h"
-#include "muxd/hub/request.h"
+#include "muxd/hub/access/broker_auth.h"
+#include "muxd/hub/core/request.h"
 #include "muxd/hub/setup.h"
 #include "tests/lib/hub_rig.h"
 

@@ -1,8 +1,8 @@
 // tier: check
 /* Every session ends in the record and in the audit log: whatever text is about it, and whoever does not answer. */
 #include "base/utf8.h"
-#include "muxd/hub/agent_link.h"
-#include "muxd/hub/broker.h"
+#include "muxd/hub/broker/broker.h"
+#include "muxd/hub/link/agent_link.h"
 #include "tests/lib/hub_rig.h"
 
 #define FRESH(name) struct hub_rig *name = hub_rig_create(NULL)

@@ -3,8 +3,8 @@
  * A muxlet that does not watch for silence (an older one, or none in a pod of others): then the hub ends what has
  * fallen silent, with the same cause; what speaks, and what cannot be heard, it leaves alone.
  */
-#include "muxd/hub/quiesce.h"
-#include "muxd/hub/agent.h"
+#include "muxd/hub/agent/agent.h"
+#include "muxd/hub/agent/quiesce.h"
 
 #include <stdbool.h>
 

@@ -2,7 +2,7 @@
 /* A muxlet that lies: whoever broke out of his programs speaks for it. What it says is about its own sandbox alone. */
 #include "tests/lib/said_let.h"
 
-#include "muxd/hub/agent.h"
+#include "muxd/hub/agent/agent.h"
 
 static void begin(struct hub_rig **r, struct said_let **let)
 {

@@ -6,10 +6,10 @@
 #include "tests/lib/hub_rig.h"
 
 #include "base/ring_record.h"
-#include "muxd/hub/broker_round.h"
-#include "muxd/hub/session_output.h"
+#include "muxd/hub/broker/broker_round.h"
+#include "muxd/hub/record/trail.h"
+#include "muxd/hub/session/session_output.h"
 #include "muxd/hub/setup.h"
-#include "muxd/hub/trail.h"
 
 #define FRESH(r) struct hub_rig *r = hub_rig_create(NULL)
 

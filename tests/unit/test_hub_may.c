@@ -5,14 +5,14 @@
  */
 #include "tests/lib/hub_rig.h"
 
-#include "muxd/hub/broker_check.h"
-#include "muxd/hub/agent.h"
-#include "muxd/hub/broker_round.h"
-#include "muxd/hub/policy.h"
-#include "muxd/hub/reader.h"
-#include "muxd/hub/session_json.h"
+#include "muxd/hub/access/broker_check.h"
+#include "muxd/hub/access/policy.h"
+#include "muxd/hub/agent/agent.h"
+#include "muxd/hub/broker/broker_round.h"
+#include "muxd/hub/record/reader.h"
+#include "muxd/hub/session/session_json.h"
+#include "muxd/hub/session/transfer.h"
 #include "muxd/hub/setup.h"
-#include "muxd/hub/transfer.h"
 #include "policy/profile.h"
 
 #define FRESH(r) struct hub_rig *r = hub_rig_create(NULL)

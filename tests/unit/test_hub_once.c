@@ -4,9 +4,9 @@
  * came may be asked for again with the same exec_id. One row for each moment at which net can die, then each is asked
  * again: the command adds a byte to a file, and in the end there is one.
  */
-#include "muxd/hub/agent_link.h"
-#include "muxd/hub/exec_ids.h"
-#include "muxd/hub/session_json.h"
+#include "muxd/hub/core/exec_ids.h"
+#include "muxd/hub/link/agent_link.h"
+#include "muxd/hub/session/session_json.h"
 #include "tests/lib/hub_rig.h"
 
 #include <sys/stat.h>

@@ -2,8 +2,8 @@
 /* All input of a session goes in one order, whatever waits, and what a password prompt reads is masked: anything typed,
  * by anybody, while the record pauses, answers about the echo come early, late or never, people leave and links break.
  */
-#include "muxd/hub/session_input.h"
-#include "muxd/hub/agent.h"
+#include "muxd/hub/agent/agent.h"
+#include "muxd/hub/session/session_input.h"
 #include "tests/lib/said_let.h"
 
 #include <signal.h>

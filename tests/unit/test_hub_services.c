@@ -2,9 +2,9 @@
 /* Services and the hub around them: looks at health that nobody waits for any more, and the hub's end. */
 #include "tests/lib/hub_rig.h"
 
-#include "muxd/hub/agent_link.h"
-#include "muxd/hub/service_state.h"
-#include "muxd/hub/services.h"
+#include "muxd/hub/agent/service_state.h"
+#include "muxd/hub/link/agent_link.h"
+#include "muxd/hub/services/services.h"
 
 static const struct link_channel *on_link(const struct agent *a, uint32_t channel)
 {

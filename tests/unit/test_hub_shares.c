@@ -2,8 +2,8 @@
 /* The record's share of an agent counts more than streams of its sessions: requests to MCP servers inside, which are
  * rounds of the record and no sessions, and events. A request of an agent whose share is used up is refused ahead of
  * its first byte in the record; staff's are not. */
-#include "muxd/hub/inside_record.h"
-#include "muxd/hub/record_share.h"
+#include "muxd/hub/inside/inside_record.h"
+#include "muxd/hub/record/record_share.h"
 #include "tests/lib/hub_rig.h"
 
 #define BODY 30000

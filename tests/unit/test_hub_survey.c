@@ -2,7 +2,7 @@
 /* A sandbox's word about its workspace is not believed beyond the form, and a missing word is told so. */
 #include "tests/lib/hub_rig.h"
 
-#include "muxd/hub/survey.c"
+#include "muxd/hub/agent/survey.c"
 
 #define CHANNEL 7777
 

@@ -1,7 +1,7 @@
 // tier: check
 /* What a round's answer keeps: head, tail, total and the digest of everything. */
 #include "base/json.h"
-#include "muxd/hub/keep.h"
+#include "muxd/hub/session/keep.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

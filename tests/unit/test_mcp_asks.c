@@ -9,8 +9,8 @@
 #include "muxd/doors/https/mcp/log_level.h"
 #include "muxd/doors/https/mcp/message.h"
 #include "muxd/doors/https/mcp/watch.h"
-#include "muxd/hub/inside_ghosts.h"
-#include "muxd/hub/inside_question.h"
+#include "muxd/hub/inside/inside_ghosts.h"
+#include "muxd/hub/inside/inside_question.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

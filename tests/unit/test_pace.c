@@ -1,7 +1,7 @@
 // tier: check
 /* Observers are told some at a time, not more often than PACE_MS, and share what they may take. */
-#include "muxd/hub/hub_state.h"
-#include "muxd/hub/wake.h"
+#include "muxd/hub/core/hub_state.h"
+#include "muxd/hub/session/wake.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -2,7 +2,7 @@
 /* Which paths a grant's patterns allow, and which patterns a grant may have: asked of both, as the hub does. */
 #include "base/err.h"
 #include "files/paths.h"
-#include "muxd/hub/file_limits.h"
+#include "muxd/hub/session/file_limits.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

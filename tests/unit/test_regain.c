@@ -4,12 +4,12 @@
  * and output that the link still had comes behind any of the questions. The recorder is this test's own, which answers
  * when it is told to, as none can be made to.
  */
-#include "base/json.h"
-#include "muxd/hub/agent.h"
 #include "base/err.h"
-#include "muxd/hub/hub_state.h"
-#include "muxd/hub/regain.h"
-#include "muxd/hub/session_state.h"
+#include "base/json.h"
+#include "muxd/hub/agent/agent.h"
+#include "muxd/hub/core/hub_state.h"
+#include "muxd/hub/session/regain.h"
+#include "muxd/hub/session/session_state.h"
 #include "recorder/serve/client.h"
 
 #include <openssl/sha.h>

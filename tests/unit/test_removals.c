@@ -1,7 +1,7 @@
 // tier: check
 /* Whether net's side removes by age: told once, and over restarts. */
 #include "base/clock.h"
-#include "muxd/hub/removals.h"
+#include "muxd/hub/core/removals.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

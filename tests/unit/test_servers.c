@@ -8,8 +8,8 @@
 #include "control/servers/server_def.h"
 #include "control/servers/servers.h"
 #include "control/store/store.h"
-#include "muxd/hub/hub_state.h"
-#include "muxd/hub/inside_state.h"
+#include "muxd/hub/core/hub_state.h"
+#include "muxd/hub/inside/inside_state.h"
 
 #include <setjmp.h>
 #include <sqlite3.h>

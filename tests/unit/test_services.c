@@ -8,7 +8,7 @@
 #include "control/servers/service_ends.h"
 #include "control/servers/settings_def.h"
 #include "control/store/store.h"
-#include "muxd/hub/service_state.h"
+#include "muxd/hub/agent/service_state.h"
 #include "muxd/muxlet/probe_status.c"
 
 #include <setjmp.h>

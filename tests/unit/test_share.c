@@ -4,7 +4,7 @@
 #include "base/clock.h"
 #include "base/conf.h"
 #include "base/err.h"
-#include "muxd/hub/share.h"
+#include "muxd/hub/record/share.h"
 #include "muxd/muxlet/muxlet.h"
 #include "policy/grant.h"
 

@@ -2,7 +2,7 @@
 /* Which shells there are: one round at a time, what counts of what was written, a bounded number, and a restart. */
 #include "base/err.h"
 #include "base/text.h"
-#include "muxd/hub/shells.h"
+#include "muxd/hub/session/shells.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

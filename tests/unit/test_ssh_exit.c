@@ -1,7 +1,7 @@
 // tier: check
 /* How an end is told to an SSH client: never 0 for what is not known. */
 #include "muxd/doors/ssh/exit.h"
-#include "muxd/hub/session.h"
+#include "muxd/hub/session/session.h"
 
 #include <setjmp.h>
 #include <signal.h>

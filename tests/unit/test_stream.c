@@ -1,7 +1,7 @@
 // tier: check
 /* One buffer, one offset per viewer: what a stream holds, gives up and releases. */
 #include "base/err.h"
-#include "muxd/hub/stream.h"
+#include "muxd/hub/session/stream.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -2,9 +2,9 @@
 /* What the hub keeps of a file on its way: bounds, the line ahead of a get, the trailer of a put; and a recalled
  * stream. */
 #include "base/err.h"
-#include "muxd/hub/hub_state.h"
-#include "muxd/hub/recall.h"
-#include "muxd/hub/session_json.h"
+#include "muxd/hub/broker/recall.h"
+#include "muxd/hub/core/hub_state.h"
+#include "muxd/hub/session/session_json.h"
 
 #include <errno.h>
 #include <setjmp.h>

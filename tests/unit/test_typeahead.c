@@ -3,7 +3,7 @@
  * may.
  */
 #include "base/clock.h"
-#include "muxd/hub/typeahead.h"
+#include "muxd/hub/session/typeahead.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

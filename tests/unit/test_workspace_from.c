@@ -1,9 +1,9 @@
 // tier: check
 /* Beginnings of workspaces, as a call says them; and the ends of the program that clones a bundle. */
 #include "base/err.h"
-#include "muxd/hub/git_clone.h"
-#include "muxd/hub/session.h"
-#include "muxd/hub/workspace_from.h"
+#include "muxd/hub/broker/git_clone.h"
+#include "muxd/hub/broker/workspace_from.h"
+#include "muxd/hub/session/session.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

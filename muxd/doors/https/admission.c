@@ -6,7 +6,7 @@
 #include "base/utf8.h"
 #include "muxd/doors/https/handlers.h"
 #include "muxd/doors/https/node_path.h"
-#include "muxd/hub/hub.h"
+#include "muxd/hub/core/hub.h"
 
 #include <stdio.h>
 #include <string.h>

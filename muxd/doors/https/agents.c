@@ -1,8 +1,8 @@
 /* Sandboxes by name: one, the list, the end of one; and the reading of a request's body, for every path. */
 #include "muxd/doors/https/handlers.h"
 
-#include "muxd/hub/broker_life.h"
-#include "muxd/hub/hub.h"
+#include "muxd/hub/broker/broker_life.h"
+#include "muxd/hub/core/hub.h"
 
 #define LIST_DEFAULT 100
 

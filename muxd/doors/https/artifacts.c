@@ -1,6 +1,6 @@
 /* /v1/tasks/{task}/artifacts: bytes stream in and out; what is taken from a sandbox or a round is asked for in JSON. */
-#include "muxd/hub/broker_artifact.h"
-#include "muxd/hub/git_export.h"
+#include "muxd/hub/broker/broker_artifact.h"
+#include "muxd/hub/broker/git_export.h"
 
 #include "base/clock.h"
 #include "base/ring.h"
@@ -9,7 +9,7 @@
 #include "muxd/doors/https/body.h"
 #include "muxd/doors/https/handlers.h"
 #include "muxd/doors/https/range.h"
-#include "muxd/hub/hub.h"
+#include "muxd/hub/core/hub.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -6,8 +6,8 @@
 #include "base/schema.h"
 #include "base/text.h"
 #include "base/wire.h"
-#include "muxd/hub/broker_artifact.h"
-#include "muxd/hub/shells.h"
+#include "muxd/hub/broker/broker_artifact.h"
+#include "muxd/hub/session/shells.h"
 
 #include <ctype.h>
 #include <stdlib.h>

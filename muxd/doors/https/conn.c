@@ -6,7 +6,7 @@
 #include "base/log.h"
 #include "base/sock.h"
 #include "base/text.h"
-#include "muxd/hub/hub.h"
+#include "muxd/hub/core/hub.h"
 
 #include <errno.h>
 #include <fcntl.h>

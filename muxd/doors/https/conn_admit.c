@@ -8,7 +8,7 @@
 #include "base/err.h"
 #include "base/sock.h"
 #include "muxd/doors/https/conn.h"
-#include "muxd/hub/hub.h"
+#include "muxd/hub/core/hub.h"
 
 #include <netinet/in.h>
 #include <stdio.h>

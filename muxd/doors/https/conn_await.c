@@ -21,7 +21,7 @@
 #include "muxd/doors/https/router/router.h"
 #include "muxd/doors/https/runtime.h"
 #include "muxd/doors/https/ws.h"
-#include "muxd/hub/hub.h"
+#include "muxd/hub/core/hub.h"
 
 #include <errno.h>
 #include <openssl/err.h>

@@ -3,7 +3,7 @@
 #include "base/clock.h"
 #include "muxd/doors/https/conn_http.h"
 #include "muxd/doors/https/route.h"
-#include "muxd/hub/hub.h"
+#include "muxd/hub/core/hub.h"
 
 #include <openssl/err.h>
 #include <poll.h>

@@ -11,7 +11,7 @@
 #include "muxd/doors/https/router/router.h"
 #include "muxd/doors/https/tls.h"
 #include "muxd/doors/https/ws.h"
-#include "muxd/hub/hub.h"
+#include "muxd/hub/core/hub.h"
 
 #include <stdio.h>
 #include <strings.h>

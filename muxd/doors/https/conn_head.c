@@ -7,7 +7,7 @@
 #include "muxd/doors/https/origin.h"
 #include "muxd/doors/https/route.h"
 #include "muxd/doors/https/runtime.h"
-#include "muxd/hub/hub.h"
+#include "muxd/hub/core/hub.h"
 
 #include <openssl/x509v3.h>
 #include <stdio.h>

@@ -12,7 +12,7 @@
 #include "muxd/doors/https/conn.h"
 #include "muxd/doors/https/handlers.h"
 #include "muxd/doors/https/route.h"
-#include "muxd/hub/hub.h"
+#include "muxd/hub/core/hub.h"
 #include "policy/grant_narrow.h"
 
 #define ANSWER_SMALL ((size_t)32 << 10) /* not looked at */

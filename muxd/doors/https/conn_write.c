@@ -1,7 +1,7 @@
 /* The answer of a request, written in turns of the loop; then the next request's head, or the connection's end. */
 #include "base/clock.h"
 #include "muxd/doors/https/conn_http.h"
-#include "muxd/hub/hub.h"
+#include "muxd/hub/core/hub.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -5,9 +5,9 @@
 #include "muxd/doors/https/body.h"
 #include "muxd/doors/https/handlers.h"
 #include "muxd/doors/https/route.h"
-#include "muxd/hub/broker_context.h"
-#include "muxd/hub/broker_round.h"
-#include "muxd/hub/hub.h"
+#include "muxd/hub/broker/broker_context.h"
+#include "muxd/hub/broker/broker_round.h"
+#include "muxd/hub/core/hub.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* /v1/edge: what edges ask of their centre. */
 #include "muxd/doors/https/handlers.h"
-#include "muxd/hub/broker_edge.h"
+#include "muxd/hub/broker/broker_edge.h"
 
 void rest_edge_state(struct http_exchange *x)
 {

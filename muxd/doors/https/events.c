@@ -15,9 +15,9 @@
 #include "base/utf8.h"
 #include "muxd/doors/https/event_id.h"
 #include "muxd/doors/https/handlers.h"
-#include "muxd/hub/broker_round.h"
-#include "muxd/hub/hub.h"
-#include "muxd/hub/listener.h"
+#include "muxd/hub/broker/broker_round.h"
+#include "muxd/hub/core/hub.h"
+#include "muxd/hub/session/listener.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -6,8 +6,8 @@
 #include "base/text.h"
 #include "muxd/doors/https/handlers.h"
 #include "muxd/doors/https/route.h"
-#include "muxd/hub/file_op.h"
-#include "muxd/hub/hub.h"
+#include "muxd/hub/core/hub.h"
+#include "muxd/hub/session/file_op.h"
 
 #include <stdio.h>
 #include <stdlib.h>

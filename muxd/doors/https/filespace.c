@@ -4,7 +4,7 @@
 #include "muxd/doors/https/body.h"
 #include "muxd/doors/https/handlers.h"
 #include "muxd/doors/https/route.h"
-#include "muxd/hub/broker_filespace.h"
+#include "muxd/hub/filespace/broker_filespace.h"
 
 #include <string.h>
 

@@ -3,8 +3,8 @@
 #include "muxd/doors/https/fs_body.h"
 #include "muxd/doors/https/handlers.h"
 #include "muxd/doors/https/route.h"
-#include "muxd/hub/file_op.h"
-#include "muxd/hub/hub.h"
+#include "muxd/hub/core/hub.h"
+#include "muxd/hub/session/file_op.h"
 
 #include <stdlib.h>
 

@@ -3,7 +3,7 @@
 #include "base/clock.h"
 #include "base/schema.h"
 #include "muxd/doors/https/body.h"
-#include "muxd/hub/file_op.h"
+#include "muxd/hub/session/file_op.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -9,7 +9,7 @@
 #define MUXD_DOORS_HTTPS_FS_BODY_H
 
 #include "base/json.h"
-#include "muxd/hub/broker.h"
+#include "muxd/hub/broker/broker.h"
 
 struct err;
 

@@ -3,8 +3,8 @@
 #include "base/clock.h"
 #include "base/schema.h"
 #include "muxd/doors/https/handlers.h"
-#include "muxd/hub/broker_grant.h"
-#include "muxd/hub/hub.h"
+#include "muxd/hub/broker/broker_grant.h"
+#include "muxd/hub/core/hub.h"
 
 #include <string.h>
 

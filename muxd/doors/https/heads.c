@@ -1,7 +1,7 @@
 /* The audit log and its signed heads, and the heads of other daemons that this one is a witness of. */
 #include "muxd/doors/https/handlers.h"
-#include "muxd/hub/broker_record.h"
-#include "muxd/hub/hub.h"
+#include "muxd/hub/broker/broker_record.h"
+#include "muxd/hub/core/hub.h"
 
 #define EVENTS_DEFAULT 200
 #define EVENTS_MAX     1000

@@ -2,8 +2,8 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "muxd/doors/https/route.h"
-#include "muxd/hub/broker_round.h"
-#include "muxd/hub/hub.h"
+#include "muxd/hub/broker/broker_round.h"
+#include "muxd/hub/core/hub.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -19,8 +19,8 @@
 #include "base/ids.h"
 #include "base/json.h"
 #include "muxd/doors/https/event_id.h"
-#include "muxd/hub/broker.h"
-#include "muxd/hub/broker_round.h"
+#include "muxd/hub/broker/broker.h"
+#include "muxd/hub/broker/broker_round.h"
 
 struct hub;
 struct route;

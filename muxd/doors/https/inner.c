@@ -1,7 +1,7 @@
 #include "muxd/doors/https/inner.h"
 #include "base/text.h"
 #include "muxd/doors/https/route.h"
-#include "muxd/hub/hub.h"
+#include "muxd/hub/core/hub.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* How long recordings are kept, and what is kept whatever that says. */
 #include "muxd/doors/https/handlers.h"
 #include "muxd/doors/https/route.h"
-#include "muxd/hub/broker_record.h"
-#include "muxd/hub/hub.h"
+#include "muxd/hub/broker/broker_record.h"
+#include "muxd/hub/core/hub.h"
 
 #include <string.h>
 

@@ -4,7 +4,7 @@
 #include "muxd/doors/https/body.h"
 #include "muxd/doors/https/handlers.h"
 #include "muxd/doors/https/route.h"
-#include "muxd/hub/broker_lock.h"
+#include "muxd/hub/broker/broker_lock.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 #include "base/clock.h"
 #include "base/metric.h"
 #include "muxd/doors/https/handlers.h"
-#include "muxd/hub/hub.h"
+#include "muxd/hub/core/hub.h"
 
 #include <stdio.h>
 

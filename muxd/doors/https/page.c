@@ -4,7 +4,7 @@
 #include "base/clock.h"
 #include "muxd/doors/https/assets.h"
 #include "muxd/doors/https/origin.h"
-#include "muxd/hub/hub.h"
+#include "muxd/hub/core/hub.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -5,8 +5,8 @@
 #include "base/wire.h"
 #include "muxd/doors/https/handlers.h"
 #include "muxd/doors/https/keys.h"
-#include "muxd/hub/broker_round.h"
-#include "muxd/hub/hub.h"
+#include "muxd/hub/broker/broker_round.h"
+#include "muxd/hub/core/hub.h"
 #include "muxd/screen/picture.h"
 
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* Recordings: listed, looked at, and read event by event, as the page's player does. */
 #include "muxd/doors/https/handlers.h"
-#include "muxd/hub/broker_record.h"
-#include "muxd/hub/hub.h"
+#include "muxd/hub/broker/broker_record.h"
+#include "muxd/hub/core/hub.h"
 
 #define LIST_DEFAULT 100
 #define LIST_MAX     1000

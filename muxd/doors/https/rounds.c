@@ -2,8 +2,8 @@
 #include "base/text.h"
 #include "muxd/doors/https/body.h"
 #include "muxd/doors/https/handlers.h"
-#include "muxd/hub/broker_round.h"
-#include "muxd/hub/hub.h"
+#include "muxd/hub/broker/broker_round.h"
+#include "muxd/hub/core/hub.h"
 
 #include <stdio.h>
 #include <stdlib.h>

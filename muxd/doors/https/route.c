@@ -3,8 +3,8 @@
 #include "muxd/doors/https/handlers.h"
 #include "muxd/doors/https/runtime.h"
 #include "muxd/doors/https/scraper.h"
-#include "muxd/hub/broker_shown.h"
-#include "muxd/hub/hub.h"
+#include "muxd/hub/broker/broker_shown.h"
+#include "muxd/hub/core/hub.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -7,8 +7,8 @@
 #include "muxd/doors/https/multipart.h"
 #include "muxd/doors/https/route.h"
 #include "muxd/doors/https/stream_text.h"
-#include "muxd/hub/broker_round.h"
-#include "muxd/hub/hub.h"
+#include "muxd/hub/broker/broker_round.h"
+#include "muxd/hub/core/hub.h"
 
 #include <stdio.h>
 #include <stdlib.h>

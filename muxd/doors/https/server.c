@@ -9,7 +9,7 @@
 #include "muxd/doors/https/conn_http.h"
 #include "muxd/doors/https/mcp/mcp.h"
 #include "muxd/doors/https/tls.h"
-#include "muxd/hub/hub.h"
+#include "muxd/hub/core/hub.h"
 
 #include <errno.h>
 #include <stdio.h>

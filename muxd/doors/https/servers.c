@@ -6,7 +6,7 @@
 #include "muxd/doors/https/handlers.h"
 #include "muxd/doors/https/match.h"
 #include "muxd/doors/https/route.h"
-#include "muxd/hub/broker_inside.h"
+#include "muxd/hub/inside/broker_inside.h"
 
 #include <string.h>
 

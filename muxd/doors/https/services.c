@@ -1,12 +1,12 @@
 /* Services inside sandboxes over HTTPS: their list, their states, their logs. */
-#include "muxd/hub/services.h"
+#include "muxd/hub/services/services.h"
 #include "base/schema.h"
 #include "base/text.h"
 #include "muxd/doors/https/body.h"
 #include "muxd/doors/https/handlers.h"
 #include "muxd/doors/https/match.h"
 #include "muxd/doors/https/route.h"
-#include "muxd/hub/broker_services.h"
+#include "muxd/hub/services/broker_services.h"
 
 #include <string.h>
 

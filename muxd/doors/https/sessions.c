@@ -1,5 +1,5 @@
 #include "muxd/doors/https/handlers.h"
-#include "muxd/hub/hub.h"
+#include "muxd/hub/core/hub.h"
 
 #include <ctype.h>
 

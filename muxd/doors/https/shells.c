@@ -1,7 +1,7 @@
 /* Shells over HTTPS; what runs in one is a round (rounds.c). */
 #include "muxd/doors/https/handlers.h"
-#include "muxd/hub/broker.h"
-#include "muxd/hub/broker_round.h"
+#include "muxd/hub/broker/broker.h"
+#include "muxd/hub/broker/broker_round.h"
 
 void rest_shell_list(struct http_exchange *x)
 {

@@ -3,7 +3,7 @@
 #include "muxd/doors/https/route.h"
 
 #include "base/text.h"
-#include "muxd/hub/hub.h"
+#include "muxd/hub/core/hub.h"
 
 #include <string.h>
 

@@ -7,7 +7,7 @@
 #include "base/text.h"
 #include "muxd/doors/https/conn_http.h"
 #include "muxd/doors/https/route.h"
-#include "muxd/hub/hub.h"
+#include "muxd/hub/core/hub.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 #include "muxd/doors/https/ws.h"
 
 #include "base/clock.h"
-#include "muxd/hub/hub.h"
+#include "muxd/hub/core/hub.h"
 
 /* What is read again is read in a turn of the loop, which waits for more. */
 static void reading(struct ws *w, bool on)

@@ -6,8 +6,8 @@
 #include "base/ring.h"
 #include "base/text.h"
 #include "muxd/doors/https/body.h"
-#include "muxd/hub/broker_record.h"
-#include "muxd/hub/hub.h"
+#include "muxd/hub/broker/broker_record.h"
+#include "muxd/hub/core/hub.h"
 
 #include <stdlib.h>
 #include <string.h>

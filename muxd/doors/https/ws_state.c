@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "muxd/hub/hub.h"
+#include "muxd/hub/core/hub.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -20,7 +20,7 @@
 
 #include "base/err.h"
 #include "muxd/doors/ssh/login.h"
-#include "muxd/hub/broker.h"
+#include "muxd/hub/broker/broker.h"
 
 #include <libssh/server.h>
 

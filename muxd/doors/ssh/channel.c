@@ -7,7 +7,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "muxd/doors/ssh/conn.h"
-#include "muxd/hub/hub.h"
+#include "muxd/hub/core/hub.h"
 
 #include <ctype.h>
 #include <stdlib.h>

@@ -19,7 +19,7 @@
 #include "base/between.h"
 #include "base/buf.h"
 #include "muxd/doors/ssh/exit.h"
-#include "muxd/hub/attachment.h"
+#include "muxd/hub/session/attachment.h"
 
 #include <libssh/callbacks.h>
 #include <stdbool.h>

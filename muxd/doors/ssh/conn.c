@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "muxd/doors/ssh/channel.h"
 #include "muxd/doors/ssh/hostkey.h"
-#include "muxd/hub/hub.h"
+#include "muxd/hub/core/hub.h"
 
 #include <fcntl.h>
 #include <netinet/in.h>

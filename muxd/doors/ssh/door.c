@@ -9,8 +9,8 @@
 #include "base/tick.h"
 #include "muxd/doors/ssh/conn.h"
 #include "muxd/doors/ssh/hostkey.h"
-#include "muxd/hub/broker.h"
-#include "muxd/hub/hub.h"
+#include "muxd/hub/broker/broker.h"
+#include "muxd/hub/core/hub.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

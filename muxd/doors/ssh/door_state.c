@@ -2,7 +2,7 @@
 #include "muxd/doors/ssh/door_state.h"
 
 #include "base/conf.h"
-#include "muxd/hub/hub.h"
+#include "muxd/hub/core/hub.h"
 
 #include <stdlib.h>
 #include <unistd.h>

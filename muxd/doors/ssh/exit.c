@@ -1,7 +1,7 @@
 #include "muxd/doors/ssh/exit.h"
 #include "base/text.h"
 
-#include "muxd/hub/session.h"
+#include "muxd/hub/session/session.h"
 
 #include <signal.h>
 #include <stddef.h>

@@ -6,7 +6,7 @@
 #include "base/conf.h"
 #include "base/log.h"
 #include "muxd/doors/ssh/channel.h"
-#include "muxd/hub/hub.h"
+#include "muxd/hub/core/hub.h"
 
 #include <openssl/crypto.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/text.h"
-#include "muxd/hub/inside_question.h"
+#include "muxd/hub/inside/inside_question.h"
 #include "policy/grant_narrow.h"
 
 #include <openssl/crypto.h>

@@ -19,7 +19,7 @@
 
 #include "base/clock.h"
 #include "base/json.h"
-#include "muxd/hub/broker_inside.h"
+#include "muxd/hub/inside/broker_inside.h"
 
 #define MCP_ASKINGS_MAX 1024 /* that wait, of everybody */
 #define MCP_ASKINGS_OWN 64   /* of one principal, under all of its names */

@@ -2,8 +2,8 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "muxd/doors/https/inner.h"
-#include "muxd/hub/hub.h"
-#include "muxd/hub/session.h"
+#include "muxd/hub/core/hub.h"
+#include "muxd/hub/session/session.h"
 
 #include <stdlib.h>
 #include <string.h>

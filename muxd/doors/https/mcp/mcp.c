@@ -8,9 +8,9 @@
 #include "muxd/doors/https/mcp/tasks.h"
 #include "muxd/doors/https/mcp/turn.h"
 #include "muxd/doors/https/mcp/watch.h"
-#include "muxd/hub/hub.h"
-#include "muxd/hub/inside.h"
-#include "muxd/hub/inside_question.h"
+#include "muxd/hub/core/hub.h"
+#include "muxd/hub/inside/inside.h"
+#include "muxd/hub/inside/inside_question.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 #include "muxd/doors/https/mcp/session.h"
 #include "base/err.h"
 #include "base/text.h"
-#include "muxd/hub/inside_question.h"
+#include "muxd/hub/inside/inside_question.h"
 
 #include <openssl/sha.h>
 #include <string.h>

@@ -5,8 +5,8 @@
 #include "muxd/doors/https/mcp/mcp.h"
 #include "muxd/doors/https/mcp/turn.h"
 #include "muxd/doors/https/route.h"
-#include "muxd/hub/broker_shown.h"
-#include "muxd/hub/hub.h"
+#include "muxd/hub/broker/broker_shown.h"
+#include "muxd/hub/core/hub.h"
 
 #include <string.h>
 

@@ -1,6 +1,7 @@
 /*
  * shown.h - clients of MCP that come with a token of an outside issuer in a grant's place: how they find the issuer
- * (RFC 9728, OAuth 2.0 Protected Resource Metadata), and how the token becomes a grant (muxd/hub/broker_shown.h).
+ * (RFC 9728, OAuth 2.0 Protected Resource Metadata), and how the token becomes a grant
+ * (muxd/hub/broker/broker_shown.h).
  *
  * The document names the issuers whose tokens open this door and no others, so that no client is led to a token that is
  * then refused; where there is none of them it is not there, and no 401 names it.

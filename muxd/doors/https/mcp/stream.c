@@ -5,9 +5,9 @@
 #include "muxd/doors/https/mcp/log_level.h"
 #include "muxd/doors/https/mcp/rules.h"
 #include "muxd/doors/https/mcp/tasks.h"
-#include "muxd/hub/broker_inside.h"
-#include "muxd/hub/hub.h"
-#include "muxd/hub/inside_question.h"
+#include "muxd/hub/core/hub.h"
+#include "muxd/hub/inside/broker_inside.h"
+#include "muxd/hub/inside/inside_question.h"
 #include "policy/grant_narrow.h"
 
 #include <stdlib.h>

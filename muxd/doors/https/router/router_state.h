@@ -15,7 +15,7 @@
 #include "muxd/doors/https/conn.h"
 #include "muxd/doors/https/router/router.h"
 #include "muxd/doors/https/router/router_head.h"
-#include "muxd/hub/hub.h"
+#include "muxd/hub/core/hub.h"
 
 #define ROUTER_HEAD_MAX      (32 * 1024) /* of a request */
 #define ROUTER_ANSWER_MAX    (64 * 1024) /* of an answer's head */

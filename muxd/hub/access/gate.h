@@ -1,0 +1,18 @@
+/*
+ * gate.h - calls that wait for a record that starts.
+ */
+#ifndef MUXD_HUB_ACCESS_GATE_H
+#define MUXD_HUB_ACCESS_GATE_H
+
+#include "muxd/hub/core/request.h"
+
+#define GATE_WAITS 1
+
+typedef void gate_go(void *arg, int rc, const struct err *e);
+/* 0: go on; ERR_RECORD_UNAVAILABLE, ERR_DISK_FULL: refused. GATE_WAITS: go is called once, with 0, or hub_writable()'s
+ * after 5 s of a record that starts, or broker_in_force()'s after a wait. rq stays as it is until then. */
+int gate_pass(struct hub *h, const struct request *rq, gate_go *go, void *arg, struct err *e);
+void gate_tick(struct hub *h);
+void gate_close(struct hub *h); /* ERR_CANCELLED to all who wait */
+
+#endif

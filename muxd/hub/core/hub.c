@@ -1,0 +1,114 @@
+/* Facts of the hub that its parts and the doors ask for. */
+#include "muxd/hub/core/hub.h"
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/tick.h"
+#include "control/store/store.h"
+#include "control/work/work.h"
+#include "muxd/hub/core/hub_state.h"
+#include "muxd/hub/core/removals.h"
+
+int hub_writable(struct hub *h, struct err *e)
+{
+	switch (journal_state(h->journal)) {
+	case RECORD_OK:
+		return 0;
+	case RECORD_DISK_FULL:
+		return err_set(e, ERR_DISK_FULL, "the disk of the record is full: nothing new may start");
+	default:
+		return err_set(e, ERR_RECORD_UNAVAILABLE, "the record cannot be written (%s): nothing may start",
+			       hub_record_state_name(journal_state(h->journal)));
+	}
+}
+
+void hub_stir(struct hub *h)
+{
+	if (!h->rests)
+		return;
+	h->rests = false;
+	tick_start(h->second, h->tick, HUB_TICK_MS);
+}
+
+int hub_can_record(struct hub *h)
+{
+	journal_refresh(h->journal);
+	return hub_writable(h, NULL);
+}
+
+void hub_set_conf(struct hub *h, struct conf *c)
+{
+	conf_destroy(h->conf);
+	h->conf = c;
+}
+
+struct session *hub_session_find(struct hub *h, const struct id *id)
+{
+	struct session *s = NULL;
+
+	HASH_FIND(hh, h->sessions, id, sizeof(*id), s);
+	return s;
+}
+
+bool hub_removals_wait(void *hub)
+{
+	return removals_wait(((struct hub *)hub)->removals);
+}
+
+struct uv_loop_s *hub_loop(struct hub *h)
+{
+	return h->loop;
+}
+const struct conf *hub_conf(const struct hub *h)
+{
+	return h->conf;
+}
+int64_t hub_now_wall(struct hub *h)
+{
+	return time_floor_now(&h->floor, clock_wall_ns(), clock_boot_ns());
+}
+enum hub_record_state hub_record_state(const struct hub *h)
+{
+	return journal_state(h->journal);
+}
+const char *hub_control_state_name(enum hub_control_state s)
+{
+	static const char *const names[] = {"ok", "starting", "disk_full", "failed"};
+
+	return names[s];
+}
+
+enum hub_control_state hub_control_state(const struct hub *h)
+{
+	enum store_state stored = store_state(h->p.store);
+	enum work_state work = work_state(h->p.work);
+
+	if (stored != STORE_OK)
+		return stored == STORE_DISK_FULL ? CONTROL_DISK_FULL : CONTROL_FAILED;
+	return work == WORK_READY ? CONTROL_OK : work == WORK_STARTING ? CONTROL_STARTING : CONTROL_FAILED;
+}
+
+void hub_set_alarms(struct hub *h, json_t *list)
+{
+	json_decref(h->alarms);
+	h->alarms = json_is_array(list) && json_array_size(list) ? json_incref(list) : NULL;
+}
+const json_t *hub_alarms(const struct hub *h)
+{
+	return h->alarms;
+}
+bool hub_ready(const struct hub *h)
+{
+	return h->recovered && !h->stopping && journal_state(h->journal) == RECORD_OK;
+}
+
+bool hub_stopping(const struct hub *h)
+{
+	return h->stopping;
+}
+
+void hub_stats(struct hub *h, struct hub_stats *out)
+{
+	*out = h->stats;
+	journal_stats(h->journal, out);
+}

@@ -1,0 +1,273 @@
+#define LOG_SUBSYS "audit"
+#include "muxd/hub/record/audit.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/log.h"
+#include "muxd/hub/core/hub_state.h"
+#include "muxd/hub/record/failures.h"
+#include "muxd/hub/record/failures_file.h"
+#include "muxd/hub/session/session_state.h"
+
+#include <unistd.h>
+
+void audit_set_lease(json_t *o, const struct work_ids *i)
+{
+	const char *const ids[][2] = {{"lease_id", i->lease}, {"run_id", i->run}, {"client_request_id", i->request}};
+
+	for (size_t k = 0; k < sizeof(ids) / sizeof(ids[0]); k++)
+		if (*ids[k][1])
+			json_object_set_new(o, ids[k][0], json_string(ids[k][1]));
+}
+
+/* By the session that it tells of, else by the sandbox, while that is leased. */
+static void set_lease_of(struct hub *h, json_t *record)
+{
+	const char *agent = json_string_value(json_object_get(record, "agent")),
+		   *text = json_string_value(json_object_get(json_object_get(record, "detail"), "session"));
+	const struct work_ids *i = agent ? work_ids_of(h->p.work, agent) : NULL;
+	const struct session *s = NULL;
+	struct id id;
+
+	if (text && id_parse(text, &id) == 0)
+		s = hub_session_find(h, &id);
+	if (s)
+		i = &s->launch.work;
+	if (i)
+		audit_set_lease(record, i);
+}
+
+int audit_journal(struct hub *h, json_t *record)
+{
+	if (!json_object_get(record, "lease_id"))
+		set_lease_of(h, record);
+	return journal_json(h->journal, RING_AUDIT, NULL, record);
+}
+
+static void set_request(json_t *o, const struct request *rq)
+{
+	char text[ID_STR_LEN];
+
+	json_object_set_new(o, "door", json_string(rq->door));
+	json_object_set_new(o, "peer", json_string(rq->peer));
+	if (rq->endpoint[0])
+		json_object_set_new(o, "endpoint", json_string(rq->endpoint));
+	id_format(&rq->id, text);
+	json_object_set_new(o, "request_id", json_string(text));
+	audit_set_lease(o, &rq->work);
+	if (rq->policy.version[0])
+		json_object_set_new(o, "policy",
+				    json_pack("{s:s,s:s}", "rule", rq->policy.rule, "version", rq->policy.version));
+	if (id_is_nil(&rq->grant.id))
+		return;
+	id_format(&rq->grant.id, text);
+	json_object_set_new(o, "grant_id", json_string(text));
+	json_object_set_new(o, "principal", json_string(rq->grant.principal));
+	json_object_set_new(o, "principal_kind", json_string(grant_kind_name(rq->grant.kind)));
+	json_object_set_new(o, "reason", json_string(rq->grant.reason));
+}
+
+json_t *audit_request_json(const struct request *rq)
+{
+	json_t *o = json_object();
+
+	if (o)
+		set_request(o, rq);
+	return o;
+}
+
+/* All but what it is about. NULL: no memory. */
+static json_t *event_json(struct hub *h, const char *event, const char *agent, const char *outcome, json_t *detail)
+{
+	json_t *o = json_object();
+
+	if (!o)
+		return NULL;
+	json_object_set_new(o, "event", json_string(event));
+	json_object_set_new(o, "wall_ns", json_integer((json_int_t)hub_now_wall(h)));
+	json_object_set_new(o, "outcome", json_string(outcome));
+	if (agent)
+		json_object_set_new(o, "agent", json_string(agent));
+	if (detail)
+		json_object_set(o, "detail", detail);
+	return o;
+}
+
+/* Both are stolen. */
+static int event_write(struct hub *h, const char *event, json_t *o, json_t *detail)
+{
+	int rc = o ? audit_journal(h, o) : ERR_NOMEM;
+
+	if (o && rc)
+		log_error(NULL, "audit event %s not journaled: %s", event, err_name(rc));
+	json_decref(detail);
+	json_decref(o);
+	return rc;
+}
+
+json_t *audit_event_json(struct hub *h, const char *event, const struct request *rq, const char *agent,
+			 const char *outcome, json_t *detail)
+{
+	json_t *o = event_json(h, event, agent, outcome, detail);
+
+	if (o && rq)
+		set_request(o, rq);
+	json_decref(detail);
+	return o;
+}
+
+int audit_event(struct hub *h, const char *event, const struct request *rq, const char *agent, const char *outcome,
+		json_t *detail)
+{
+	return event_write(h, event, audit_event_json(h, event, rq, agent, outcome, detail), NULL);
+}
+
+int audit_session_event(struct hub *h, const char *event, const char *session, const char *agent, const char *outcome,
+			json_t *detail)
+{
+	json_t *o = event_json(h, event, agent, outcome, detail);
+
+	if (o && session)
+		json_object_set_new(o, "session", json_string(session));
+	return event_write(h, event, o, detail);
+}
+
+int hub_audit(struct hub *h, const json_t *record)
+{
+	json_t *o = json_copy((json_t *)(uintptr_t)record);
+	int rc = o ? audit_journal(h, o) : ERR_NOMEM;
+
+	json_decref(o);
+	return rc;
+}
+
+/* ---- failed log-ins and verdicts */
+
+static int write_counted(void *arg, const json_t *event)
+{
+	return hub_audit(arg, event);
+}
+
+static void keep_counted(void *arg, size_t slot, const char *text, size_t n)
+{
+	struct hub *h = arg;
+
+	if (h->failures_fd >= 0 && failures_file_put(h->failures_fd, slot, text, n))
+		log_warn(NULL, "the count of a refusal could not be kept: a kill would lose it");
+}
+
+static void keep_verdict(void *arg, size_t slot, const char *text, size_t n)
+{
+	keep_counted(arg, FAILURES_SLOTS + slot, text, n);
+}
+
+static void keep_denial(void *arg, size_t slot, const char *text, size_t n)
+{
+	keep_counted(arg, 2 * FAILURES_SLOTS + slot, text, n);
+}
+
+int audit_failures_begin(struct hub *h, struct err *e)
+{
+	static const struct failures_ops ops = {.write = write_counted, .keep = keep_counted};
+	static const struct failures_ops verdicts = {.write = write_counted, .keep = keep_verdict};
+	static const struct failures_ops denials = {.write = write_counted, .keep = keep_denial};
+	struct err why = {0};
+	size_t found;
+
+	h->failures_fd = -1;
+	if (failures_create(FAILURES_LOGINS, &ops, h, &h->failures) ||
+	    failures_create(FAILURES_VERDICTS, &verdicts, h, &h->verdicts) ||
+	    failures_create(FAILURES_DENIALS, &denials, h, &h->denials))
+		return err_set(e, ERR_NOMEM, "no memory");
+	if (!h->p.failures_path)
+		return 0;
+	if (failures_file_open(h->p.failures_path, &h->failures_fd, &why))
+		log_warn(NULL, "counts of refusals do not outlive this process: %s", why.message);
+	found = failures_file_recover(h->failures_fd, 0, h->failures) +
+		failures_file_recover(h->failures_fd, FAILURES_SLOTS, h->verdicts) +
+		failures_file_recover(h->failures_fd, 2 * FAILURES_SLOTS, h->denials);
+	if (found)
+		log_info(NULL, "refusals that were counted before: %zu events to be written", found);
+	h->p.failures_path = NULL;
+	return 0;
+}
+
+void audit_failure(struct hub *h, const struct request *rq, const char *what, const struct err *e)
+{
+	const char *outcome = err_name(e ? e->code : ERR_UNAUTHENTICATED), *message = e ? e->message : "";
+	struct failure it = {.door = rq->door,
+			     .what = what,
+			     .outcome = outcome,
+			     .endpoint = rq->endpoint,
+			     .peer = rq->peer,
+			     .message = message,
+			     .who = &rq->grant};
+	uint64_t boot = clock_boot_ns();
+	int64_t wall = hub_now_wall(h);
+
+	if (!failures_note(h->failures, &it, boot, wall))
+		return;
+	if (audit_event(h, "auth.fail", rq, NULL, outcome, json_pack("{s:s,s:s}", "what", what, "message", message)))
+		(void)failures_note(h->failures, &it, boot, wall); /* then it is counted, and written later */
+}
+
+static const char *detail_text(const json_t *detail, const char *key)
+{
+	const char *text = json_string_value(json_object_get(detail, key));
+
+	return text ? text : "";
+}
+
+/* One of the two sorts of refusals that a valid grant meets. */
+static void audit_refusal(struct hub *h, struct failures *of, const char *event, const struct request *rq,
+			  const char *agent, const char *outcome, json_t *detail)
+{
+	struct failure it = {.door = rq->door ? rq->door : "",
+			     .what = detail_text(detail, "what"),
+			     .outcome = outcome,
+			     .endpoint = rq->endpoint,
+			     .peer = rq->peer,
+			     .message = detail_text(detail, "message"),
+			     .agent = agent,
+			     .who = &rq->grant};
+	bool denial = of == h->denials;
+	uint64_t boot = clock_boot_ns();
+	int64_t wall = hub_now_wall(h);
+
+	if (denial) {
+		it.operation = detail_text(detail, "operation");
+		it.rule = detail_text(detail, "rule");
+		it.version = detail_text(detail, "version");
+	}
+	if (id_is_nil(&rq->grant.id) || failures_note(of, &it, boot, wall)) {
+		if (audit_event(h, event, rq, agent, outcome, json_incref(detail)) && !id_is_nil(&rq->grant.id))
+			(void)failures_note(of, &it, boot, wall); /* counted, and written later */
+	}
+	json_decref(detail);
+}
+
+void audit_verdict(struct hub *h, const struct request *rq, const char *agent, const char *outcome, json_t *detail)
+{
+	audit_refusal(h, h->verdicts, "verdict", rq, agent, outcome, detail);
+}
+
+void audit_denial(struct hub *h, const struct request *rq, const char *agent, json_t *detail)
+{
+	audit_refusal(h, h->denials, "policy.deny", rq, agent, err_name(ERR_POLICY_DENIED), detail);
+}
+
+void audit_failures_tick(struct hub *h, bool all)
+{
+	failures_tick(h->verdicts, clock_boot_ns(), hub_now_wall(h), all);
+	failures_tick(h->denials, clock_boot_ns(), hub_now_wall(h), all);
+	failures_tick(h->failures, clock_boot_ns(), hub_now_wall(h), all);
+}
+
+void audit_failures_end(struct hub *h)
+{
+	failures_destroy(h->failures);
+	failures_destroy(h->verdicts);
+	failures_destroy(h->denials);
+	h->failures = h->verdicts = h->denials = NULL;
+	if (h->failures_fd >= 0)
+		close(h->failures_fd);
+}

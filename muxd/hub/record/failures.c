@@ -1,0 +1,403 @@
+#define LOG_SUBSYS "audit"
+#include "muxd/hub/record/failures.h"
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/ids.h"
+#include "base/log.h"
+#include "base/prefix.h"
+#include "base/text.h"
+#include "policy/verdict.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define NAME_LEN     31
+#define ENDPOINT_LEN 79
+#define MESSAGE_LEN  255
+#define ENDPOINTS    8
+#define AGENTS       4
+
+enum width { ADDRESS, SITE, REGION, FAMILY, ANY, WIDTHS };
+static const unsigned room[WIDTHS] = {192, 32, 16, 16, 1};
+
+enum slot_state { FREE, COUNTING, OWED };
+
+/* The properties by which a failure is of the same sort as another. */
+struct sort {
+	enum width width;
+	char door[NAME_LEN + 1], what[NAME_LEN + 1], outcome[NAME_LEN + 1];
+	char endpoint[ENDPOINT_LEN + 1];                                                  /* with a grant */
+	char operation[NAME_LEN + 1], rule[POLICY_RULE_MAX], version[POLICY_VERSION_LEN]; /* of a denial */
+	char local[64]; /* whoever has no network address: "uid 1000" */
+	struct prefix from;
+	struct id grant;
+};
+
+/* How often each of a few names was met, and how often any other. */
+struct tally {
+	struct {
+		char name[AGENT_NAME_MAX + 1];
+		uint64_t count;
+	} of[ENDPOINTS];
+	uint64_t others;
+};
+
+struct slot {
+	enum slot_state state;
+	struct sort sort;
+	uint64_t due_ns;
+	struct id event;
+	uint64_t count; /* that no event has told yet */
+	int64_t first_wall_ns, last_wall_ns;
+	char message[MESSAGE_LEN + 1];
+	char principal[GRANT_NAME_MAX + 1];
+	const char *principal_kind;
+	char peer[64]; /* of the first verdict that no event has told; "any": there were several */
+	struct tally endpoints, agents;
+	json_t *owed;
+};
+
+struct failures {
+	enum failures_of of;
+	const struct failures_ops *ops;
+	void *arg;
+	struct slot slots[FAILURES_SLOTS];
+};
+
+int failures_create(enum failures_of of, const struct failures_ops *ops, void *arg, struct failures **out)
+{
+	struct failures *f = calloc(1, sizeof(*f));
+
+	if (!f)
+		return ERR_NOMEM;
+	f->of = of;
+	f->ops = ops;
+	f->arg = arg;
+	*out = f;
+	return 0;
+}
+
+void failures_destroy(struct failures *f)
+{
+	for (size_t i = 0; f && i < FAILURES_SLOTS; i++)
+		json_decref(f->slots[i].owed);
+	free(f);
+}
+
+/* ---- sorts */
+
+/* A client with a grant is known: its address says nothing about the sort. */
+static void sort_verdict(const struct failure *it, enum width width, struct sort *out)
+{
+	out->width = width;
+	if (width == ANY)
+		return;
+	if (width != FAMILY)
+		out->grant = it->who->id;
+	if (width != REGION)
+		text_put(out->outcome, sizeof(out->outcome), it->outcome);
+	if (width != FAMILY)
+		text_put(out->door, sizeof(out->door), it->door);
+	if (width != ADDRESS)
+		return;
+	text_put(out->what, sizeof(out->what), it->what);
+	text_put(out->endpoint, sizeof(out->endpoint), it->endpoint);
+	text_put(out->operation, sizeof(out->operation), it->operation ? it->operation : "");
+	text_put(out->rule, sizeof(out->rule), it->rule ? it->rule : "");
+	text_put(out->version, sizeof(out->version), it->version ? it->version : "");
+}
+
+static void sort_login(const struct failure *it, enum width width, struct sort *out)
+{
+	static const unsigned v4[WIDTHS] = {32, 24, 16, 0, 0}, v6[WIDTHS] = {64, 48, 32, 0, 0};
+	struct prefix whole;
+
+	out->width = width;
+	if (width == ANY)
+		return;
+	prefix_of_peer(it->peer, &whole);
+	out->from = prefix_wide(&whole, whole.family == 6 ? v6[width] : v4[width]);
+	text_put(out->door, sizeof(out->door), it->door);
+	text_put(out->what, sizeof(out->what), it->what);
+	text_put(out->outcome, sizeof(out->outcome), it->outcome);
+	if (width == ADDRESS && !whole.family)
+		text_format(out->local, sizeof(out->local), "%.*s", (int)strcspn(it->peer, ":"), it->peer);
+	if (!it->who || width == FAMILY)
+		return;
+	out->grant = it->who->id;
+	if (width == ADDRESS && !id_is_nil(&out->grant))
+		text_put(out->endpoint, sizeof(out->endpoint), it->endpoint);
+}
+
+static void sort_of(const struct failures *f, const struct failure *it, enum width width, struct sort *out)
+{
+	memset(out, 0, sizeof(*out));
+	if (f->of != FAILURES_LOGINS)
+		sort_verdict(it, width, out);
+	else
+		sort_login(it, width, out);
+}
+
+static bool sort_equal(const struct sort *a, const struct sort *b)
+{
+	return a->width == b->width && prefix_equal(&a->from, &b->from) && id_equal(&a->grant, &b->grant) &&
+	       strcmp(a->door, b->door) == 0 && strcmp(a->what, b->what) == 0 && strcmp(a->outcome, b->outcome) == 0 &&
+	       strcmp(a->endpoint, b->endpoint) == 0 && strcmp(a->local, b->local) == 0 &&
+	       strcmp(a->operation, b->operation) == 0 && strcmp(a->rule, b->rule) == 0 &&
+	       strcmp(a->version, b->version) == 0;
+}
+
+static struct slot *failures_find(struct failures *f, const struct sort *s)
+{
+	for (size_t i = 0; i < FAILURES_SLOTS; i++)
+		if (f->slots[i].state == COUNTING && sort_equal(&f->slots[i].sort, s))
+			return &f->slots[i];
+	return NULL;
+}
+
+/* A slot for one more sort of this width; slots are not bound to a width, their number is. */
+static struct slot *take_free(struct failures *f, enum width width)
+{
+	struct slot *got = NULL;
+	unsigned used = 0;
+
+	for (size_t i = 0; i < FAILURES_SLOTS; i++) {
+		struct slot *s = &f->slots[i];
+
+		if (s->state == COUNTING && s->sort.width == width)
+			used++;
+		else if (s->state == FREE && !got)
+			got = s;
+	}
+	return used < room[width] ? got : NULL;
+}
+
+/* The failure's slot: of the narrowest sort that there is, or that there is room for. *out_new: it is a new one. */
+static struct slot *slot_for(struct failures *f, const struct failure *it, bool *out_new)
+{
+	struct slot *slot = NULL;
+	struct sort s;
+
+	for (enum width w = ADDRESS; w < WIDTHS && !slot; w++) {
+		sort_of(f, it, w, &s);
+		slot = failures_find(f, &s);
+		*out_new = !slot;
+		if (slot || !(slot = take_free(f, w)))
+			continue;
+		memset(slot, 0, sizeof(*slot));
+		memcpy(&slot->sort, &s, sizeof(s));
+	}
+	return slot;
+}
+
+/* ---- events */
+
+static json_t *tally_json(const struct tally *t)
+{
+	json_t *o = json_object();
+
+	for (size_t i = 0; o && i < ENDPOINTS && t->of[i].count; i++)
+		json_object_set_new(o, t->of[i].name[0] ? t->of[i].name : "none",
+				    json_integer((json_int_t)t->of[i].count));
+	if (o && t->others)
+		json_object_set_new(o, "others", json_integer((json_int_t)t->others));
+	return o;
+}
+
+static const char *or_any(const char *text)
+{
+	return text[0] ? text : "any";
+}
+
+static json_t *detail_json(const struct failures *f, const struct slot *s, const char *from)
+{
+	char first[32], last[32], id[ID_STR_LEN];
+	json_t *o;
+
+	id_format(&s->event, id);
+	clock_format_utc(s->first_wall_ns, first, sizeof(first));
+	clock_format_utc(s->last_wall_ns, last, sizeof(last));
+	o = json_pack("{s:s,s:s,s:I,s:s,s:s,s:s,s:o,s:s}", "what", or_any(s->sort.what), "message", s->message, "count",
+		      (json_int_t)s->count, "first_at", first, "last_at", last, "from", from, "endpoints",
+		      tally_json(&s->endpoints), "event_id", id);
+	if (o && f->of != FAILURES_LOGINS)
+		json_object_set_new(o, "agents", tally_json(&s->agents));
+	if (o && f->of == FAILURES_DENIALS) {
+		json_object_set_new(o, "operation", json_string(or_any(s->sort.operation)));
+		json_object_set_new(o, "rule", json_string(or_any(s->sort.rule)));
+		json_object_set_new(o, "version", json_string(or_any(s->sort.version)));
+	}
+	return o;
+}
+
+static const char *outcome_of(const struct failures *f, const struct slot *s)
+{
+	if (s->sort.outcome[0])
+		return s->sort.outcome;
+	return f->of != FAILURES_LOGINS ? "denied" : "unauthenticated";
+}
+
+static const char *peer_of(const struct failures *f, const struct slot *s, char from[PREFIX_STR_LEN])
+{
+	if (f->of != FAILURES_LOGINS)
+		return or_any(s->peer);
+	prefix_format(&s->sort.from, from);
+	if (s->sort.local[0])
+		return s->sort.local;
+	return s->sort.width == ANY ? "any" : or_any(from);
+}
+
+/* The only name that was met, or NULL. */
+static const char *tally_only(const struct tally *t)
+{
+	return t->of[0].count && !t->of[1].count ? t->of[0].name : NULL;
+}
+
+static const char *const event_names[FAILURES_KINDS] = {
+    [FAILURES_LOGINS] = "auth.fail", [FAILURES_VERDICTS] = "verdict", [FAILURES_DENIALS] = "policy.deny"};
+
+static json_t *event_json(const struct failures *f, const struct slot *s, int64_t wall_ns)
+{
+	char from[PREFIX_STR_LEN] = "", grant[ID_STR_LEN];
+	const char *peer = peer_of(f, s, from), *endpoint = tally_only(&s->endpoints), *agent = tally_only(&s->agents);
+	json_t *o = json_pack("{s:s,s:I,s:s,s:s,s:s,s:o}", "event", event_names[f->of], "wall_ns", (json_int_t)wall_ns,
+			      "outcome", outcome_of(f, s), "door", or_any(s->sort.door), "peer", peer, "detail",
+			      detail_json(f, s, peer));
+
+	if (o && endpoint)
+		json_object_set_new(o, "endpoint", json_string(endpoint));
+	if (o && agent && agent[0])
+		json_object_set_new(o, "agent", json_string(agent));
+	if (o && !id_is_nil(&s->sort.grant)) {
+		id_format(&s->sort.grant, grant);
+		json_object_set_new(o, "grant_id", json_string(grant));
+		json_object_set_new(o, "principal", json_string(s->principal));
+		json_object_set_new(o, "principal_kind", json_string(s->principal_kind));
+	}
+	return o;
+}
+
+static void failures_keep(struct failures *f, const struct slot *s, const json_t *event)
+{
+	char *text = event ? json_text(event) : NULL;
+	size_t n = text ? strlen(text) : 0;
+
+	if (n <= FAILURES_EVENT_MAX)
+		f->ops->keep(f->arg, (size_t)(s - f->slots), text ? text : "", n);
+	free(text);
+}
+
+/* ---- counting */
+
+static void tally_count(struct tally *t, size_t most, const char *name)
+{
+	for (size_t i = 0; i < most; i++) {
+		if (!t->of[i].count)
+			text_put(t->of[i].name, sizeof(t->of[i].name), name);
+		else if (strcmp(t->of[i].name, name) != 0)
+			continue;
+		t->of[i].count++;
+		return;
+	}
+	t->others++;
+}
+
+static void failures_count(struct failures *f, struct slot *s, const struct failure *it, int64_t wall_ns)
+{
+	char endpoint[ENDPOINT_LEN + 1];
+	json_t *event;
+
+	if (s->count++ == 0) {
+		(void)id_new(&s->event);
+		s->first_wall_ns = wall_ns;
+		text_put(s->message, sizeof(s->message), it->message);
+		text_put(s->peer, sizeof(s->peer), it->peer);
+	}
+	s->last_wall_ns = wall_ns;
+	if (strcmp(s->peer, it->peer) != 0)
+		text_put(s->peer, sizeof(s->peer), "any");
+	text_put(endpoint, sizeof(endpoint), it->endpoint);
+	tally_count(&s->endpoints, ENDPOINTS, endpoint);
+	if (f->of != FAILURES_LOGINS)
+		tally_count(&s->agents, AGENTS, it->agent ? it->agent : "");
+	event = event_json(f, s, wall_ns);
+	if (!event)
+		log_error(NULL, "a refusal is counted in memory alone: no memory");
+	else
+		failures_keep(f, s, event);
+	json_decref(event);
+}
+
+bool failures_note(struct failures *f, const struct failure *it, uint64_t boot_ns, int64_t wall_ns)
+{
+	bool fresh = false;
+	struct slot *s = slot_for(f, it, &fresh);
+
+	if (!s) /* every slot is owed still: the audit log takes nothing, and this is the caller's to try */
+		return true;
+	if (!fresh) {
+		failures_count(f, s, it, wall_ns);
+		return false;
+	}
+	s->state = COUNTING;
+	s->due_ns = boot_ns + FAILURES_EVERY_NS;
+	if (!id_is_nil(&s->sort.grant)) {
+		text_put(s->principal, sizeof(s->principal), it->who->principal);
+		s->principal_kind = grant_kind_name(it->who->kind);
+	}
+	return true;
+}
+
+bool failures_owe(struct failures *f, size_t slot, const char *text, size_t n)
+{
+	struct err e;
+
+	if (slot >= FAILURES_SLOTS || f->slots[slot].state != FREE ||
+	    json_parse(text, n, FAILURES_EVENT_MAX, &f->slots[slot].owed, &e))
+		return false;
+	f->slots[slot].state = OWED;
+	return true;
+}
+
+static void failures_forget(struct failures *f, struct slot *s)
+{
+	json_decref(s->owed);
+	memset(s, 0, sizeof(*s));
+	failures_keep(f, s, NULL);
+}
+
+/* False: the audit log takes nothing now. */
+static bool failures_settle(struct failures *f, struct slot *s, uint64_t boot_ns, int64_t wall_ns)
+{
+	json_t *event = s->state == OWED ? json_incref(s->owed) : event_json(f, s, wall_ns);
+	int rc = event ? f->ops->write(f->arg, event) : ERR_NOMEM;
+
+	json_decref(event);
+	if (rc)
+		return false;
+	if (s->state == OWED) {
+		failures_forget(f, s);
+		return true;
+	}
+	s->count = 0;
+	memset(&s->endpoints, 0, sizeof(s->endpoints));
+	memset(&s->agents, 0, sizeof(s->agents));
+	s->due_ns = boot_ns + FAILURES_EVERY_NS;
+	failures_keep(f, s, NULL);
+	return true;
+}
+
+void failures_tick(struct failures *f, uint64_t boot_ns, int64_t wall_ns, bool all)
+{
+	for (size_t i = 0; i < FAILURES_SLOTS; i++) {
+		struct slot *s = &f->slots[i];
+
+		if (s->state == FREE || (s->state == COUNTING && !all && boot_ns < s->due_ns))
+			continue;
+		if (s->state == COUNTING && !s->count)
+			failures_forget(f, s);
+		else if (!failures_settle(f, s, boot_ns, wall_ns))
+			return;
+	}
+}
