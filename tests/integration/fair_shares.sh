@@ -89,6 +89,15 @@ wait $load || fail "the load failed: $(cat "$tmp/wrong")"
 told() { jq -r "$1" "$tmp/told.json"; }
 echo "  told: $(told '"p50 \(.quiet.p50) ms, p99 \(.quiet.p99) ms quiet; \(.beside.p50) and \(.beside.p99) beside"')"
 echo "  told: $(told '"staff'"'"'s first byte: p50 \(.quiet.staff.p50) ms, p99 \(.quiet.staff.p99) ms quiet; \(.beside.staff.p50) and \(.beside.staff.p99) beside"')"
+# Of a long run alone: in a short one a percentile is one round. Quiet and beside are of one run, and their ratio is what is promised.
+no_more_than_three_times() {
+	told "(.beside$2 <= 3 * .quiet$2)" | grep -qx true || fail "$1: $(told ".beside$2") ms beside the hostile one, $(told ".quiet$2") without it"
+	ok "$1 is within three times of quiet"
+}
+if [ "$LENGTH" -ge 60 ]; then
+	no_more_than_three_times "the others' p99" .p99
+	no_more_than_three_times "staff's first byte, p50," .staff.p50
+fi
 equal "nobody else was refused anything, and every answer was whole" '["200 whole"]' "$(told '[.quiet.answers, .beside.answers] | add | keys | tojson')"
 for limit in ${limits//,/ }; do
 	told '.hostile[] | keys[]' | grep -q " $limit$" || fail "it was not refused by $limit: $(told '.hostile | tojson')"
