@@ -7,7 +7,7 @@ ratios, with the least and the largest. The recorder is on, every byte is receiv
 (floor.c), OpenSSH's sshd, script, tmux, posix_spawn, ControlMaster. Servers and clients are leaders of sessions, each: the kernel
 shares its time among sessions, and no peer shares with the client that measures it.
 
-Prints the first table of docs/speed.md; writes build/bench.json and build/speed.svg (plot.py). MIB (64), RUNS (3), KEYS (150),
+Prints the first table of docs/speed.md; writes build/bench.json and build/speed.svg (plot.py). MIB (32), RUNS (3), KEYS (150),
 CROWD (1000), ONLY ("bulk round_output keys flood connect rounds tools day filespace memory rest detached verdicts shares"): four minutes as they are.
 """
 import contextlib, hashlib, http.client, json, os, re, resource, shutil, signal, socket, ssl, statistics, subprocess, sys, tempfile, threading, time, uuid
@@ -17,8 +17,9 @@ import plot
 
 # Who is started in the background hears no Ctrl-C, nor does what it starts: and programs are ended by that here.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by a signal"))  # and servers are ended, as by Ctrl-C
 BUILD = os.path.abspath(os.environ.get("BUILD", "build"))
-MIB, RUNS, KEYS = (int(os.environ.get(k, v)) for k, v in (("MIB", "64"), ("RUNS", "3"), ("KEYS", "150")))
+MIB, RUNS, KEYS = (int(os.environ.get(k, v)) for k, v in (("MIB", "32"), ("RUNS", "3"), ("KEYS", "150")))
 CROWD = int(os.environ.get("CROWD", "1000"))
 AGENT = "bench"
 tmp = tempfile.mkdtemp(prefix="muxd-bench.")
@@ -995,7 +996,7 @@ def verdicts():
         row(what, values, "ns", goal=("<=", 5000))
 
 
-FAIR = os.environ.get("FAIR", "5")  # seconds each
+FAIR = os.environ.get("FAIR", "4")  # seconds each
 
 
 def shares():
