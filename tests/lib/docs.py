@@ -1,6 +1,8 @@
 #!/usr/bin/python3
 """docs.py: are the documents fit to be read? Prose has at most 120 columns (tables, blocks of code and words that cannot be broken
-are as long as they are), and every relative link leads to a file and, with #, to a heading of it."""
+are as long as they are), every relative link leads to a file and, with #, to a heading of it, and the files that a change opens
+(docs/architecture.md, the first table) are where it says."""
+import glob
 import os
 import re
 import subprocess
@@ -48,8 +50,26 @@ def findings(path):
                 yield f"{number}: {name or 'this page'} has no heading #{heading}"
 
 
+def opened():
+    """The table's second column: a file without a folder lies in the folder named before it."""
+    with open("docs/architecture.md", encoding="utf-8") as f:
+        lines = list(enumerate(f, 1))
+    begin = next(n for n, line in lines if line.startswith("## What to open"))
+    end = next(n for n, line in lines if n > begin and line.startswith("## "))
+    folder = ""
+    for number, line in lines[begin:end]:
+        for name in re.findall(r"`([^`]+)`", line.split("|")[2]) if line.startswith("|") else ():
+            folder = os.path.dirname(name) if "/" in name else folder
+            to = name if "/" in name else f"{folder}/{name}"
+            if re.search(r"\w\.\w+$", name) and "NAME" not in name and not glob.glob(to):
+                yield f"docs/architecture.md:{number}: {to} is not there"
+
+
 os.chdir(ROOT)
 bad = 0
+for text in opened():
+    print(text)
+    bad += 1
 for page in subprocess.check_output(["git", "ls-files", "*.md"], text=True).split():
     for text in findings(page):
         print(f"{page}:{text}")
