@@ -13,7 +13,7 @@
 #define OWN_NET     80 /* listeners, ring, databases, libraries, some screens */
 #define OWN_SANDBOX 32 /* muxlet's own */
 #define PER_SESSION 3  /* of muxlet for a program: three pipes */
-#define KEPT        24 /* of muxlet's channels: staff and lifecycle (muxd/hub/quota.h) */
+#define KEPT        24 /* of muxlet's channels: staff and lifecycle (muxd/hub/record/share.h) */
 
 int descriptors_raise(uint64_t *out, struct err *e)
 {

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """docs.py: are the documents fit to be read? Prose has at most 120 columns (tables, blocks of code and words that cannot be broken
-are as long as they are), every relative link leads to a file and, with #, to a heading of it, and the files that a change opens
-(docs/architecture.md, the first table) are where it says."""
+are as long as they are), every relative link leads to a file and, with #, to a heading of it, the files that a change opens
+(docs/architecture.md, the first table) are where it says, and those that pages and comments name by their path are there."""
 import glob
 import os
 import re
@@ -65,9 +65,24 @@ def opened():
                 yield f"docs/architecture.md:{number}: {to} is not there"
 
 
+PLACE = re.compile(r"(?<![\w/.-])((?:muxd|base|control|recorder|policy|files|tests|tools|webclient)/[\w/.-]+\.(?:c|h|py|sh|ts|mjs|yaml))\b")
+
+
+def named():
+    """Files of the product that pages and comments name by their whole path."""
+    for page in subprocess.check_output(["git", "ls-files", "*.md", "*.c", "*.h"], text=True).split():
+        if page.startswith(("clients/", "tests/")):
+            continue
+        with open(page, encoding="utf-8") as f:
+            for number, line in enumerate(f, 1):
+                for name in PLACE.findall(line):
+                    if not os.path.exists(name) and "NAME" not in name and "test_x" not in name:
+                        yield f"{page}:{number}: {name} is not there"
+
+
 os.chdir(ROOT)
 bad = 0
-for text in opened():
+for text in [*opened(), *named()]:
     print(text)
     bad += 1
 for page in subprocess.check_output(["git", "ls-files", "*.md"], text=True).split():
