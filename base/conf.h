@@ -231,6 +231,7 @@ struct conf {
 	/* kubernetes.*: strings are "" where nothing is said; quantities as Kubernetes writes them */
 	char *kubernetes_kubeconfig; /* path, paths with ':', or CONF_IN_CLUSTER; "": no cluster */
 	char *kubernetes_context, *kubernetes_namespace;
+	char *kubernetes_cluster_name; /* what callers call this cluster; "": nobody may name one */
 	char *kubernetes_image, *kubernetes_pull_policy, *kubernetes_init_image;
 	char *kubernetes_ephemeral_image;
 	char *kubernetes_muxlet_path; /* where muxlet lies in image and init_image */

@@ -47,6 +47,15 @@ int conf_check_namespace(const char *value, struct err *e)
 	return 0;
 }
 
+int conf_check_cluster_name(const char *value, struct err *e)
+{
+	if (*value && check_label(value, strlen(value)))
+		return err_set(e, ERR_CONFIG,
+			       "is no name of a cluster: 1 to %d of a to z, 0 to 9 and inner dashes are allowed",
+			       LABEL_MAX);
+	return 0;
+}
+
 int conf_check_namespaces(const char *value, struct err *e)
 {
 	for (const char *s = value; *s;) {

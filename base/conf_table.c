@@ -398,6 +398,8 @@ static const struct conf_key keys[] = {
      "Context of the kubeconfig; empty: its current-context."},
     {"kubernetes.namespace", CONF_STRING, AT(kubernetes_namespace), "", 0, 0, NULL, conf_check_namespace,
      "Namespace of the sandboxes that muxd makes; empty: the context's."},
+    {"kubernetes.cluster_name", CONF_STRING, AT(kubernetes_cluster_name), "", 0, 0, NULL, conf_check_cluster_name,
+     "Name by which a caller may ask for this cluster, and that is told of sandboxes in it; empty: none may be named."},
     {"kubernetes.image", CONF_STRING, AT(kubernetes_image), "busybox", 0, 0, NULL, conf_check_image_needed,
      "Image of a sandbox."},
     {"kubernetes.pull_policy", CONF_CHOICE, AT(kubernetes_pull_policy), "IfNotPresent", 0, 0,

@@ -109,6 +109,7 @@ void conf_edges_clear(struct conf *c);
 /* conf_kube.c: values of the section kubernetes; "" is allowed where the key may be left out. */
 int conf_check_kubeconfig(const char *value, struct err *e);
 int conf_check_namespace(const char *value, struct err *e);
+int conf_check_cluster_name(const char *value, struct err *e);
 int conf_check_namespaces(const char *value, struct err *e); /* a,b */
 int conf_check_object(const char *value, struct err *e);     /* a class */
 int conf_check_image(const char *value, struct err *e);

@@ -12,7 +12,6 @@
 #include <sys/random.h>
 
 #define TOKEN_NAME_MAX 128
-#define DNS_LABEL_MAX  63
 
 int random_bytes(void *out, size_t n)
 {
@@ -143,6 +142,11 @@ static int label_check(const char *what, const char *s, size_t len, struct err *
 				       what, char_shown((unsigned char)c, shown), i + 1, c == '-' ? " (an end)" : "");
 	}
 	return 0;
+}
+
+int dns_label_check(const char *what, const char *text, struct err *e)
+{
+	return label_check(what, text, strlen(text), e);
 }
 
 int agent_name_check(const char *name, struct err *e)

@@ -45,6 +45,9 @@ int random_bytes(void *out, size_t n);
  */
 int agent_name_check(const char *name, struct err *e);
 int target_name_check(const char *name, struct err *e);
+/* One DNS label, as a namespace is, no UUID with capitals. what: names it in the message. ERR_INVAL. */
+#define DNS_LABEL_MAX 63
+int dns_label_check(const char *what, const char *text, struct err *e);
 
 /* A target taken apart. An agent has pod "" and stands in agent; else agent is "", and container may be. */
 struct target {

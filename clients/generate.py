@@ -22,7 +22,7 @@ MADE = "Made by clients/generate.py; a change belongs there, or into {}."
 # Names that are not the code in capitals: requirements and Python's own names have a say.
 NAMES = {"sandbox_k8s_error": "SandboxK8sError", "timeout": "ServerTimeout", "permission_denied": "HostPermissionDenied",
          "internal": "InternalError", "system_error": "HostSystemError", "unsupported": "Unsupported", "end_of_file": "EndOfFile"}
-SHAPES = ["Agent", "Snapshot", "Round", "Stream", "Exit", "Output", "OutputLines", "StdinResult", "File", "FsName", "FsState", "FsChanges", "FsEntry",
+SHAPES = ["SandboxReference", "Agent", "Snapshot", "Round", "Stream", "Exit", "Output", "OutputLines", "StdinResult", "File", "FsName", "FsState", "FsChanges", "FsEntry",
           "FsList", "FsRead", "FsWritten", "FsDeleted", "FsPatched", "FsFound", "FsTree", "FsEvent", "FilePath", "FileDigest", "FileMode", "FileType", "AgentState",
           "Encoding", "Id", "Duration", "RoundRequest", "Name", "Artifact", "ArtifactTaken", "Screen", "Session", "SessionKind", "SessionState", "PodTemplate", "Error", "ErrorCode",
           "Context", "Language", "Execution", "ExecutionResult", "ExecutionError", "Printed"]

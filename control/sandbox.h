@@ -150,6 +150,7 @@ struct sandbox_ask {
 	const struct id *snapshot;
 	const char *image;          /* ENSURE, RESTORE: of sandbox.images; NULL or "": none */
 	struct resources resources; /* the same: as asked, the backend clips them by its configuration */
+	const char *app_id;         /* the same: the app that it belongs to; NULL or "": none. A label of its pod */
 	uint64_t timeout_ns;
 	size_t max;
 	bool idle, read_only;

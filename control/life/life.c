@@ -38,13 +38,15 @@ static int take_options(struct life_agent *a, const struct life_waiter *w, struc
 	uint64_t idle = w->options.idle_ttl_ns, ttl = w->options.ttl_ns;
 
 	*next = a->row;
-	if (w->want != WANT_RESUME ||
-	    (idle == UINT64_MAX && ttl == UINT64_MAX && !w->options.sets_image && !w->options.sets_resources))
+	if (w->want != WANT_RESUME || (idle == UINT64_MAX && ttl == UINT64_MAX && !w->options.sets_image &&
+				       !w->options.sets_resources && !w->options.sets_app))
 		return 0;
 	if (w->options.sets_resources)
 		next->resources = w->options.resources;
 	if (w->options.sets_image)
 		memcpy(next->image, w->options.image, sizeof(next->image));
+	if (w->options.sets_app)
+		memcpy(next->app_id, w->options.app_id, sizeof(next->app_id));
 	if (idle != UINT64_MAX)
 		next->idle_ttl_ns = (int64_t)idle;
 	if (ttl != UINT64_MAX)
@@ -144,9 +146,10 @@ static void serve_awake(struct life_agent *a, struct life_waiter *w)
 		a->row.idle_ttl_ns = next.idle_ttl_ns;
 		a->row.expires_ns = next.expires_ns;
 		memcpy(a->row.image, next.image, sizeof(a->row.image));
+		memcpy(a->row.app_id, next.app_id, sizeof(a->row.app_id));
 		a->row.resources = next.resources;
 		w->options.idle_ttl_ns = w->options.ttl_ns = UINT64_MAX;
-		w->options.sets_image = w->options.sets_resources = false;
+		w->options.sets_image = w->options.sets_resources = w->options.sets_app = false;
 	}
 	take_template(a, w);
 	life_start(a, w->reason[0] ? w->reason : a->row.generation ? "resumed" : "made");

@@ -153,6 +153,12 @@ struct life_options {         /* of an agent's sandbox; a field that is UINT64_M
 	/* The same: what its next start asks for, instead of what it asked for so far. */
 	bool sets_resources;
 	struct resources resources;
+	/*
+	 * Of a start or a fork: the app that it belongs to from now on, a DNS label; "": none any more. Told and listed
+	 * at once, a pod has it from its next start on. A fork has that of its source only where it is given.
+	 */
+	bool sets_app;
+	char app_id[DNS_LABEL_MAX + 1];
 };
 /* A template as the backend sees it, before anything is changed: ERR_INVAL with the pointer of what may not be,
  * ERR_UNSUPPORTED, ERR_TOO_LARGE. */
@@ -206,7 +212,7 @@ void life_snapshot_drop(struct life *l, const char *agent, const struct id *snap
 
 /* From the store, at once. Objects of requirement A6; list: {"agents": [...], "more": bool} by name. */
 struct life_filter {
-	const char *state, *prefix, *after; /* NULL: any */
+	const char *state, *prefix, *after, *app_id; /* NULL: any */
 	size_t limit;
 	bool (*wanted)(void *arg, const char *agent); /* NULL: every one */
 	void *arg;

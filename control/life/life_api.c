@@ -416,6 +416,8 @@ static int fork_row(struct life *l, const struct life_fork *f, struct life_row *
 	else
 		memcpy(r->pod_template, source.pod_template, sizeof(r->pod_template));
 	memcpy(r->image, f->options.sets_image ? f->options.image : source.image, sizeof(r->image));
+	if (f->options.sets_app)
+		memcpy(r->app_id, f->options.app_id, sizeof(r->app_id));
 	r->resources = f->options.sets_resources ? f->options.resources : source.resources;
 	r->idle_ttl_ns = f->options.idle_ttl_ns == UINT64_MAX ? LIFE_TTL_CONF : (int64_t)f->options.idle_ttl_ns;
 	life_wish(&l->policy, r->agent, r->idle_ttl_ns, &wish);

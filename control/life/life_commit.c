@@ -109,6 +109,8 @@ static json_t *told_transition(const struct commit *c)
 		(void)json_object_set_new(o, "pod_template", json_string(c->pod_template));
 	if (o && c->next.state == LIFE_RUNNING && c->next.image[0])
 		(void)json_object_set_new(o, "image", json_string(c->next.image));
+	if (o && c->next.state == LIFE_RUNNING && c->next.app_id[0])
+		(void)json_object_set_new(o, "app_id", json_string(c->next.app_id));
 	if (o && c->next.state == LIFE_RUNNING && !resources_none(&c->next.resources))
 		(void)json_object_set_new(o, "resources", resources_json(&c->next.resources));
 	return o;

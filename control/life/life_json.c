@@ -81,6 +81,7 @@ json_t *life_describe(struct life *l, const struct life_row *r)
 		set_id(f, "snapshot", &r->fork_snapshot);
 		json_object_set_new(o, "forked_from", f);
 	}
+	life_json_set_text(o, "app_id", r->app_id);
 	life_json_set_text(o, "image", r->image);
 	json_object_set_new(o, "resources", resources_json(&r->resources));
 	set_timer(l, r, o);

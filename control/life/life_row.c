@@ -11,7 +11,7 @@
 #define COLUMNS                                                                                                        \
 	"agent, state, generation, step, cause, detail, sandbox_id, workspace, snapshot_id, next_snapshot_id,"         \
 	" read_only, fork_agent, fork_snapshot_id, idle_ttl_ns, expires_ns, active_ns, due_ns, since_wall_ns,"         \
-	" created_wall_ns, updated_wall_ns, pod_template, image, memory, cpu_milli, pids"
+	" created_wall_ns, updated_wall_ns, pod_template, image, memory, cpu_milli, pids, app_id"
 #define SNAP_COLUMNS                                                                                                   \
 	"id, agent, name, how, size, status, detail, previous_id, cause, quiesced, created_wall_ns, ended_wall_ns, "   \
 	"digest, orphan"
@@ -77,6 +77,7 @@ static int life_row_on_row(void *arg, sqlite3_stmt *st)
 	r->resources =
 	    (struct resources){(uint64_t)sqlite3_column_int64(st, 22), (uint32_t)sqlite3_column_int64(st, 23),
 			       (uint32_t)sqlite3_column_int64(st, 24)};
+	life_row_copy(r->app_id, sizeof(r->app_id), st, 25);
 	return 0;
 }
 
@@ -139,17 +140,19 @@ static int row_write(sqlite3 *db, int64_t was, const struct life_row *r, int *ou
 		  " workspace = ?8, snapshot_id = ?9, next_snapshot_id = ?10, read_only = ?11, fork_agent = ?13,"
 		  " fork_snapshot_id = ?12, idle_ttl_ns = ?14, expires_ns = ?15, due_ns = ?16, active_ns = ?17,"
 		  " since_wall_ns = ?18, created_wall_ns = ?19, updated_wall_ns = ?20, pod_template = ?21,"
-		  " image = ?22, memory = ?23, cpu_milli = ?24, pids = ?25 WHERE agent = ?1 AND generation = ?26"
+		  " image = ?22, memory = ?23, cpu_milli = ?24, pids = ?25, app_id = ?26"
+		  " WHERE agent = ?1 AND generation = ?27"
 		: "INSERT INTO agents(agent, state, generation, step, cause, detail, sandbox_id, workspace, "
 		  "snapshot_id,"
 		  " next_snapshot_id, read_only, fork_snapshot_id, fork_agent, idle_ttl_ns, expires_ns, due_ns, "
 		  "active_ns,"
-		  " since_wall_ns, created_wall_ns, updated_wall_ns, pod_template, image, memory, cpu_milli, pids) "
+		  " since_wall_ns, created_wall_ns, updated_wall_ns, pod_template, image, memory, cpu_milli, pids, "
+		  "app_id) "
 		  "VALUES(?1, ?2, ?3, ?4, ?5, "
 		  "?6, ?7, "
 		  "?8, ?9, ?10, "
 		  "?11,"
-		  " ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25)"
+		  " ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26)"
 		  " ON CONFLICT(agent) DO NOTHING";
 	sqlite3_stmt *st = NULL;
 	int rc;
@@ -174,8 +177,9 @@ static int row_write(sqlite3 *db, int64_t was, const struct life_row *r, int *ou
 	sqlite3_bind_int64(st, 23, (int64_t)r->resources.memory);
 	sqlite3_bind_int64(st, 24, r->resources.cpu_milli);
 	sqlite3_bind_int64(st, 25, r->resources.pids);
+	sqlite3_bind_text(st, 26, r->app_id, -1, SQLITE_STATIC);
 	if (was)
-		sqlite3_bind_int64(st, 26, was);
+		sqlite3_bind_int64(st, 27, was);
 	rc = store_step(db, st, e);
 	sqlite3_finalize(st);
 	*out_changed = sqlite3_changes(db);
@@ -442,6 +446,12 @@ int rows_list(sqlite3 *db, const struct life_filter *f, row_each *each, void *ar
 		text_format(first, sizeof(first), "%.192s\x01", after);
 	else
 		text_format(first, sizeof(first), "%.192s", from);
+	if (f->app_id)
+		return store_each(db, NULL, life_row_pass_row, &p, e,
+				  "SELECT " COLUMNS
+				  " FROM agents INDEXED BY agents_app WHERE app_id = ?1 AND app_id <> ''"
+				  " AND agent >= ?2 AND agent < ?3 AND (?4 < 0 OR state = ?4) ORDER BY agent LIMIT ?5",
+				  "tttii", f->app_id, first, until, f->state ? state : -1, (int64_t)f->limit);
 	if (f->state)
 		return store_each(db, NULL, life_row_pass_row, &p, e,
 				  "SELECT " COLUMNS

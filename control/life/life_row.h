@@ -36,6 +36,7 @@ struct life_row {
 	char pod_template[SANDBOX_DIGEST_LEN]; /* SHA-256 of its own, whose text is kept by that; "": none */
 	char image[SANDBOX_IMAGE_MAX + 1];     /* of its next start; "": none */
 	struct resources resources;            /* the same, as they were asked for */
+	char app_id[DNS_LABEL_MAX + 1];        /* that it belongs to; "": none */
 	int64_t idle_ttl_ns;
 	int64_t expires_ns;        /* lifecycle's clock, as the next two; 0: none yet, its next start may set one */
 	int64_t active_ns, due_ns; /* 0: none */

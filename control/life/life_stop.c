@@ -451,8 +451,8 @@ static void stop_cancel(struct life_agent *a, const char *cause)
 
 /*
  * Somebody wants the sandbox while it is being stopped: an idle stop is taken back for anybody, one that was asked for
- * is taken back for a resume, and for work once its snapshot is late. Another template, image or size is for what is
- * made anew.
+ * is taken back for a resume, and for work once its snapshot is late. Another template, image, app or size is for what
+ * is made anew.
  */
 static void stop_heard(struct life_agent *a, const struct life_waiter *w)
 {
@@ -461,6 +461,7 @@ static void stop_heard(struct life_agent *a, const struct life_waiter *w)
 	if (r->course != RUN_GOES_ON || (r->stop_for != STOP_FOR_IDLE && r->stop_for != STOP_FOR_ASKER) ||
 	    (w->want != WANT_ENSURE && w->want != WANT_RESUME) || w->options.pod_template ||
 	    (w->options.sets_image && strcmp(w->options.image, a->row.image) != 0) ||
+	    (w->options.sets_app && strcmp(w->options.app_id, a->row.app_id) != 0) ||
 	    (w->options.sets_resources && !resources_equal(&w->options.resources, &a->row.resources)))
 		return;
 	if (r->stop_for == STOP_FOR_IDLE || !w->implied)

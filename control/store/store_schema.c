@@ -29,6 +29,7 @@ static const char *const steps[] = {
     store_schema_life_8,      /* snapshots that outlived their agents */
     store_schema_life_9,      /* memory, cpu_milli and pids of agents */
     store_schema_life_10,     /* what agents began with, that was no snapshot of another */
+    store_schema_life_11,     /* apps of agents */
 };
 #define VERSION ((int)(sizeof(steps) / sizeof(steps[0])))
 

@@ -18,6 +18,7 @@ extern const char store_schema_life_1[], store_schema_life_2[], store_schema_lif
 extern const char store_schema_life_4[], store_schema_life_5[], store_schema_life_6[];
 extern const char store_schema_life_7[], store_schema_life_8[], store_schema_life_9[];
 extern const char store_schema_life_10[];
+extern const char store_schema_life_11[];
 extern const char store_schema_filespace_1[];
 extern const char store_schema_locks_1[];
 extern const char store_schema_servers_1[];

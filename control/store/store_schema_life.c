@@ -74,3 +74,7 @@ const char store_schema_life_10[] =
     "CREATE TABLE beginnings(agent TEXT PRIMARY KEY, workspace TEXT NOT NULL, sha256 TEXT NOT NULL) WITHOUT ROWID;"
     "CREATE TRIGGER beginnings_gone AFTER DELETE ON agents BEGIN "
     "DELETE FROM beginnings WHERE agent = old.agent; END;";
+
+/* The app that an agent belongs to, a DNS label; '': none. A list of one app's is a look at its own. */
+const char store_schema_life_11[] = "ALTER TABLE agents ADD COLUMN app_id TEXT NOT NULL DEFAULT '';"
+				    "CREATE INDEX agents_app ON agents(app_id, agent) WHERE app_id <> '';";

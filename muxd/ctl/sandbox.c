@@ -35,6 +35,10 @@
 #define MEMORY       "memory", 0, "QUANTITY", "Memory that it asks for, as 512Mi; more than is configured is clipped."
 #define PIDS         "pids", 0, "N", "Processes of its programs; what of the three is not given is the configured limit."
 #define NO_RESOURCES "no-resources", 0, NULL, "Ask for the configured limits again."
+#define APP_ID       "app-id", 0, "NAME", "App that it belongs to from now on; a pod has it from its next start on."
+#define NO_APP_ID    "no-app-id", 0, NULL, "It belongs to none."
+#define CLUSTER      "cluster", 0, "NAME", "Cluster where it is to be; one that is not served is refused."
+#define NAMESPACE    "namespace", 0, "NAME", "The same of a namespace."
 #define NO_TEMPLATE  "no-pod-template", 0, NULL, "Take the agent's own pod template away."
 
 static const struct ctl_option resume_options[] = {
@@ -43,6 +47,10 @@ static const struct ctl_option resume_options[] = {
     {"workdir", 0, "PATH", "Where its programs begin from now on, where a call names no directory."},
     {"env", 'e', "K=V", "Of its programs from now on; may be given many times."},
     {"label", 0, "K=V", "Keep with it, and show; may be given many times."},
+    {APP_ID},
+    {NO_APP_ID},
+    {CLUSTER},
+    {NAMESPACE},
     {OWN_TEMPLATE},
     {NO_TEMPLATE},
     {OWN_IMAGE},
@@ -108,6 +116,7 @@ static const struct ctl_option list_options[] = {
     {"in", 0, "STATE",
      "Only those in this state: running, idle_stopping, stopped, error, starting, stopping or destroying."},
     {"prefix", 0, "TEXT", "Only names that begin so."},
+    {"app-id", 0, "NAME", "Only those of that app."},
     {"after", 0, "NAME", "Only names behind this one."},
     {"limit", 'n', "N", "At most so many (default: all)."},
     {NULL, 0, NULL, NULL},
@@ -120,6 +129,7 @@ static const struct ctl_column list_columns[] = {
     {"sessions", "SESSIONS"},
     {"last_activity_at", "LAST ACTIVITY"},
     {"workspace_snapshot_id", "SNAPSHOT"},
+    {"app_id", "APP"},
     {"detail", "DETAIL"},
     {NULL, NULL},
 };
@@ -135,6 +145,7 @@ static const struct ctl_column show_columns[] = {
     {"backend_reason", "why"},
     {"delivery", "delivery"},
     {"ephemeral_container", "by container"},
+    {"reference", "reference"},
     {"namespace", "namespace"},
     {"pod", "pod"},
     {"image", "image"},
@@ -170,8 +181,8 @@ static json_t *list_query(const struct ctl_args *a, const char *after, long long
 	char most[24];
 
 	snprintf(most, sizeof(most), "%lld", limit < PAGE ? limit : PAGE);
-	return json_pack("{s:s,s:s*,s:s*,s:s*}", "limit", most, "state", args_get(a, "in"), "prefix",
-			 args_get(a, "prefix"), "after", after);
+	return json_pack("{s:s,s:s*,s:s*,s:s*,s:s*}", "limit", most, "state", args_get(a, "in"), "prefix",
+			 args_get(a, "prefix"), "app_id", args_get(a, "app-id"), "after", after);
 }
 
 /* One page behind `after`, appended; *out_more: where the next begins, or NULL. */
@@ -243,16 +254,18 @@ static void enforced_words(json_t *agent)
 	json_object_set_new(agent, "enforced", list);
 }
 
-/* {cpu: "500m", pids: 64} as words. */
-static void resources_words(json_t *agent, const char *name)
+/* {cpu: "500m", pids: 64} as words; what is null is left out. */
+static void members_words(json_t *agent, const char *name)
 {
 	json_t *value, *list = json_array();
 	const char *key;
 
 	json_object_foreach(json_object_get(agent, name), key, value)
 	{
-		char words[80], number[24];
+		char words[AGENT_NAME_MAX + 24], number[24];
 
+		if (json_is_null(value))
+			continue;
 		snprintf(number, sizeof(number), "%" JSON_INTEGER_FORMAT, json_integer_value(value));
 		text_format(words, sizeof(words), "%s %s", key,
 			    json_is_string(value) ? json_string_value(value) : number);
@@ -268,8 +281,9 @@ static int sandbox_print(struct ctl *c, json_t *o)
 	if (!c->json && json_is_object(json_object_get(o, "enforced")))
 		enforced_words(o);
 	if (!c->json) {
-		resources_words(o, "resources");
-		resources_words(o, "resources_made_with");
+		members_words(o, "resources");
+		members_words(o, "resources_made_with");
+		members_words(o, "reference");
 	}
 	return c->json ? ctl_print_json(c, o) : ctl_print_object(c, o, show_columns);
 }
@@ -457,6 +471,17 @@ static int put_image(json_t *q, const struct ctl_args *a, struct err *e)
 	return 0;
 }
 
+static int put_app(json_t *q, const struct ctl_args *a, struct err *e)
+{
+	const char *app = args_get(a, "app-id");
+
+	if (app && args_has(a, "no-app-id"))
+		return err_set(e, ERR_INVAL, "--app-id or --no-app-id, one of the two");
+	if (args_has(a, "no-app-id") && json_object_set_new(q, "app_id", json_null()))
+		return err_set(e, ERR_NOMEM, "no memory for the question");
+	return put_text(q, a, "app-id", "app_id", e);
+}
+
 /* All three together, as the API has them. */
 static int put_resources(json_t *q, const struct ctl_args *a, struct err *e)
 {
@@ -520,6 +545,12 @@ static int put_all(json_t *q, const struct ctl_args *a, struct err *e)
 		rc = put_pairs(q, a, "env", "env", e);
 	if (!rc)
 		rc = put_pairs(q, a, "label", "labels", e);
+	if (!rc)
+		rc = put_app(q, a, e);
+	if (!rc)
+		rc = put_text(q, a, "cluster", "cluster", e);
+	if (!rc)
+		rc = put_text(q, a, "namespace", "namespace", e);
 	return rc ? rc : put_timeout(q, a, e);
 }
 

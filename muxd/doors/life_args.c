@@ -13,7 +13,7 @@
 
 static const char *const verb_keys[VERB_COUNT][15] = {
     [VERB_RESUME] = {"idle_ttl", "ttl", "pod_template", "timeout_ms", "workdir", "env", "labels", "image", "resources",
-		     "workspace"},
+		     "workspace", "app_id", "cluster", "namespace"},
     [VERB_STOP] = {"reason", "timeout_ms"},
     [VERB_KILL] = {"reason", "timeout_ms"},
     [VERB_TERMINATE] = {"reason", "how", "timeout_ms"},
@@ -138,6 +138,26 @@ static int read_resources(const json_t *o, struct life_options *out, struct err 
 	return resources_read(v, &out->resources, e);
 }
 
+/* A DNS label. */
+static int read_label(const json_t *o, const char *key, char out[DNS_LABEL_MAX + 1], struct err *e)
+{
+	const char *text = NULL;
+	int rc = json_opt_str(o, key, &text, e);
+
+	if (!rc && text && !(rc = dns_label_check(key, text, e)))
+		memcpy(out, text, strlen(text) + 1);
+	return rc;
+}
+
+/* Here a null is said, as with an image. */
+static int read_app(const json_t *o, struct life_options *out, struct err *e)
+{
+	int rc = read_label(o, "app_id", out->app_id, e);
+
+	out->sets_app = !rc && json_object_get(o, "app_id");
+	return rc;
+}
+
 static int read_workspace(const json_t *o, struct life_call *out, struct err *e)
 {
 	struct workspace_from from;
@@ -171,7 +191,10 @@ int life_args_read(enum life_verb v, const json_t *o, bool of_session, struct li
 	    (rc = json_opt_bool(o, "writable", &out->writable, e)) ||
 	    (rc = json_opt_bool(o, "accept_differs", &out->any, e)) || (rc = read_check(v, o, of_session, out, e)) ||
 	    (rc = read_template(o, &out->pod_template, e)) || (rc = read_image(o, &out->options, e)) ||
-	    (rc = read_resources(o, &out->options, e)) || (v == VERB_RESUME && (rc = read_workspace(o, out, e))) ||
+	    (rc = read_resources(o, &out->options, e)) || (rc = read_app(o, &out->options, e)) ||
+	    (rc = read_label(o, "cluster", out->place.cluster, e)) ||
+	    (rc = read_label(o, "namespace", out->place.ns, e)) ||
+	    (v == VERB_RESUME && (rc = read_workspace(o, out, e))) ||
 	    (v == VERB_FORK && (rc = read_moment(o, of_session, &out->at_ns, e))))
 		return rc;
 	if (v == VERB_RESUME &&

@@ -588,6 +588,9 @@ static int make_hub(struct net *n, const json_t *start, struct err *e)
 	text_put(p.instance, sizeof(p.instance), instance);
 	text_put(p.centre, sizeof(p.centre), json_get_text(json_object_get(start, "edge"), "centre"));
 	p.privsep = strcmp(mode, "root") == 0;
+	if (n->cluster)
+		text_put(p.cluster_namespace, sizeof(p.cluster_namespace),
+			 cluster_client_namespace(n->cluster, p.conf));
 	p.provider = n->provider;
 	p.life = n->life;
 	p.work = n->work;

@@ -50,6 +50,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		if (strnlen(c.options.image, sizeof(c.options.image)) > SANDBOX_IMAGE_MAX ||
 		    (c.options.image[0] && !c.options.sets_image))
 			abort();
+		if ((c.options.app_id[0] && (!c.options.sets_app || dns_label_check("app_id", c.options.app_id, &e))) ||
+		    (c.place.cluster[0] && dns_label_check("cluster", c.place.cluster, &e)) ||
+		    (c.place.ns[0] && dns_label_check("namespace", c.place.ns, &e)))
+			abort();
 		if ((c.options.resources.memory && (c.options.resources.memory < RESOURCES_MEMORY_MIN ||
 						    c.options.resources.memory > RESOURCES_MEMORY_MAX)) ||
 		    c.options.resources.cpu_milli > RESOURCES_CPU_MAX ||

@@ -448,6 +448,12 @@ async function life() {
   await s.setTimeout(3600_000);
   equal("a time to live", true, (await s.getInfo()).endAt > new Date());
   equal("it is listed", [s.sandboxId], (await Sandbox.list({ ...any, prefix: s.sandboxId })).map((i) => i.sandboxId).filter((i) => i === s.sandboxId));
+  (await Sandbox.create(s.sandboxId, { ...any, appId: "js-app" })).close();
+  equal("its reference", { name: s.sandboxId, appId: "js-app" }, (await s.getInfo()).reference);
+  equal("listed by its app", [s.sandboxId], (await Sandbox.list({ ...any, appId: "js-app" })).map((i) => i.sandboxId));
+  for (const place of [{ cluster: "none" }, { namespace: "none" }]) {
+    await raises(`not here: ${JSON.stringify(place)}`, muxd.Unsupported, () => Sandbox.create(s.sandboxId, { ...any, ...place }), { status: 501 });
+  }
   for (const step of ["..", ".", "", "../x", "x/.."]) {
     await raises(`no name: ${step}`, muxd.InvalidRequest, () => s.deleteSnapshot(step), { status: 0 });
     await raises(`no agent: ${step}`, muxd.InvalidRequest, () => Sandbox.create(step, any));

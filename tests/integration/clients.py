@@ -612,6 +612,13 @@ async def life():
         await s.set_timeout(3600)
         equal("a time to live", True, (await s.get_info()).end_at is not None)
         equal("it is listed", [name], [i.sandbox_id for i in await AsyncSandbox.list(prefix=name, state_dir=STATE, token_file=f"{TMP}/any") if i.sandbox_id == name])
+        more = {"state_dir": STATE, "token_file": f"{TMP}/any"}
+        await (await AsyncSandbox.create(name, app_id="py-app", **more)).aclose()
+        mine = (await s.get_info()).reference
+        equal("its reference", (name, None, None, "py-app"), (mine.name, mine.cluster, mine.namespace, mine.app_id))
+        equal("listed by its app", [name], [i.sandbox_id for i in await AsyncSandbox.list(app_id="py-app", **more)])
+        for place in ({"cluster": "none"}, {"namespace": "none"}):
+            await raises(f"not here: {place}", errors.Unsupported, lambda: AsyncSandbox.create(name, **place, **more), status=501)  # pylint: disable=cell-var-from-loop
         for step in ("..", ".", "", "../x", "x/.."):
             await raises(f"no name: {step!r}", errors.InvalidRequest, lambda: s.delete_snapshot(step), status=0)  # pylint: disable=cell-var-from-loop
             await raises(f"no agent: {step!r}", errors.InvalidRequest, lambda: AsyncSandbox.create(step, state_dir=STATE, token_file=f"{TMP}/any"))

@@ -300,6 +300,17 @@ def agents(api, agent):
     api.refused("POST", "/v1/agents/{agent}/resume", 400, "invalid_request", agent=agent, body={"x": 1})
     api.refused("POST", "/v1/agents/{agent}/resume", 403, "image_not_allowed", agent=agent, body={"image": "none"})
     api.call("POST", "/v1/agents/{agent}/resume", {200}, agent=agent, body={"image": None})
+    for body in ({"cluster": "none"}, {"namespace": "none"}):
+        api.refused("POST", "/v1/agents/{agent}/resume", 501, "unsupported", agent=agent, body=body)
+    for field in ("app_id", "cluster", "namespace"):
+        api.refused("POST", "/v1/agents/{agent}/resume", 400, "invalid_request", agent=agent, body={field: "No.Label"})
+    _, value = api.call("POST", "/v1/agents/{agent}/resume", {200}, agent=agent, body={"app_id": "story"})
+    if value and value["reference"] != {"name": agent, "cluster": None, "namespace": None, "app_id": "story"}:
+        api.fail(f"its reference is {value['reference']}")
+    _, value = api.call("GET", "/v1/agents", {200}, query="?app_id=story")
+    if value and [agent] != [a["agent"] for a in value["agents"]]:
+        api.fail("the agent is not in the list of its app")
+    api.call("POST", "/v1/agents/{agent}/resume", {200}, agent=agent, body={"app_id": None})
     _, value = api.call("GET", "/v1/agents", {200})
     if value and agent not in [a["agent"] for a in value["agents"]]:
         api.fail("the agent is not in the list")

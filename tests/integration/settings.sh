@@ -1,6 +1,6 @@
 #!/bin/bash
 # shellcheck disable=SC2016
-# Settings of an agent: a directory, variables and labels, given when it is made or woken; its programs begin with them until
+# Settings of an agent: a directory, variables, labels and its app, given when it is made or woken; its programs begin with them until
 # others are set, a sleep between or not. What is a secret, or cannot be asked for, is refused by name, and nothing is made.
 # tier: test
 # shellcheck source=tests/lib/env.sh
@@ -22,12 +22,17 @@ equal "a label that is none" invalid_request "$(resume "$manager" '{"labels": {"
 equal "an image, by its name" "image_not_allowed true" "$(resume "$manager" '{"image": "debian"}' | jq -r '"\(.error.code) \(.error.message | contains("image"))"')"
 equal "resources that are none" "invalid_request true" "$(resume "$manager" '{"resources": {"memory": "8Mi"}}' | jq -r '"\(.error.code) \(.error.message | contains("resources.memory"))"')"
 equal "more than an event of the audit log can name" too_large "$(jq -nc '[range(20) | {key: "V\(.)", value: ("x y " * 1000)}] | {env: from_entries}' >"$tmp/big"; resume "$manager" "@$tmp/big" | code)"
+equal "an app that is none" "invalid_request true" "$(resume "$manager" '{"app_id": "My.App"}' | jq -r '"\(.error.code) \(.error.message | contains("app_id"))"')"
+equal "a cluster, where there is none" "unsupported true" "$(resume "$manager" '{"app_id": "billing", "cluster": "prod"}' | jq -r '"\(.error.code) \(.error.message | contains("cluster: there is no prod here"))"')"
+equal "a namespace, asked for by who may run" "unsupported true" "$(resume "$worker" '{"namespace": "team-a"}' | jq -r '"\(.error.code) \(.error.message | contains("team-a"))"')"
+equal "who may run may not say whose it is" forbidden "$(resume "$worker" '{"app_id": "billing"}' | code)"
 equal "who may run may not set" forbidden "$(resume "$worker" '{"workdir": "/tmp"}' | code)"
 equal "nothing was made" not_found "$(api "$manager" GET "/v1/agents/$agent" | code)"
 
 equal "made with them" "running /tmp MODE,TEAM red /workspace" \
 	"$(resume "$manager" '{"workdir": "/tmp", "env": {"MODE": "test", "TEAM": "a"}, "labels": {"app/id": "red"}}' |
 		jq -r '"\(.state) \(.workdir) \(.env_names | sort | join(",")) \(.labels["app/id"]) \(.persists[0])"')"
+equal "it is nobody's, and on this machine" '["settings",null,null,null]' "$(state '.reference | [.name, .cluster, .namespace, .app_id] | tojson')"
 equal "its programs begin there" "/tmp test a" "$(round 'echo $PWD $MODE $TEAM')"
 equal "the call's own word counts" "/workspace mine a" "$(round 'echo $PWD $MODE $TEAM' '{"cwd": "/workspace", "env": {"MODE": "mine"}}')"
 equal "a terminal does, too" "/tmp test" "$(muxctl exec "$agent" -n --task story -c 'echo $PWD $MODE')"
@@ -37,6 +42,30 @@ equal "one goes, others stay" "test []" "$(resume "$manager" '{"env": {"TEAM": n
 muxctl sandbox resume "$agent" --workdir /workspace --env MODE=ctl --label app/id=blue --label by=hand >/dev/null || fail "muxctl does not set them"
 equal "muxctl sets them" "/workspace ctl blue hand" "$(round 'echo $PWD $MODE') $(state '.labels | "\(.["app/id"]) \(.by)"')"
 equal "a null takes all of one away" "/workspace null" "$(resume "$manager" '{"workdir": null, "labels": null, "env": null}' >/dev/null; round 'echo $PWD$MODE') $(state .labels)"
+
+# The app that it belongs to: told and listed at once, in the log of each call and start; a copy has none.
+apps() { muxctl sandbox list --app-id "$1" -o json | jq -r '[.agents[] | "\(.agent) \(.reference.app_id)"] | join(",")'; }
+# audited EVENT APP: how many of its events have it
+audited() { muxctl audit --since 0 -n 100 --event "$1" --agent "$agent" -o json | jq -rs --arg app "$2" 'map(.record | select(.outcome == "ok" and .detail.app_id == $app)) | length'; }
+equal "an app's" "billing billing" "$(resume "$manager" '{"app_id": "billing"}' | jq -r '"\(.app_id) \(.reference.app_id)"')"
+equal "the list of that app" "$agent billing" "$(apps billing)"
+equal "and of another" "" "$(apps billing-2)"
+equal "the API lists it" "$agent" "$(api "$manager" GET '/v1/agents?app_id=billing' | jq -r '.agents[].agent')"
+equal "and of no other" "0" "$(api "$manager" GET '/v1/agents?app_id=search' | jq -r '.agents | length')"
+equal "an app that can be none" invalid_request "$(api "$manager" GET '/v1/agents?app_id=A' | code)"
+equal "the call is in the log" 1 "$(audited agent.resume billing)"
+muxctl sandbox resume "$agent" --app-id search >/dev/null || fail "muxctl does not set it"
+muxctl sandbox stop "$agent" --reason sleep >/dev/null || fail "it does not sleep"
+equal "over a sleep" "search search" "$(state .app_id) $(apps search | cut -d " " -f 2)"
+equal "and in the log of its start" "running 1" "$(resume "$manager" "{}" | jq -r .state) $(audited sandbox.state search)"
+equal "people see it" "1" "$(muxctl sandbox show "$agent" | grep -c "app_id search")"
+muxctl sandbox fork "$agent" --as "$agent-copy" >/dev/null || fail "no copy"
+equal "a copy is no app's" null "$(muxctl sandbox show "$agent-copy" -o json | jq -r .app_id)"
+muxctl sandbox destroy "$agent-copy" --wipe --reason "story" >/dev/null || fail "the copy stays"
+muxctl sandbox resume "$agent" --no-app-id >/dev/null || fail "muxctl does not take it away"
+equal "and no app's again" "null " "$(state .app_id) $(apps search)"
+muxctl sandbox resume "$agent" --cluster prod 2>"$tmp/err" && fail "a cluster that is not there"
+grep -q unsupported "$tmp/err" && ok "muxctl is told, too" || fail "$(cat "$tmp/err")"
 
 # How much it asks for holds from its next start on; more than the configuration gives every sandbox is clipped, and said.
 asks() { jq -r '"\(.resources.memory) \(.resources.pids) \(.resources_clipped)"'; }

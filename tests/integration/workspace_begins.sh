@@ -53,8 +53,11 @@ use() { # TOOL ARGUMENTS AGENT, over MCP
 	printf '%s\n' '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25"}}' "$(jq -nc --arg name "$1" --argjson arguments "$2" \
 		'{jsonrpc: "2.0", id: 2, method: "tools/call", params: {$name, $arguments}}')" | muxctl mcp "$3" --task story --scopes rounds,files,lifecycle | jq -c "select(.id == 2).result"
 }
-use sandbox.session.create '{"task_id":"story","session_id":"bg-mcp","workspace_ref":"artifact:story/tree.tar","constraints":{"labels":{"a":"b"}}}' bg-mcp >"$tmp/out"
-equal "over MCP" "false running b seed" "$(jq -r '"\(.isError) \(.structuredContent.state) \(.structuredContent.labels.a)"' "$tmp/out") $(run bg-mcp 'cat file')"
+use sandbox.session.create '{"task_id":"story","session_id":"bg-mcp","workspace_ref":"artifact:story/tree.tar","constraints":{"labels":{"a":"b"},"app_id":"story"}}' bg-mcp >"$tmp/out"
+equal "over MCP" "false running b story seed" "$(jq -r '"\(.isError) \(.structuredContent.state) \(.structuredContent.labels.a) \(.structuredContent.reference.app_id)"' "$tmp/out") $(run bg-mcp 'cat file')"
+use sandbox.session.create '{"task_id":"story","session_id":"bg-none-there","constraints":{"namespace":"nowhere"}}' bg-none-there >"$tmp/out"
+equal "not where nobody is" "true unsupported" "$(jq -r '"\(.isError) \(.content[0].text | split(":")[0])"' "$tmp/out")"
+no_traces && ok "nothing of it is there" || fail "$(traces)"
 for i in 1 2 3; do ask bg-many artifact:story/tree.tar >"$tmp/many$i" & many[i]=$!; done
 wait "${many[@]}"
 equal "asked for three times at once it is one" "running running running" "$(cat "$tmp"/many[123] | xargs)"

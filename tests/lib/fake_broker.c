@@ -684,11 +684,13 @@ void broker_life(struct hub *h, const struct request *rq, enum life_verb v, cons
 		err_set(&e, ERR_REASON_REQUIRED, "no reason");
 	else if (c->agent && strcmp(c->agent, "demo") != 0)
 		err_set(&e, ERR_NOT_FOUND, "no agent %s", c->agent);
-	o = json_pack("{s:s?,s:s,s:s,s:s?,s:s,s:s,s:s?,s:b,s:i,s:I,s:I,s:I,s:I}", "agent", c->agent, "state", "running",
-		      "verb", life_verb_name(v), "reason", c->reason, "snapshot_id", snapshot, "session", session, "as",
-		      c->as, "writable", (int)c->writable, "how", (int)c->how, "at_ns", (json_int_t)c->at_ns,
-		      "timeout_ns", (json_int_t)c->timeout_ns, "idle_ttl_ns", (json_int_t)c->options.idle_ttl_ns,
-		      "ttl_ns", (json_int_t)c->options.ttl_ns);
+	o = json_pack("{s:s?,s:s,s:s,s:s?,s:s,s:s,s:s?,s:b,s:i,s:I,s:I,s:I,s:I,s:s?,s:s,s:s}", "agent", c->agent,
+		      "state", "running", "verb", life_verb_name(v), "reason", c->reason, "snapshot_id", snapshot,
+		      "session", session, "as", c->as, "writable", (int)c->writable, "how", (int)c->how, "at_ns",
+		      (json_int_t)c->at_ns, "timeout_ns", (json_int_t)c->timeout_ns, "idle_ttl_ns",
+		      (json_int_t)c->options.idle_ttl_ns, "ttl_ns", (json_int_t)c->options.ttl_ns, "app_id",
+		      c->options.sets_app ? c->options.app_id : NULL, "cluster", c->place.cluster, "namespace",
+		      c->place.ns);
 	done(arg, e.code, e.code ? &e : NULL, e.code ? NULL : o);
 	json_decref(o);
 }

@@ -25,7 +25,7 @@ struct world_agent {
 	bool running, ending, disk, read_only;
 	int content;
 	struct id sandbox;
-	char image[32];               /* that the one that runs was made with */
+	char image[32], app_id[32];   /* that the one that runs was made with */
 	struct resources resources;   /* the same */
 	char to_be[64], template[64]; /* its own pod template: of the next one that is made, of the one that runs */
 };
@@ -38,7 +38,7 @@ struct world_snap {
 struct world_call {
 	TAILQ_ENTRY(world_call) entry;
 	enum sandbox_op op;
-	char agent[AGENT_NAME_MAX + 1], from[AGENT_NAME_MAX + 1], image[32];
+	char agent[AGENT_NAME_MAX + 1], from[AGENT_NAME_MAX + 1], image[32], app_id[32];
 	struct resources resources;
 	struct id snapshot;
 	bool read_only, done_already;
@@ -146,6 +146,7 @@ static inline int world_do(struct world *w, struct world_call *c)
 				a->content = 0;
 			a->running = a->disk = true;
 			memcpy(a->image, c->image, sizeof(a->image));
+			memcpy(a->app_id, c->app_id, sizeof(a->app_id));
 			a->resources = c->resources;
 			memcpy(a->template, a->to_be, sizeof(a->template));
 			a->to_be[0] = '\0';
@@ -253,6 +254,7 @@ static inline void world_queue(struct world *w, const struct sandbox_ask *q, san
 	snprintf(c->agent, sizeof(c->agent), "%s", q->agent ? q->agent : "");
 	snprintf(c->from, sizeof(c->from), "%s", q->from ? q->from : "");
 	snprintf(c->image, sizeof(c->image), "%.31s", q->image ? q->image : "");
+	snprintf(c->app_id, sizeof(c->app_id), "%.31s", q->app_id ? q->app_id : "");
 	c->resources = q->resources;
 	w->made[c->op]++;
 	if (c->op == SANDBOX_TAKE && w->take_ns > q->timeout_ns)

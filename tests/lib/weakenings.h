@@ -21,6 +21,7 @@ static const struct attempt weakenings[] = {
     {"metadata: {labels: {agent_id: null}}", "/metadata/labels/agent_id"},
     {"metadata: {labels: {compute_session_id: x}}", "/metadata/labels/compute_session_id"},
     {"metadata: {labels: {muxd.dev/role: binder}}", "/metadata/labels/muxd.dev~1role"},
+    {"metadata: {labels: {muxd.dev/app-id: billing}}", "/metadata/labels/muxd.dev~1app-id"},
     {"metadata: {labels: {muxd.dev/role: null}}", "/metadata/labels/muxd.dev~1role"},
     {"metadata: {labels: {app.kubernetes.io/managed-by: me}}", "/metadata/labels/app.kubernetes.io~1managed-by"},
     {"metadata: {labels: {agents.x-k8s.io/sandbox: x}}", "/metadata/labels/agents.x-k8s.io~1sandbox"},

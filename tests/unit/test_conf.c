@@ -203,6 +203,7 @@ static void a_cluster_is_described(void **state)
 				"  kubeconfig: /etc/muxd/a:/etc/muxd/b\n"
 				"  context: dev\n"
 				"  namespace: agents\n"
+				"  cluster_name: staging-1\n"
 				"  image: registry.example:5000/tools@sha256:0011\n"
 				"  runtime_class: gvisor\n"
 				"  request_cpu: 0.1\n"
@@ -214,6 +215,7 @@ static void a_cluster_is_described(void **state)
 	assert_string_equal(c->sandbox_backend, "kubernetes");
 	assert_string_equal(c->kubernetes_kubeconfig, "/etc/muxd/a:/etc/muxd/b");
 	assert_string_equal(c->kubernetes_namespace, "agents");
+	assert_string_equal(c->kubernetes_cluster_name, "staging-1");
 	assert_string_equal(c->kubernetes_request_cpu, "0.1");
 	assert_string_equal(c->kubernetes_request_memory, "512Mi");
 	assert_string_equal(c->kubernetes_limit_memory, "1Gi");
@@ -313,6 +315,9 @@ static void mistakes_are_named_with_their_place(void **state)
 						 "between them)"},
 	    {"kubernetes: {kubeconfig: in-cluster, context: dev}",
 	     "muxd.yaml:1:47: kubernetes.context goes with a kubeconfig; in-cluster has none"},
+	    {"kubernetes: {cluster_name: a.b}", "muxd.yaml:1:28: kubernetes.cluster_name is no name of a cluster: 1 to "
+						"63 of a to z, 0 to 9 and inner dashes are "
+						"allowed"},
 	    {"kubernetes: {namespace: Dev}",
 	     "muxd.yaml:1:25: kubernetes.namespace is no namespace: 1 to 63 of a to z, 0 to 9 and inner dashes are "
 	     "allowed"},

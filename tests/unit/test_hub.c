@@ -951,6 +951,27 @@ static void nobody_lists_all_sandboxes_for_an_id_that_is_unknown(void **state)
 	hub_rig_destroy(r);
 }
 
+/* That of the context, too, where the configuration says none: it is what pods are made in. */
+static void the_namespace_of_the_cluster_is_our_own(void **state)
+{
+	FRESH(r);
+	struct request all = hub_request();
+	struct name_answer got = {0};
+	struct hub_client c;
+
+	(void)state;
+	snprintf(r->hub->p.cluster_namespace, sizeof(r->hub->p.cluster_namespace), "team");
+	hub_open(r, &c, SESSION_TERMINAL, "read x");
+	broker_locate(r->hub, &all, SCOPE_PORTS, c.s->agent->name, "team", on_name, &got);
+	assert_int_equal(got.rc, 0);
+	broker_locate(r->hub, &all, SCOPE_PORTS, c.s->agent->name, "default", on_name, &got);
+	assert_int_equal(got.n, 2);
+	assert_int_equal(got.rc, ERR_NOT_FOUND);
+	client_leaves(&c);
+	buf_finish(&c.got);
+	hub_rig_destroy(r);
+}
+
 /* The id of a sandbox that has ended is nobody's, though its agent has been seen with it, or has another by now. */
 static void the_id_of_a_sandbox_that_ended_is_unknown(void **state)
 {
@@ -1057,6 +1078,7 @@ int main(void)
 	    cmocka_unit_test(what_goes_while_the_record_is_waited_for_is_woken_again),
 	    cmocka_unit_test(a_grant_that_ends_during_the_wait_begins_nothing),
 	    cmocka_unit_test(nobody_lists_all_sandboxes_for_an_id_that_is_unknown),
+	    cmocka_unit_test(the_namespace_of_the_cluster_is_our_own),
 	    cmocka_unit_test(the_id_of_a_sandbox_that_ended_is_unknown),
 	    cmocka_unit_test(what_an_agent_runs_goes_behind),
 	    cmocka_unit_test(a_screen_has_the_last_size_given),

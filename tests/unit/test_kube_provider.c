@@ -62,6 +62,29 @@ static void a_pod_has_the_image_that_its_agent_has(void **state)
 	end();
 }
 
+static const char *app_of_pod(const char *name)
+{
+	const json_t *pod = json_object_get(c.pods, name);
+
+	return json_get_text(json_object_get(json_object_get(pod, "metadata"), "labels"), KUBE_LABEL_APP);
+}
+
+/* Each by the question that makes it. */
+static void a_pod_has_the_app_that_its_agent_has(void **state)
+{
+	struct result r = {0}, none = {0};
+
+	(void)state;
+	begin();
+	ASK(c.p, on_done, &r, .op = SANDBOX_ENSURE, .agent = "coder", .app_id = "billing");
+	ASK(c.p, on_done, &none, .op = SANDBOX_ENSURE, .agent = "other", .app_id = "");
+	settle();
+	assert_string_equal(app_of_pod("muxd-coder"), "billing");
+	assert_string_equal(app_of_pod("muxd-other"), "");
+	assert_int_equal(c.creates, 2);
+	end();
+}
+
 static void assert_resources(const char *pod, const char *wanted)
 {
 	const json_t *spec = json_object_get(json_object_get(c.pods, pod), "spec");
@@ -686,6 +709,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(a_pod_is_made_awaited_and_reached),
 	    cmocka_unit_test(a_pod_has_the_image_that_its_agent_has),
+	    cmocka_unit_test(a_pod_has_the_app_that_its_agent_has),
 	    cmocka_unit_test(pods_are_made_as_the_spec_says_now),
 	    cmocka_unit_test(a_pod_has_the_resources_that_its_agent_asks_for),
 	    cmocka_unit_test(a_stream_is_made_again),

@@ -101,6 +101,31 @@ static void a_pod_with_the_defaults(void **state)
 		{NULL, NULL}});
 }
 
+/* Whatever the configuration and a template say. What is not the pod does not have it: a claim outlives it. */
+static void the_app_of_an_agent_is_a_label_of_its_pod(void **state)
+{
+	const struct kube_label forged[] = {{KUBE_LABEL_APP, "forged"}};
+	struct kube_pod_spec s = defaults(), copy;
+	json_t *t = json_pack("{s:{s:{s:s}}}", "metadata", "labels", KUBE_LABEL_APP, "forged");
+
+	(void)state;
+	expect_all(kube_spec_pod(&s, "coder", &session, NULL),
+		   (const struct expect[]){{"metadata|labels|muxd.dev/app-id", "-"}, {NULL, NULL}});
+	s.app_id = "billing";
+	assert_int_equal(kube_spec_copy(&s, &copy), 0);
+	expect_all(kube_spec_pod(&copy, "coder", &session, NULL),
+		   (const struct expect[]){{"metadata|labels|muxd.dev/app-id", "\"billing\""}, {NULL, NULL}});
+	kube_spec_finish(&copy);
+	expect_all(kube_spec_claim(&s, "coder", NULL, NULL),
+		   (const struct expect[]){{"metadata|labels|muxd.dev/app-id", "-"}, {NULL, NULL}});
+	s.labels = forged;
+	s.nlabels = 1;
+	s.pod_template = t;
+	expect_all(kube_spec_pod(&s, "coder", &session, NULL),
+		   (const struct expect[]){{"metadata|labels|muxd.dev/app-id", "\"billing\""}, {NULL, NULL}});
+	json_decref(t);
+}
+
 static void muxlet_comes_by_an_init_container(void **state)
 {
 	struct kube_pod_spec s = defaults();
@@ -361,6 +386,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(quantities),
 	    cmocka_unit_test(a_pod_with_the_defaults),
+	    cmocka_unit_test(the_app_of_an_agent_is_a_label_of_its_pod),
 	    cmocka_unit_test(muxlet_comes_by_an_init_container),
 	    cmocka_unit_test(workspaces),
 	    cmocka_unit_test(configured_labels_never_replace_our_own),

@@ -26,6 +26,7 @@ static int fill(sqlite3 *db, void *job, struct err *e)
 		struct life_snap s = {.status = SNAP_READY, .created_wall_ns = i + 1};
 
 		snprintf(r.agent, sizeof(r.agent), "agent-%05d", i);
+		snprintf(r.app_id, sizeof(r.app_id), "%s", i % 100 == 7 ? "app-7" : "");
 		memcpy(s.agent, r.agent, sizeof(s.agent));
 		rc = id_new(&s.id);
 		r.snapshot = s.id;
@@ -132,6 +133,12 @@ static void ten_thousand_that_sleep(void **state)
 	listed(r, "by prefix", &(struct life_filter){.limit = 1000, .prefix = "agent-001"}, 100);
 	listed(r, "stopped, by prefix", &(struct life_filter){.limit = 1000, .state = "stopped", .prefix = "agent-002"},
 	       100);
+	listed(r, "of one app", &(struct life_filter){.limit = 1000, .app_id = "app-7"}, 100);
+	listed(r, "of one app, stopped, by prefix",
+	       &(struct life_filter){.limit = 1000, .app_id = "app-7", .state = "stopped", .prefix = "agent-001"}, 1);
+	listed(r, "of one app, running", &(struct life_filter){.limit = 1000, .app_id = "app-7", .state = "running"},
+	       0);
+	listed(r, "of an app that has none", &(struct life_filter){.limit = 1000, .app_id = "app"}, 0);
 	listed(r, "the last page", &(struct life_filter){.limit = 100, .after = "agent-09949"}, 51);
 	stats = r->world.made[SANDBOX_STAT];
 	clock_gettime(CLOCK_MONOTONIC, &t);

@@ -149,6 +149,52 @@ static void test_options_of_a_resume(void **state)
 	refused(HTTP_POST, "/v1/agents/demo/resume", "[]", 400, "invalid_request", "object");
 }
 
+/* Of three, each by its own name, with what is allowed. */
+static void test_labels_of_a_resume(void **state)
+{
+	static const char *const keys[] = {"app_id", "cluster", "namespace"};
+	static const struct {
+		const char *value, *in_message;
+	} bad[] = {
+	    {"7", "is not a string"},
+	    {"{}", "is not a string"},
+	    {"[\"a\"]", "is not a string"},
+	    {"\"\"", "is empty"},
+	    {"\"-a\"", "an end"},
+	    {"\"a-\"", "an end"},
+	    {"\"A\"", "\"A\" at character 1"},
+	    {"\"a.b\"", "\".\" at character 2"},
+	    {"\"a/b\"", "\"/\" at character 2"},
+	    {"\"a b\"", "at character 2"},
+	    {"\"\\u00e4\"", "at character 1"},
+	    {"\"0123456789012345678901234567890123456789012345678901234567890123\"", "63 are allowed"},
+	};
+	char body[200];
+	json_t *o;
+
+	(void)state;
+	for (size_t k = 0; k < 3; k++)
+		for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+			snprintf(body, sizeof(body), "{\"%s\":%s}", keys[k], bad[i].value);
+			refused(HTTP_POST, "/v1/agents/demo/resume", body, 400, "invalid_request", bad[i].in_message);
+			refused(HTTP_POST, "/v1/agents/demo/fork", body, 400, "invalid_request", keys[k]);
+		}
+	o = call(HTTP_POST, "/v1/agents/demo/resume",
+		 "{\"app_id\":\"012345678901234567890123456789012345678901234567890123456789012\",\"cluster\":\"c-1\","
+		 "\"namespace\":\"n\"}",
+		 200);
+	assert_int_equal(strlen(text(o, "app_id")), 63);
+	assert_string_equal(text(o, "cluster"), "c-1");
+	assert_string_equal(text(o, "namespace"), "n");
+	json_decref(o);
+	o = call(HTTP_POST, "/v1/agents/demo/resume", "{\"app_id\":null}", 200);
+	assert_string_equal(text(o, "app_id"), ""); /* none any more */
+	json_decref(o);
+	o = call(HTTP_POST, "/v1/agents/demo/resume", "{}", 200);
+	assert_null(text(o, "app_id")); /* as it is */
+	json_decref(o);
+}
+
 static void test_ends(void **state)
 {
 	static const char *const ends[] = {"snapshot", "keep", "wipe"};
@@ -258,6 +304,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test_setup_teardown(test_verbs, setup, teardown),
 	    cmocka_unit_test_setup_teardown(test_options_of_a_resume, setup, teardown),
+	    cmocka_unit_test_setup_teardown(test_labels_of_a_resume, setup, teardown),
 	    cmocka_unit_test_setup_teardown(test_ends, setup, teardown),
 	    cmocka_unit_test_setup_teardown(test_restore_and_drop, setup, teardown),
 	    cmocka_unit_test_setup_teardown(test_forks, setup, teardown),

@@ -26,7 +26,7 @@ from .errors import (CommandExitException, ConnectionLost, RequestTimeout, Sandb
                      SandboxTransferTimeout)
 from .execution import CodeContext, Execution, ExecutionError, Logs, OutputMessage, Result
 from .types import (ArtifactInfo, CommandResult, EntryInfo, FilesystemEvent, FilesystemEventType, FileType, ProcessInfo, PtyScreen, PtySize, RoundEvent,
-                    SandboxInfo, SearchMatch, SnapshotInfo, WriteEntry, WriteInfo)
+                    SandboxInfo, SandboxReference, SearchMatch, SnapshotInfo, WriteEntry, WriteInfo)
 
 __all__ = [
     "ArtifactInfo", "Artifacts", "AsyncArtifacts", "AsyncCommandHandle", "AsyncPtyHandle", "AsyncPtyRound", "AsyncRoundEvents",
@@ -34,5 +34,5 @@ __all__ = [
     "ConnectionLost", "EntryInfo", "Execution", "ExecutionError", "FileType", "FilesystemEvent", "FilesystemEventType", "Logs",
     "OutputMessage", "ProcessInfo", "PtyHandle", "PtyRound", "PtyScreen", "PtySize", "RequestTimeout", "Result", "RoundEvent",
     "RoundEvents", "Sandbox", "SandboxCreateTimeout", "SandboxError", "SandboxExecTimeout", "SandboxInfo", "SandboxK8sError",
-    "SandboxTransferTimeout", "SearchMatch", "SnapshotInfo", "WatchHandle", "WriteEntry", "WriteInfo", "__version__",
+    "SandboxReference", "SandboxTransferTimeout", "SearchMatch", "SnapshotInfo", "WatchHandle", "WriteEntry", "WriteInfo", "__version__",
 ]

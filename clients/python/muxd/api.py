@@ -34,10 +34,10 @@ OPERATIONS: Dict[str, Operation] = {
     "createGrant": Operation("POST", "/v1/grants", (), ("file_max", "issuer", "kind", "operations", "principal", "read", "reason", "scopes", "target", "task_id", "ttl", "uses", "write")),
     "renewGrant": Operation("POST", "/v1/grants/renew", (), ("reason", "ttl")),
     "revokeGrant": Operation("DELETE", "/v1/grants/{id}", (), ()),
-    "listAgents": Operation("GET", "/v1/agents", ("state", "prefix", "after", "limit"), ()),
+    "listAgents": Operation("GET", "/v1/agents", ("state", "prefix", "app_id", "after", "limit"), ()),
     "getAgent": Operation("GET", "/v1/agents/{agent}", (), ()),
     "destroyAgent": Operation("DELETE", "/v1/agents/{agent}", ("reason", "wipe"), ()),
-    "resumeAgent": Operation("POST", "/v1/agents/{agent}/resume", (), ("env", "idle_ttl", "image", "labels", "pod_template", "resources", "timeout_ms", "ttl", "workdir", "workspace")),
+    "resumeAgent": Operation("POST", "/v1/agents/{agent}/resume", (), ("app_id", "cluster", "env", "idle_ttl", "image", "labels", "namespace", "pod_template", "resources", "timeout_ms", "ttl", "workdir", "workspace")),
     "stopAgent": Operation("POST", "/v1/agents/{agent}/stop", (), ("reason", "timeout_ms")),
     "killInside": Operation("POST", "/v1/agents/{agent}/kill", (), ("reason", "timeout_ms")),
     "terminateAgent": Operation("POST", "/v1/agents/{agent}/terminate", (), ("how", "reason", "timeout_ms")),
@@ -164,6 +164,13 @@ SessionState = Literal["opening", "running", "suspended", "ending", "ended"]
 Language = Literal["python", "javascript", "bash"]
 
 
+class SandboxReference(TypedDict):
+    name: str
+    cluster: Optional[str]
+    namespace: Optional[str]
+    app_id: Optional[str]
+
+
 class _Agent(TypedDict):
     agent: str
     state: Union[AgentState, Literal["absent"]]
@@ -215,6 +222,8 @@ class Agent(_Agent, total=False):
     sessions_ended: int
     oom_kills: int
     detail: Optional[str]
+    app_id: Optional[str]
+    reference: SandboxReference
     workdir: str
     env_names: List[str]
     labels: Dict[str, str]

@@ -103,12 +103,22 @@ class SearchMatch:
 
 
 @dataclass
+class SandboxReference:
+    """What names a sandbox among those of several clusters; None is what it does not have."""
+    name: str
+    cluster: Optional[str]
+    namespace: Optional[str]
+    app_id: Optional[str]
+
+
+@dataclass
 class SandboxInfo:
     sandbox_id: str  # the agent: what connect() takes
     state: str  # running, stopped, starting, ..., absent
     started_at: Optional[datetime]
     end_at: Optional[datetime]  # of its absolute TTL
     idle_stops_at: Optional[datetime]
+    reference: SandboxReference
     raw: Dict[str, Any] = field(repr=False)
 
 
@@ -257,9 +267,15 @@ def entry(raw: FsName) -> EntryInfo:
                      modified_time=modified, symlink_target=None if target is None else path_out(target), raw=raw)
 
 
+def _reference(raw: Dict[str, Any]) -> SandboxReference:
+    said = raw.get("reference") or {}
+    return SandboxReference(name=raw["agent"], cluster=said.get("cluster"), namespace=said.get("namespace"), app_id=said.get("app_id"))
+
+
 def sandbox_info(raw: Dict[str, Any]) -> SandboxInfo:
     return SandboxInfo(sandbox_id=raw["agent"], state=raw["state"], started_at=moment(raw.get("started_at")),
-                       end_at=moment(raw.get("lease_expires_at")), idle_stops_at=moment(raw.get("idle_stops_at")), raw=raw)
+                       end_at=moment(raw.get("lease_expires_at")), idle_stops_at=moment(raw.get("idle_stops_at")), reference=_reference(raw),
+                       raw=raw)
 
 
 def snapshot_info(raw: Dict[str, Any]) -> SnapshotInfo:

@@ -30,10 +30,10 @@ export const OPERATIONS = {
   createGrant: { method: "POST", path: "/v1/grants", query: [], body: ["file_max", "issuer", "kind", "operations", "principal", "read", "reason", "scopes", "target", "task_id", "ttl", "uses", "write"] },
   renewGrant: { method: "POST", path: "/v1/grants/renew", query: [], body: ["reason", "ttl"] },
   revokeGrant: { method: "DELETE", path: "/v1/grants/{id}", query: [], body: [] },
-  listAgents: { method: "GET", path: "/v1/agents", query: ["state", "prefix", "after", "limit"], body: [] },
+  listAgents: { method: "GET", path: "/v1/agents", query: ["state", "prefix", "app_id", "after", "limit"], body: [] },
   getAgent: { method: "GET", path: "/v1/agents/{agent}", query: [], body: [] },
   destroyAgent: { method: "DELETE", path: "/v1/agents/{agent}", query: ["reason", "wipe"], body: [] },
-  resumeAgent: { method: "POST", path: "/v1/agents/{agent}/resume", query: [], body: ["env", "idle_ttl", "image", "labels", "pod_template", "resources", "timeout_ms", "ttl", "workdir", "workspace"] },
+  resumeAgent: { method: "POST", path: "/v1/agents/{agent}/resume", query: [], body: ["app_id", "cluster", "env", "idle_ttl", "image", "labels", "namespace", "pod_template", "resources", "timeout_ms", "ttl", "workdir", "workspace"] },
   stopAgent: { method: "POST", path: "/v1/agents/{agent}/stop", query: [], body: ["reason", "timeout_ms"] },
   killInside: { method: "POST", path: "/v1/agents/{agent}/kill", query: [], body: ["reason", "timeout_ms"] },
   terminateAgent: { method: "POST", path: "/v1/agents/{agent}/terminate", query: [], body: ["how", "reason", "timeout_ms"] },
@@ -146,6 +146,13 @@ export const OPERATIONS = {
 
 export type OperationName = keyof typeof OPERATIONS;
 
+export interface SandboxReference {
+  name: string;
+  cluster: string | null;
+  namespace: string | null;
+  app_id: string | null;
+}
+
 export type AgentState = "stopped" | "starting" | "running" | "idle_stopping" | "stopping" | "destroying" | "error";
 
 export interface Agent {
@@ -206,6 +213,8 @@ export interface Agent {
   sessions_ended?: number;
   oom_kills?: number;
   detail?: string | null;
+  app_id?: string | null;
+  reference?: SandboxReference;
   workdir?: string;
   env_names?: string[];
   labels?: Record<string, string>;

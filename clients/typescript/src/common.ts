@@ -12,6 +12,6 @@ export { Pty, PtyHandle, PtyRound, type PtyEnd, type PtyOptions, type PtyRunOpti
 export { BaseSandbox, type CreateOptions } from "./sandbox.js";
 export { FilesystemEventType, FileType } from "./types.js";
 export type {
-  ArtifactInfo, CommandResult, EntryInfo, FilesystemEvent, PathLike, ProcessInfo, PtyScreen, RoundEvent, SandboxInfo, SearchMatch, SnapshotInfo, WriteInfo,
+  ArtifactInfo, CommandResult, EntryInfo, FilesystemEvent, PathLike, ProcessInfo, PtyScreen, RoundEvent, SandboxInfo, SandboxReference, SearchMatch, SnapshotInfo, WriteInfo,
 } from "./types.js";
 export { WatchHandle, type WatchOptions } from "./watch.js";

@@ -22,6 +22,11 @@ export interface CreateOptions {
   podTemplate?: Record<string, unknown>;
   /** A name of the daemon's sandbox.images; counts from the next start on. */
   image?: string;
+  /** The app that it belongs to: getInfo().reference, list({ appId }). */
+  appId?: string;
+  /** Where it is to be; a place that the daemon does not serve is refused. */
+  cluster?: string;
+  namespace?: string;
   /** How long this may take: then SandboxCreateTimeout. */
   createTimeoutMs?: number;
 }
@@ -92,13 +97,13 @@ export class BaseSandbox extends Code {
   }
 
   /** All that the grant is for. */
-  static async list<O, S extends BaseSandbox>(this: Self<O, S>, given?: { state?: string; prefix?: string } & ClientOptions & O): Promise<SandboxInfo[]> {
-    const options = (given ?? {}) as { state?: string; prefix?: string } & ClientOptions & O;
+  static async list<O, S extends BaseSandbox>(this: Self<O, S>, given?: { state?: string; prefix?: string; appId?: string } & ClientOptions & O): Promise<SandboxInfo[]> {
+    const options = (given ?? {}) as { state?: string; prefix?: string; appId?: string } & ClientOptions & O;
     const client = new Client(this.transport(options), options);
     const found: SandboxInfo[] = [];
     try {
       for (;;) {
-        const query = { state: options.state, prefix: options.prefix, limit: 1000, after: found[found.length - 1]?.sandboxId };
+        const query = { state: options.state, prefix: options.prefix, app_id: options.appId, limit: 1000, after: found[found.length - 1]?.sandboxId };
         const page = await client.json<{ agents: Agent[]; more: boolean }>("listAgents", {}, { query, again: true });
         found.push(...page.agents.map(sandboxInfo));
         if (!page.more || !page.agents.length) return found;
@@ -122,7 +127,10 @@ export class BaseSandbox extends Code {
 
   /** @internal */
   async wake(options: CreateOptions): Promise<SandboxInfo> {
-    const more = { ttl: duration(options.ttlMs), idle_ttl: duration(options.idleTtlMs), pod_template: options.podTemplate, image: options.image };
+    const more = {
+      ttl: duration(options.ttlMs), idle_ttl: duration(options.idleTtlMs), pod_template: options.podTemplate, image: options.image,
+      app_id: options.appId, cluster: options.cluster, namespace: options.namespace,
+    };
     return sandboxInfo(await this.#do<Agent>("resumeAgent", true, options.createTimeoutMs, more));
   }
 

@@ -66,6 +66,14 @@ export interface SearchMatch {
   column?: number;
 }
 
+/** What names a sandbox among those of several clusters; what it does not have is not there. */
+export interface SandboxReference {
+  name: string;
+  cluster?: string;
+  namespace?: string;
+  appId?: string;
+}
+
 export interface SandboxInfo {
   /** The agent: what connect() takes. */
   sandboxId: string;
@@ -74,6 +82,7 @@ export interface SandboxInfo {
   /** Of its absolute TTL. */
   endAt?: Date;
   idleStopsAt?: Date;
+  reference: SandboxReference;
   raw: Agent;
 }
 
@@ -222,6 +231,16 @@ function moment<K extends string>(name: K, text: string | null | undefined): Par
   return text ? ({ [name]: new Date(text) } as Record<K, Date>) : {};
 }
 
+function referenceOf(raw: Agent): SandboxReference {
+  const said = raw.reference;
+  return {
+    name: raw.agent,
+    ...(said?.cluster ? { cluster: said.cluster } : {}),
+    ...(said?.namespace ? { namespace: said.namespace } : {}),
+    ...(said?.app_id ? { appId: said.app_id } : {}),
+  };
+}
+
 export function sandboxInfo(raw: Agent): SandboxInfo {
   return {
     sandboxId: raw.agent,
@@ -229,6 +248,7 @@ export function sandboxInfo(raw: Agent): SandboxInfo {
     ...moment("startedAt", raw.started_at),
     ...moment("endAt", raw.lease_expires_at),
     ...moment("idleStopsAt", raw.idle_stops_at),
+    reference: referenceOf(raw),
     raw,
   };
 }

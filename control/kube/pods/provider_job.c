@@ -225,6 +225,7 @@ struct kube_pod_spec kjob_spec(const struct kjob *j)
 		spec.pod_template = j->template;
 	if (j->image)
 		spec.image = j->image;
+	spec.app_id = j->app_id;
 	if (*j->cpu)
 		spec.limit_cpu = j->cpu, spec.request_cpu = j->cpu_asked;
 	if (*j->memory)

@@ -147,6 +147,7 @@ struct kjob {
 	enum kube_sandbox_api api;      /* which it is */
 	char *image;                    /* of the agent's own, by spec.images; NULL: the configured one */
 	char cpu[RESOURCES_TEXT], memory[RESOURCES_TEXT]; /* limits of the agent's own; "": the configured ones */
+	char app_id[DNS_LABEL_MAX + 1];                   /* that the agent belongs to; "": none */
 	char cpu_asked[RESOURCES_TEXT], memory_asked[RESOURCES_TEXT]; /* requests, which are no more than these */
 	json_t *template;             /* of the agent's own and the configured one; NULL: the configured one alone */
 	void (*tick)(struct kjob *j); /* when a wait is over, of those that need no pod */

@@ -297,7 +297,9 @@ json_t *kube_spec_pod(const struct kube_pod_spec *s, const char *agent, const st
 		return NULL;
 	o = object("Pod", s, name, agent, KUBE_ROLE_SANDBOX, pod_spec(s, name), s->pod_template, e);
 	id_format(session, text);
-	if (o && json_object_set_new(meta(o, "labels"), "compute_session_id", json_string(text))) {
+	if (o &&
+	    (json_object_set_new(meta(o, "labels"), "compute_session_id", json_string(text)) ||
+	     (some(s->app_id) && json_object_set_new(meta(o, "labels"), KUBE_LABEL_APP, json_string(s->app_id))))) {
 		err_set(e, ERR_NOMEM, "no memory for the pod of %s", agent);
 		json_decref(o);
 		o = NULL;
@@ -392,6 +394,7 @@ static const size_t strings[] = {offsetof(struct kube_pod_spec, ns),
 				 offsetof(struct kube_pod_spec, snapshot_class),
 				 offsetof(struct kube_pod_spec, claim),
 				 offsetof(struct kube_pod_spec, warm_pool),
+				 offsetof(struct kube_pod_spec, app_id),
 				 offsetof(struct kube_pod_spec, template_config_maps),
 				 offsetof(struct kube_pod_spec, template_secrets),
 				 offsetof(struct kube_pod_spec, template_claims),

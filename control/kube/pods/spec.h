@@ -3,8 +3,8 @@
  *
  * One agent has one pod, of the name kube_spec_name() gives, and one claim, whose name changes with each restore
  * (claim.h); the agent's own name stands in an annotation, and whoever finds an object by
- * name or label looks at it. Labels: agent_id and compute_session_id, KUBE_LABEL_ROLE to be
- * found by, and the configured ones. The pod satisfies the restricted Pod Security
+ * name or label looks at it. Labels: agent_id and compute_session_id, KUBE_LABEL_APP where it has one, KUBE_LABEL_ROLE
+ * to be found by, and the configured ones. The pod satisfies the restricted Pod Security
  * Standard, whatever is configured: uid 1000, no capability, no privilege
  * escalation, no service account token; a template over it (template.h) takes none of that away.
  */
@@ -26,6 +26,7 @@ struct err;
 #define KUBE_ROLE_SANDBOX        "sandbox"
 #define KUBE_ROLE_BINDER         "binder"
 #define KUBE_SELECTOR            KUBE_LABEL_ROLE "=" KUBE_ROLE_SANDBOX
+#define KUBE_LABEL_APP           "muxd.dev/app-id"
 #define KUBE_ANNOTATION_AGENT    "muxd.dev/agent"
 #define KUBE_ANNOTATION_SPEC     "muxd.dev/spec"         /* digest of what the pod was made from */
 #define KUBE_ANNOTATION_TEMPLATE "muxd.dev/pod-template" /* digest of the template that was merged into it */
@@ -62,6 +63,7 @@ struct kube_pod_spec {
 	enum kube_hold hold;
 	enum kube_sandbox_api sandbox_api;
 	const char *warm_pool; /* whose Sandboxes are claimed (sandboxclaim.h); "": none, with hold sandbox */
+	const char *app_id;    /* of the agent; "": none. No label of the configuration or a template is called so */
 	const struct kube_label *labels;
 	size_t nlabels;
 	const struct kube_label *images; /* that a sandbox may have in place of `image`: name and reference */

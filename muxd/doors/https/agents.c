@@ -15,7 +15,8 @@ void rest_agent_list(struct http_exchange *x)
 {
 	struct life_filter f = {.state = http_query_str(x, "state"),
 				.prefix = http_query_str(x, "prefix"),
-				.after = http_query_str(x, "after")};
+				.after = http_query_str(x, "after"),
+				.app_id = http_query_str(x, "app_id")};
 	int64_t limit = LIST_DEFAULT;
 	struct err e = {0};
 	int rc = http_query_int(x, "limit", 1, BROKER_AGENTS_MAX, &limit, &e);

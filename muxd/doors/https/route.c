@@ -40,7 +40,7 @@ static const struct route routes[] = {
     {HTTP_DELETE, "/v1/grants/{id}", rest_grant_revoke, ROUTE_GRANT, BODY_NONE,
      "any; one's own, and those made from it", "", NULL},
     {HTTP_GET, "/v1/agents", rest_agent_list, ROUTE_GRANT, BODY_NONE, "any; those of the grant are shown",
-     "state,prefix,after,limit", NULL},
+     "state,prefix,app_id,after,limit", NULL},
     /* Before what would take "snapshots" for a pod of that name. */
     {HTTP_DELETE, "/v1/agents/{agent}/snapshots/{id}", rest_snapshot_drop, ROUTE_GRANT, BODY_NONE, "lifecycle or admin",
      "reason", NULL},

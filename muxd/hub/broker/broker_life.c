@@ -183,6 +183,12 @@ static json_t *asked_detail(const struct life_job *j)
 	if (c->options.ttl_ns != UINT64_MAX)
 		json_object_set_new(o, "ttl_ms", json_integer((json_int_t)(c->options.ttl_ns / NS_PER_MS)));
 	set_template(o, j->pod_template);
+	if (c->options.sets_app)
+		json_object_set_new(o, "app_id", *c->options.app_id ? json_string(c->options.app_id) : json_null());
+	if (c->place.cluster[0])
+		json_object_set_new(o, "cluster", json_string(c->place.cluster));
+	if (c->place.ns[0])
+		json_object_set_new(o, "namespace", json_string(c->place.ns));
 	if (c->options.sets_image)
 		json_object_set_new(o, "image", *c->options.image ? json_string(c->options.image) : json_null());
 	if (c->options.sets_resources)
@@ -712,7 +718,7 @@ static bool sets_options(const struct life_call *c)
 {
 	return !id_is_nil(&c->snapshot) || c->from.form != WORKSPACE_NONE || c->options.idle_ttl_ns != UINT64_MAX ||
 	       c->options.ttl_ns != UINT64_MAX || c->pod_template || c->options.pod_template || c->options.sets_image ||
-	       c->options.sets_resources || c->settings;
+	       c->options.sets_resources || c->options.sets_app || c->settings;
 }
 
 /* Where nobody may give a template, a grant with admin may still take one away. */
@@ -840,6 +846,8 @@ static int check_call(struct life_job *j, struct err *e)
 {
 	int rc = check_scope(j, j->agent, e);
 
+	if (!rc)
+		rc = place_check(j->hub, j->agent, &j->call.place, e);
 	if (!rc && j->verb != VERB_KILL && target_is_pod(j->agent))
 		rc = err_set(e, ERR_UNSUPPORTED, "%s is a pod of others: muxd enters it and does not rule its life",
 			     j->agent);
@@ -994,7 +1002,7 @@ void broker_life(struct hub *h, const struct request *rq, enum life_verb v, cons
 	struct err e = {0};
 	int rc;
 
-	if (v == VERB_RESUME && !sets_options(c) &&
+	if (v == VERB_RESUME && !sets_options(c) && !place_is_named(&c->place) &&
 	    (target_is_pod(c->agent) || (!c->timeout_ns && !broker_policy_shapes(h, rq, c->agent, NULL)))) {
 		broker_resume(h, rq, c->agent, done, arg); /* the provider is life's: it does the rest */
 		return;

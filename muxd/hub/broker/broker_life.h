@@ -11,6 +11,7 @@
 
 #include "control/life/life.h"
 #include "muxd/hub/broker/workspace_from.h"
+#include "muxd/hub/core/place.h"
 #include "muxd/hub/core/request.h"
 
 enum life_verb {
@@ -51,6 +52,7 @@ struct life_call {
 	const json_t *settings;
 	enum life_end how;  /* terminate */
 	struct id snapshot; /* restore, drop; fork: nil for the one of a moment; resume: a new one begins with it */
+	struct place place; /* resume: where it is to be; a place that is not served is refused */
 	struct workspace_from from; /* resume: a new one begins with that artifact or bundle; else none */
 	struct id session;          /* fork: of the sandbox as it was in that session; nil: none */
 	int64_t at_ns;  /* fork: since the session's beginning, or else the wall clock; 0: its beginning, or now */

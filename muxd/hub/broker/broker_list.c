@@ -15,6 +15,7 @@
 #include "muxd/hub/broker/agent_json.h"
 #include "muxd/hub/broker/broker.h"
 #include "muxd/hub/core/hub_state.h"
+#include "muxd/hub/core/place.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -80,6 +81,11 @@ static void show_clipped(const struct hub *h, const json_t *row, json_t *o)
 	json_object_set_new(o, "resources_clipped", resources_clipped(&asked, &most));
 }
 
+static void show_reference(const struct hub *h, const char *name, json_t *o)
+{
+	json_object_set_new(o, "reference", place_reference(h, name, json_string_value(json_object_get(o, "app_id"))));
+}
+
 json_t *agent_show(struct hub *h, const char *name, const struct sandbox_info *info, const json_t *row)
 {
 	static const char *const links[] = {NULL, "waking", "up", "lost"};
@@ -96,6 +102,7 @@ json_t *agent_show(struct hub *h, const char *name, const struct sandbox_info *i
 		overlay(o, row);
 	if (row)
 		settings_show(h, name, o), show_clipped(h, row, o);
+	show_reference(h, name, o);
 	if (a && a->unable[0] && a->state != AGENT_COLD)
 		show_unable(o, a);
 	return o;
@@ -123,7 +130,7 @@ json_t *agent_show_now(struct hub *h, const char *name)
 struct list_job {
 	struct hub *hub;
 	struct request rq;
-	char state[32], prefix[AGENT_NAME_MAX + 1], after[AGENT_NAME_MAX + 1];
+	char state[32], prefix[AGENT_NAME_MAX + 1], after[AGENT_NAME_MAX + 1], app_id[DNS_LABEL_MAX + 1];
 	size_t limit;
 	json_t *rows; /* of life, by name */
 	bool more;
@@ -166,7 +173,7 @@ static bool broker_list_wanted(struct list_job *j, const char *name, const json_
 	const char *state = json_string_value(json_object_get(shown, "state"));
 
 	if (!broker_list_covers(j, name) || strncmp(name, j->prefix, strlen(j->prefix)) != 0 ||
-	    strcmp(name, j->after) <= 0)
+	    strcmp(name, j->after) <= 0 || (j->app_id[0] && strcmp(json_get_text(shown, "app_id"), j->app_id) != 0))
 		return false;
 	/* life may have told of it after this page */
 	if (j->more && strcmp(name, broker_list_name_of(json_array_get(j->rows, json_array_size(j->rows) - 1))) > 0)
@@ -185,6 +192,7 @@ static json_t *show_row(struct list_job *j, const struct sandbox_info *info, jso
 	json_object_set_new(row, "sessions", json_integer(0));
 	json_object_set_new(row, "started_at", json_null());
 	json_object_set_new(row, "link", json_null());
+	show_reference(j->hub, broker_list_name_of(row), row);
 	return json_incref(row);
 }
 
@@ -346,6 +354,7 @@ static int ask_life(struct list_job *j, struct err *e)
 	struct life_filter f = {.state = j->state[0] ? j->state : NULL,
 				.prefix = j->prefix[0] ? j->prefix : NULL,
 				.after = j->after[0] ? j->after : NULL,
+				.app_id = j->app_id[0] ? j->app_id : NULL,
 				.limit = j->limit,
 				.wanted = broker_list_covers,
 				.arg = j};
@@ -391,6 +400,9 @@ static int take_filter(struct list_job *j, const struct life_filter *f, struct e
 		return 0;
 	if ((f->prefix && strlen(f->prefix) > AGENT_NAME_MAX) || (f->after && strlen(f->after) > AGENT_NAME_MAX))
 		return err_set(e, ERR_INVAL, "prefix or after is longer than a name can be (%d)", AGENT_NAME_MAX);
+	if (f->app_id && dns_label_check("app_id", f->app_id, e))
+		return ERR_INVAL;
+	text_put(j->app_id, sizeof(j->app_id), f->app_id ? f->app_id : "");
 	text_put(j->state, sizeof(j->state), f->state ? f->state : "");
 	text_put(j->prefix, sizeof(j->prefix), f->prefix ? f->prefix : "");
 	text_put(j->after, sizeof(j->after), f->after ? f->after : "");

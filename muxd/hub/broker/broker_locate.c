@@ -105,7 +105,9 @@ static void find_id(struct locate_job *j)
 static int make_name(const struct hub *h, const char *id, const char *space, char *out, size_t size, struct err *e)
 {
 	const struct conf *c = h->conf;
-	const char *own = *c->kubernetes_namespace ? c->kubernetes_namespace : "default";
+	const char *own = *h->p.cluster_namespace    ? h->p.cluster_namespace
+			  : *c->kubernetes_namespace ? c->kubernetes_namespace
+						     : "default";
 
 	if (!*space || strcmp(space, own) == 0) {
 		text_put(out, size, id);

@@ -69,6 +69,7 @@ struct hub_params {
 	const char *removals_path; /* where the guard of removals by age outlives a restart; NULL: nowhere. Likewise */
 	int64_t floor_ns;
 	bool privsep;
+	char cluster_namespace[DNS_LABEL_MAX + 1]; /* that pods of agents are made in; "": there is no cluster */
 };
 
 /* hub_alarms(); a reference is taken. */

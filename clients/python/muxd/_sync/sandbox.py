@@ -44,13 +44,15 @@ class Sandbox(Code):
     @classmethod
     def create(cls: Type[S], agent: Optional[str] = None, *, ttl: Optional[float] = None, idle_ttl: Optional[float] = None,
                      envs: Optional[Mapping[str, str]] = None, pod_template: Optional[Mapping[str, Any]] = None,
-                     image: Optional[str] = None, timeout: Optional[float] = None, connection: Optional[ConnectionConfig] = None,
+                     image: Optional[str] = None, app_id: Optional[str] = None, cluster: Optional[str] = None,
+                     namespace: Optional[str] = None, timeout: Optional[float] = None, connection: Optional[ConnectionConfig] = None,
                      **arguments: Any) -> S:
         """
         The agent's sandbox, made, found or woken, and running. Without `agent` it is the one that the grant names; a grant for every agent
         gets a new one with a name of its own. `ttl` is how many seconds it may live (E2B's timeout; scope lifecycle), `timeout` how many
-        this may take: then SandboxCreateTimeout. `image` is a name of the daemon's `sandbox.images`, and counts from its next start on. The
-        other arguments are ConnectionConfig's.
+        this may take: then SandboxCreateTimeout. `image` is a name of the daemon's `sandbox.images`, and counts from its next start on.
+        `app_id` is the app that it belongs to (get_info().reference, list(app_id=)). `cluster` and `namespace` say where it is to be; a place
+        that the daemon does not serve is refused. The other arguments are ConnectionConfig's.
         """
         client = Client(config_of(connection, arguments))
         made_up = ""
@@ -59,7 +61,7 @@ class Sandbox(Code):
             if name is None:
                 name = made_up = f"sbx-{uuid.uuid4().hex[:16]}"
             sandbox = cls(name, client, envs=envs, own=bool(made_up))
-            sandbox._wake(ttl, idle_ttl, timeout, pod_template, image)
+            sandbox._wake(ttl, idle_ttl, timeout, pod_template, image=image, app_id=app_id, cluster=cluster, namespace=namespace)
         except BaseException as e:
             try:
                 _undo(client, made_up, e)
@@ -84,14 +86,15 @@ class Sandbox(Code):
         return sandbox
 
     @classmethod
-    def list(cls, *, state: Optional[str] = None, prefix: Optional[str] = None, connection: Optional[ConnectionConfig] = None,
-                   **arguments: Any) -> List[SandboxInfo]:
+    def list(cls, *, state: Optional[str] = None, prefix: Optional[str] = None, app_id: Optional[str] = None,
+                   connection: Optional[ConnectionConfig] = None, **arguments: Any) -> List[SandboxInfo]:
         """All that the grant is for."""
         client = Client(config_of(connection, arguments))
         found: List[SandboxInfo] = []
         try:
             while True:
-                query = {"state": state, "prefix": prefix, "limit": 1000, "after": found[-1].sandbox_id if found else None}
+                query = {"state": state, "prefix": prefix, "app_id": app_id, "limit": 1000,
+                         "after": found[-1].sandbox_id if found else None}
                 page = client.json("listAgents", query=query, again=True)
                 found += [sandbox_info(raw) for raw in page["agents"]]
                 if not page["more"] or not page["agents"]:
@@ -122,9 +125,9 @@ class Sandbox(Code):
                                        timeout=patience)
 
     def _wake(self, ttl: Optional[float], idle_ttl: Optional[float], timeout: Optional[float], pod_template: Optional[Mapping[str, Any]],
-                    image: Optional[str] = None) -> None:
+                    **more: Optional[str]) -> None:
         self._do("resumeAgent", True, timeout, ttl=duration(ttl), idle_ttl=duration(idle_ttl), pod_template=pod_template,
-                       image=image)
+                       **more)
 
     def get_info(self) -> SandboxInfo:
         return sandbox_info(self._client.json("getAgent", {"agent": self.sandbox_id}, again=True))

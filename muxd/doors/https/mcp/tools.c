@@ -78,10 +78,13 @@ static const struct mcp_arg create_args[] = {
      "\"bundle:TASK/NAME#REF\", a bundle of git there, its HEAD or that branch or commit checked out. Without it a new "
      "one is empty, and one that is there goes on with the workspace that it has.",
      1, 600, NULL},
-    {"constraints", ARG_OBJECT, false, TO_ALL, "idle_ttl,ttl,timeout_ms,workdir,env,labels,resources",
+    {"constraints", ARG_OBJECT, false, TO_ALL,
+     "idle_ttl,ttl,timeout_ms,workdir,env,labels,resources,app_id,cluster,namespace",
      "idle_ttl and ttl (durations as \"90s\", \"1h30m\"; \"0s\" for none), timeout_ms (of this call), workdir and env "
-     "of its programs where a call names none, labels, and resources ({\"cpu\": \"500m\", \"memory\": \"512Mi\", "
-     "\"pids\": 200}; more than is configured is clipped). Any other is refused by name.",
+     "of its programs where a call names none, labels, resources ({\"cpu\": \"500m\", \"memory\": \"512Mi\", "
+     "\"pids\": 200}; more than is configured is clipped), app_id (the app that it belongs to, a DNS label), cluster "
+     "and "
+     "namespace (where it is to be; a place that the daemon does not serve is refused). Any other is refused by name.",
      0, 0, NULL},
 };
 static const struct mcp_arg exec_args[] = {
@@ -229,6 +232,7 @@ static const struct mcp_arg session_args[] = {TASK_ONLY, SESSION}; /* of a sandb
 static const struct mcp_arg sessions_args[] = {
     TASK_ONLY,
     {"prefix", ARG_TEXT, false, TO_QUERY, NULL, "Those whose names begin so.", 1, AGENT_NAME_MAX, NULL},
+    {"app_id", ARG_TEXT, false, TO_QUERY, NULL, "Those of that app.", 1, DNS_LABEL_MAX, NULL},
     {"after", ARG_TEXT, false, TO_QUERY, NULL, "The last name of the page before.", 1, AGENT_NAME_MAX, NULL},
     {"limit", ARG_INTEGER, false, TO_QUERY, NULL, "How many at most.", 1, 1000, NULL},
 };
@@ -436,7 +440,8 @@ static const struct mcp_arg fork_args[] = {
 #define O                         "{\"type\":\"object\"}"
 static const char out_any[] = OBJECT("", "");
 static const char out_ports[] = OBJECT("\"session_id\":" S ",\"state\":" S ",\"ports\":" A, "\"session_id\",\"ports\"");
-static const char out_sandbox[] = OBJECT("\"agent\":" S ",\"state\":" S, "\"agent\",\"state\"");
+static const char out_sandbox[] =
+    OBJECT("\"agent\":" S ",\"state\":" S ",\"reference\":{\"type\":\"object\"}", "\"agent\",\"state\"");
 static const char out_round[] =
     OBJECT("\"round_id\":" S ",\"state\":" S ",\"exit_code\":" NI ",\"signal\":" N ",\"cause\":" N ",\"timed_out\":" B
 	   ",\"stdout\":" S ",\"stderr\":" S ",\"stdout_truncated\":" B ",\"stderr_truncated\":" B

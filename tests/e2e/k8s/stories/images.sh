@@ -53,6 +53,7 @@ begin() {
 		kubernetes:
 		  kubeconfig: $tmp/kubeconfig
 		  namespace: $ns
+		  cluster_name: here
 		  image: localhost/plain:1
 		  pull_policy: $1
 		  create_timeout: $2
@@ -116,6 +117,23 @@ refused archived 'sandbox.images has no ref for archived, which a pod needs'
 equal "nobody has heard of x" not_found "$(muxctl sandbox show x -o json 2>&1 | grep -o not_found | head -n 1)"
 equal "nor is a fork made with one" image_not_allowed "$(api "$free" POST /v1/agents/r/fork '{"as":"x","writable":true,"image":"archived"}' | code)"
 none_of x
+
+# ---- whose it is, and where it is to be
+app() { kubectl get pod "muxd-$1" -o json | jq -r '.metadata.labels["muxd.dev/app-id"] // "none"'; }
+equal "an app's, where it is to be" "fine billing here $ns" "$(resume "$free" w "{\"app_id\":\"billing\",\"cluster\":\"here\",\"namespace\":\"$ns\",\"labels\":{\"muxd.dev/app-id\":\"forged\"}}" | code) $(show w '.reference | "\(.app_id) \(.cluster) \(.namespace)"')"
+equal "is a label of its pod, and no label of the agent's own" "billing none" "$(app w) $(app p)"
+equal "found by it" w "$(muxctl sandbox list --app-id billing -o json | jq -r '.agents[].agent')"
+equal "another for its next start" "fine search billing" "$(resume "$free" w '{"app_id":"search"}' | code) $(show w .app_id) $(app w)"
+stop w
+equal "asleep it has its reference still" "search here $ns" "$(show w '.reference | "\(.app_id) \(.cluster) \(.namespace)"')"
+equal "woken with it" "fine search" "$(resume "$free" w | code) $(app w)"
+elsewhere() { # FIELD VALUE
+	equal "refused: $1 $2" unsupported "$(resume "$free" x "{\"$1\":\"$2\"}" | code)"
+	grep -qF -- "$2" "$tmp/out" && ok "by name: $2" || fail "$(cat "$tmp/out")"
+	none_of x
+}
+elsewhere cluster prod
+elsewhere namespace kube-system
 
 # ---- sizes: as asked, by the profile, clipped, refused
 equal "as asked, and a request follows its limit" "fine 300m 48Mi 10m 48Mi" "$(resume "$free" s '{"resources":{"cpu":"300m","memory":"48Mi"}}' | code) $(sizes s)"
