@@ -21,6 +21,10 @@
 	"(:agent IS NULL OR agent = :agent OR (instr(:agent, '/') > 0 AND agent > :agent || '/'"                       \
 	" AND agent < :agent || '0'))"
 
+/* As many as the writer's cache holds, and some for a reader; SQLite's own size of a page. */
+#define PAGES     64
+#define PAGE_SIZE 4096
+
 #define PLAIN_ID "typeof(id) = 'text' AND length(CAST(id AS BLOB)) = 36"
 
 /* The statements. */
@@ -271,6 +275,19 @@ static int open_checked(const char *path, int flags, const char *pragmas, int *o
 	}
 	*out = ix;
 	return 0;
+}
+
+void index_set_pages(void)
+{
+	int header = 0;
+	void *pages;
+
+	if (sqlite3_config(SQLITE_CONFIG_PCACHE_HDRSZ, &header) != SQLITE_OK)
+		return;
+	header = (header + 7) & ~7;
+	pages = malloc((size_t)PAGES * (size_t)(PAGE_SIZE + header));
+	if (pages && sqlite3_config(SQLITE_CONFIG_PAGECACHE, pages, PAGE_SIZE + header, PAGES) != SQLITE_OK)
+		free(pages);
 }
 
 int index_open(const char *path, struct index **out, struct err *e)

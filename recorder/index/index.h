@@ -54,6 +54,12 @@ struct index_filter {
 	bool pass_over; /* rows that are not the recorder's are left out; otherwise they end it with ERR_CORRUPT */
 };
 
+/*
+ * Of a process that stays, before it opens the first: pages of all its databases come out of one piece of memory, for
+ * good, as long as there are any. Taken one by one they would lie between what sessions keep, and leave holes there
+ * when they go. Without memory for it they are taken so.
+ */
+void index_set_pages(void);
 /* ERR_CORRUPT when it is no database of ours or SQLite finds it damaged; ERR_VERSION. */
 int index_open(const char *path, struct index **out, struct err *e);
 int index_open_reader(const char *path, struct index **out, struct err *e);

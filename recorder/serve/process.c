@@ -684,6 +684,7 @@ static int process_start(struct process *p, struct err *e)
 	enum log_format format = strcmp(p->start.conf->log_format, "json") == 0 ? LOG_JSON : LOG_TEXT;
 	if ((rc = log_setup("recorder", p->start.conf->log_level, format, 2, e)) != 0 || (rc = process_confine(e)) != 0)
 		return rc;
+	index_set_pages();
 	if ((rc = signer_derive(p->start.signer, "muxd index 1", p->index_key, e)) != 0 ||
 	    (rc = make_folders(p, e)) != 0 ||
 	    (rc = index_open_or_rebuild(p->start.dir, p->index_key, &progress, &ix, e)) != 0)

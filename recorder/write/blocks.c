@@ -165,8 +165,8 @@ static int reserve(struct blocks *b, size_t need, struct err *e)
 
 	if (need <= b->raw_cap)
 		return 0;
-	if (need < 2 * b->raw_cap)
-		need = 2 * b->raw_cap;
+	if (need < b->raw_cap + b->raw_cap / 2)
+		need = b->raw_cap + b->raw_cap / 2;
 	if (need < RAW_LEAST)
 		need = RAW_LEAST;
 	grown = realloc(b->raw, need);
