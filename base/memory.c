@@ -5,26 +5,25 @@
 #include <malloc.h>
 
 #define ENOUGH   16
-#define QUIET_NS (5 * NS_PER_SEC)
+#define QUIET_NS (2 * NS_PER_SEC)
 #define LATE_NS  (60 * NS_PER_SEC)
 
-void memory_went(struct memory_rest *m, uint64_t now_ns)
+void memory_moved(struct memory_rest *m, uint64_t now_ns)
 {
-	if (!m->went++)
+	if (!m->moved++)
 		m->since_ns = now_ns;
 	m->last_ns = now_ns;
 }
 
 bool memory_due(struct memory_rest *m, uint64_t now_ns)
 {
-	if (m->went < ENOUGH || (now_ns - m->last_ns < QUIET_NS && now_ns - m->since_ns < LATE_NS))
+	if (m->moved < ENOUGH || (now_ns - m->last_ns < QUIET_NS && now_ns - m->since_ns < LATE_NS))
 		return false;
-	m->went = 0;
+	m->moved = 0;
 	return true;
 }
 
-void memory_rest(struct memory_rest *m, uint64_t now_ns)
+void memory_give(void)
 {
-	if (memory_due(m, now_ns))
-		(void)malloc_trim(0);
+	(void)malloc_trim(0);
 }

@@ -162,7 +162,8 @@ static void setup_on_second(uv_timer_t *t)
 	begin_trees_tick(h, now);
 	store_probe(h->p.store);
 	shares_sweep(&h->shares, now);
-	memory_rest(&h->rest, now);
+	if (memory_due(&h->rest, now))
+		memory_give();
 	if (h->recovered)
 		audit_failures_tick(h, false);
 	(void)hub_policy_settle(h, NULL);

@@ -363,7 +363,8 @@ static uint64_t cutter_step(struct cutter *c, uint64_t *out_consumed)
 	tell_progress(c, more ? "busy" : "idle");
 	live_forget_ended(c->p.live, c->consumed);
 	pause = more ? 0 : pause_of(c);
-	memory_rest(&c->rest, clock_boot_ns());
+	if (!more && memory_due(&c->rest, clock_boot_ns()))
+		memory_give();
 out:
 	*out_consumed = c->failed ? UINT64_MAX : c->consumed; /* there is more than that, and it is no reason to wake */
 	pthread_mutex_unlock(&c->turn);

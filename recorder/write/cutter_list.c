@@ -48,6 +48,7 @@ int cut_add(struct cutter *c, const struct id *id, struct builder *b, struct cut
 	}
 	s->id = *id;
 	s->b = b;
+	memory_moved(&c->rest, clock_boot_ns());
 	*out = s;
 	return 0;
 }
@@ -58,7 +59,7 @@ void cut_remove(struct cutter *c, struct cut_session *s)
 	memmove(c->sessions + at, c->sessions + at + 1, (c->n - at - 1) * sizeof(struct cut_session *));
 	c->n--;
 	c->last = NULL;
-	memory_went(&c->rest, clock_boot_ns());
+	memory_moved(&c->rest, clock_boot_ns());
 	builder_destroy(s->b);
 	free(s);
 }

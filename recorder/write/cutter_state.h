@@ -72,7 +72,7 @@ struct cutter {
 	struct index *index;
 	struct chain *chain;
 	struct follower *follower;
-	struct memory_rest rest;       /* builders that went */
+	struct memory_rest rest;       /* builders that came and went */
 	struct open_files files;       /* of the builders */
 	struct cut_session **sessions; /* sorted by id */
 	size_t n;

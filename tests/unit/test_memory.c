@@ -19,20 +19,20 @@ static void the_moment(void **state)
 
 	(void)state;
 	for (int i = 0; i < 15; i++)
-		memory_went(&m, now);
+		memory_moved(&m, now);
 	assert_false(memory_due(&m, now + 100 * NS_PER_SEC)); /* a few are not worth it */
 	now += 100 * NS_PER_SEC;
 	m = (struct memory_rest){0};
 	for (int i = 0; i < 16; i++)
-		memory_went(&m, now);
-	assert_false(memory_due(&m, now + 4 * NS_PER_SEC));
-	assert_true(memory_due(&m, now + 5 * NS_PER_SEC));
+		memory_moved(&m, now);
+	assert_false(memory_due(&m, now + NS_PER_SEC));
+	assert_true(memory_due(&m, now + 2 * NS_PER_SEC));
 	assert_false(memory_due(&m, now + 500 * NS_PER_SEC)); /* once */
 	for (uint64_t end = now + 59 * NS_PER_SEC; now < end; now += NS_PER_SEC) {
-		memory_went(&m, now);
+		memory_moved(&m, now);
 		assert_false(memory_due(&m, now));
 	}
-	memory_went(&m, now + NS_PER_SEC);
+	memory_moved(&m, now + NS_PER_SEC);
 	assert_true(memory_due(&m, now + NS_PER_SEC)); /* never quiet */
 }
 
@@ -68,10 +68,11 @@ static void it_is_given_back(void **state)
 	most = resident();
 	for (int i = 0; i < N; i++) {
 		free(p[i]);
-		memory_went(&m, 0);
+		memory_moved(&m, 0);
 	}
 	assert_true(resident() > most - 8000); /* or there was nothing to do */
-	memory_rest(&m, 100 * NS_PER_SEC);
+	assert_true(memory_due(&m, 100 * NS_PER_SEC));
+	memory_give();
 	assert_true(resident() < most - 20000);
 	for (int i = 0; i < N; i++)
 		free(stays[i]);

@@ -99,7 +99,7 @@ struct hub {
 	struct hub_stats stats;
 	struct metric_times round_times, mcp_times;
 	uint64_t mcp_failures;
-	struct memory_rest rest; /* sessions that went */
+	struct memory_rest rest; /* sessions that came and went */
 	unsigned reviews;        /* tokens of the cluster that are out */
 };
 

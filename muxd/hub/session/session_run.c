@@ -76,6 +76,7 @@ static void enlist(struct session *s)
 	HASH_ADD(hh_channel, s->agent->channels, channel, sizeof(s->channel), s);
 	put_in_order(s);
 	s->hub->stats.sessions_live[s->kind]++;
+	memory_moved(&s->hub->rest, clock_boot_ns());
 	hub_stir(s->hub);
 }
 
@@ -132,7 +133,7 @@ void session_free(struct session *s)
 		return;
 	screen_close(s);
 	listeners_release(s);
-	memory_went(&s->hub->rest, clock_boot_ns());
+	memory_moved(&s->hub->rest, clock_boot_ns());
 	if (s->state != SESSION_ENDED)
 		s->hub->stats.sessions_live[s->kind]--;
 	session_share_give(s);
