@@ -20,8 +20,12 @@ static void cut_unsigned(struct hub *h)
 	struct attachment *a;
 
 	TAILQ_FOREACH(a, &h->attachments, of_hub)
-	if (grant_line_unsigned(&a->grant, &news))
-		attachment_cut(a, CUT_REVOKED, "the key that signed the grant was dropped");
+	{
+		struct grant_line l = grant_line(a->grant);
+
+		if (grant_line_unsigned(&l, &news))
+			attachment_cut(a, CUT_REVOKED, "the key that signed the grant was dropped");
+	}
 }
 
 int hub_set_grant_keys(struct hub *h, const struct grant_public_key *keys, size_t n)
@@ -54,8 +58,12 @@ static bool left_alone(const struct session *s)
 	if (s->state == SESSION_ENDED)
 		return false;
 	TAILQ_FOREACH(a, &s->attachments, of_session)
-	if (a->role == ROLE_DRIVER && !attachment_leaves(a) && grant_line_check(&a->grant, &news, now, NULL) == 0)
-		return false;
+	{
+		struct grant_line l = grant_line(a->grant);
+
+		if (a->role == ROLE_DRIVER && !attachment_leaves(a) && grant_line_check(&l, &news, now, NULL) == 0)
+			return false;
+	}
 	return true;
 }
 
@@ -65,7 +73,7 @@ static void end_owned(struct hub *h, const struct id *grant, const char *why)
 
 	TAILQ_FOREACH(s, &h->order, order)
 	{
-		struct grant_line l = grant_line(&s->grant);
+		struct grant_line l = grant_line(s->grant);
 
 		if (grant_line_has(&l, grant) && left_alone(s))
 			session_kill(s, EXIT_KILLED, why);
@@ -80,8 +88,12 @@ int hub_revoke(struct hub *h, const struct id *grant, int64_t expires_ns)
 	if (rc)
 		return rc;
 	TAILQ_FOREACH(a, &h->attachments, of_hub)
-	if (grant_line_has(&a->grant, grant))
-		attachment_cut(a, CUT_REVOKED, "the grant was revoked");
+	{
+		struct grant_line l = grant_line(a->grant);
+
+		if (grant_line_has(&l, grant))
+			attachment_cut(a, CUT_REVOKED, "the grant was revoked");
+	}
 	end_owned(h, grant, "its grant was revoked");
 	hub_flush(h);
 	return 0;
@@ -123,14 +135,18 @@ int hub_renew(struct hub *h, const struct hub_renewal *r)
 		return rc;
 	TAILQ_FOREACH(s, &h->order, order)
 	{
-		struct grant_line l = grant_line(&s->grant);
+		struct grant_line l = grant_line(s->grant);
 
 		if (id_equal(grant_line_first(&l), &r->first))
 			renew_session(s, r);
 	}
 	TAILQ_FOREACH(a, &h->attachments, of_hub)
-	if (id_equal(grant_line_first(&a->grant), &r->first))
-		renew_attachment(a, r);
+	{
+		struct grant_line l = grant_line(a->grant);
+
+		if (id_equal(grant_line_first(&l), &r->first))
+			renew_attachment(a, r);
+	}
 	hub_flush(h);
 	return 0;
 }
@@ -149,9 +165,9 @@ static void warn(struct attachment *a, int64_t left_ns)
 /* A revocation may have come before the session was known again, or while somebody else was at it. */
 static void end_without_grant(struct session *s, int64_t now)
 {
-	struct grant_line l = grant_line(&s->grant);
+	struct grant_line l = grant_line(s->grant);
 	struct grant_news news = hub_grant_news(s->hub);
-	bool expired = s->grant.expires_ns && now >= grant_line_ends(&l, &news);
+	bool expired = s->grant->expires_ns && now >= grant_line_ends(&l, &news);
 
 	if (s->state == SESSION_ENDED || s->killing)
 		return;
@@ -171,7 +187,8 @@ void grants_tick(struct hub *h)
 
 	TAILQ_FOREACH(a, &h->attachments, of_hub)
 	{
-		int64_t left = grant_line_ends(&a->grant, &news) - now;
+		struct grant_line l = grant_line(a->grant);
+		int64_t left = grant_line_ends(&l, &news) - now;
 
 		if (left <= 0)
 			attachment_cut(a, CUT_EXPIRED,

@@ -253,6 +253,7 @@ static int restore_session(struct hub *h, const struct id *id, const json_t *ope
 	const char *agent, *kind_name;
 	uint64_t at[STREAM_COUNT] = {0};
 	enum session_kind kind;
+	struct grant g = {0};
 	int64_t channel;
 	struct session *s;
 	struct agent *a;
@@ -265,12 +266,12 @@ static int restore_session(struct hub *h, const struct id *id, const json_t *ope
 		return err_set(e, ERR_INVAL, "unknown kind %s", kind_name);
 	for (size_t i = 0; i < STREAM_COUNT; i++)
 		at[i] = (uint64_t)json_integer_value(json_array_get(offsets, i));
+	restore_grant(&g, open);
 	a = agent_get(h, agent);
-	s = a ? session_restore_alloc(a, id, kind, (uint32_t)channel, at) : NULL;
+	s = a ? session_restore_alloc(a, id, kind, (uint32_t)channel, at, &g) : NULL;
 	if (!s)
 		return err_set(e, ERR_NOMEM, "no memory");
 	session_json_read_mark(open, &s->mark);
-	restore_grant(&s->grant, open);
 	restore_time(s, open);
 	rc = restore_launch(&s->launch, open);
 	session_share_take(s);

@@ -436,6 +436,14 @@ static void client_opened(void *arg, int rc, const struct err *e, struct session
 	snprintf(c->why, sizeof(c->why), "%s", e ? e->message : "");
 }
 
+/* Of a session or an attachment: it is held by g from here on. */
+static inline void hub_regrant(struct hub_rig *r, const struct grant **at, const struct grant *g)
+{
+	grant_unshare(&r->hub->grants, *at);
+	*at = grant_share(&r->hub->grants, g);
+	assert_non_null(*at);
+}
+
 static struct request hub_request(void)
 {
 	struct request rq = {.door = "test"};

@@ -313,6 +313,7 @@ static void who_is_cut_before_his_start_is_cut_once(void **state)
 	struct request rq = hub_request();
 	FRESH(r);
 	struct hub_client c;
+	struct grant cut;
 
 	(void)state;
 	hub_open(r, &c, SESSION_ROUND, "true"); /* the link is up */
@@ -320,7 +321,9 @@ static void who_is_cut_before_his_start_is_cut_once(void **state)
 	hub_ask(r, &c, SESSION_TERMINAL, "read x", &rq);
 	hub_turns(r, 50);
 	r->hub->conf->grant_warn_ns = 0;
-	TAILQ_FIRST(&r->hub->attachments)->grant.expires_ns = 1;
+	cut = *TAILQ_FIRST(&r->hub->attachments)->grant;
+	cut.expires_ns = 1;
+	hub_regrant(r, &TAILQ_FIRST(&r->hub->attachments)->grant, &cut);
 	hub_turns(r, 1200);
 	assert_int_equal(r->cuts, 1);
 	assert_int_equal(kill(r->let->pid, SIGCONT), 0);

@@ -531,15 +531,18 @@ static void a_calls_task_does_not_become_the_grants(void **state)
 {
 	struct hub_client c;
 	struct session *s;
+	struct grant g;
 	FRESH(r);
 
 	(void)state;
 	start(r, &c, "sleep 60", (struct exec_spec){0});
 	s = restored(r, c.s);
-	assert_string_equal(s->grant.task, "test");
-	s->grant.task[0] = '\0';
+	assert_string_equal(s->grant->task, "test");
+	g = *s->grant;
+	g.task[0] = '\0';
+	hub_regrant(r, &s->grant, &g);
 	s = restored(r, s);
-	assert_string_equal(s->grant.task, "");
+	assert_string_equal(s->grant->task, "");
 	assert_string_equal(s->launch.task, "test");
 	hub_rig_destroy(r);
 }

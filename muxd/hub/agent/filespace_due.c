@@ -38,7 +38,7 @@ static bool may_have_written(const struct session *s)
 void filespace_session_ended(const struct session *s)
 {
 	if (may_have_written(s))
-		filespace_caused(s->agent, session_kind_name(s->kind), s->id_text, s->grant.principal, s->launch.task);
+		filespace_caused(s->agent, session_kind_name(s->kind), s->id_text, s->grant->principal, s->launch.task);
 }
 
 json_t *filespace_causes_take(struct agent *a)

@@ -85,7 +85,7 @@ static void survey_due(struct agent *a)
 static json_t *name_of(const struct session *s)
 {
 	return json_pack("{s:s,s:s,s:s,s:s*,s:b}", "session", s->id_text, "kind", session_kind_name(s->kind),
-			 "principal", s->grant.principal, "task", s->launch.task[0] ? s->launch.task : NULL, "running",
+			 "principal", s->grant->principal, "task", s->launch.task[0] ? s->launch.task : NULL, "running",
 			 s->state != SESSION_ENDED);
 }
 

@@ -107,7 +107,8 @@ static bool broker_open_make_room(struct hub *h, const struct agent *a, bool her
 
 	TAILQ_FOREACH(s, &h->order, order)
 	if (s->linger_at && s->kind == SESSION_TERMINAL && s->state != SESSION_ENDED && !s->killing &&
-	    TAILQ_EMPTY(&s->attachments) && strcmp(s->grant.principal, g->principal) == 0 && (!here || s->agent == a) &&
+	    TAILQ_EMPTY(&s->attachments) && strcmp(s->grant->principal, g->principal) == 0 &&
+	    (!here || s->agent == a) &&
 	    (!oldest || (s->agent == a) > (oldest->agent == a) ||
 	     ((s->agent == a) == (oldest->agent == a) && s->linger_at < oldest->linger_at)))
 		oldest = s;

@@ -15,6 +15,7 @@
 #include "muxd/hub/core/hub_params.h"
 #include "muxd/hub/session/session_state.h"
 #include "policy/grant_known.h"
+#include "policy/grant_shared.h"
 #include "policy/id_times.h"
 #include "policy/time_floor.h"
 
@@ -42,6 +43,7 @@ struct hub {
 	struct grants_known known;
 	struct shown_tokens *shown;           /* muxd/hub/broker/broker_shown.h; NULL: none was yet */
 	int64_t edge_heard_ns;                /* of an edge: hub_set_edge_state() */
+	struct grants_shared grants;          /* of sessions and attachments */
 	struct id_times *revoked, *renewed;   /* grants (policy/grant_kin.h) */
 	struct renewed_token *renewed_tokens; /* of what was renewed since the start: what goes on asks with them */
 	struct failures *failures, *verdicts, *denials;

@@ -31,14 +31,12 @@
 static int attachment_audit(const struct attachment *a, const char *event, const struct policy_mark *mark, bool left)
 {
 	const struct session *s = a->session;
-	struct request rq = {.grant = {.id = a->grant.id, .kind = a->kind}, .id = a->request, .door = a->door};
+	struct request rq = {.grant = *a->grant, .id = a->request, .door = a->door};
 	char id[ID_STR_LEN];
 	json_t *d;
 
 	if (s->kind == SESSION_FILE || s->kind == SESSION_PORT)
 		return 0;
-	text_put(rq.grant.principal, sizeof(rq.grant.principal), a->principal);
-	text_put(rq.grant.reason, sizeof(rq.grant.reason), a->reason);
 	text_put(rq.peer, sizeof(rq.peer), a->peer);
 	if (mark)
 		rq.policy = *mark;
@@ -58,10 +56,17 @@ static void tell_recording(struct attachment *a, const char *event)
 	char id[ID_STR_LEN], grant[ID_STR_LEN];
 
 	id_format(&a->id, id);
-	id_format(&a->grant.id, grant);
+	id_format(&a->grant->id, grant);
 	session_event(a->session, event,
 		      json_pack("{s:s,s:s,s:s,s:s,s:s,s:s}", "attachment", id, "role", attachment_role_name(a->role),
-				"principal", a->principal, "grant_id", grant, "door", a->door, "peer", a->peer));
+				"principal", a->grant->principal, "grant_id", grant, "door", a->door, "peer", a->peer));
+}
+
+static void attachment_free(struct hub *h, struct attachment *a)
+{
+	if (a)
+		grant_unshare(&h->grants, a->grant);
+	free(a);
 }
 
 int attachment_create(struct session *s, const struct request *rq, enum attachment_role role,
@@ -76,14 +81,15 @@ int attachment_create(struct session *s, const struct request *rq, enum attachme
 	a->ops = ops;
 	a->arg = arg;
 	a->role = role;
-	a->grant = grant_line(&rq->grant);
-	a->kind = rq->grant.kind;
+	a->grant = grant_share(&s->hub->grants, &rq->grant);
+	if (!a->grant) {
+		rc = ERR_NOMEM;
+		goto out;
+	}
 	a->request = rq->id;
 	a->since_ns = clock_boot_ns();
 	a->door = rq->door;
-	memcpy(a->principal, rq->grant.principal, sizeof(a->principal));
 	memcpy(a->peer, rq->peer, sizeof(a->peer));
-	memcpy(a->reason, rq->grant.reason, sizeof(a->reason));
 	rc = attachment_audit(a, "session.attach", &rq->policy, false);
 	if (rc) { /* nobody sees what is not told of */
 		rc = ERR_RECORD_UNAVAILABLE;
@@ -114,7 +120,7 @@ int attachment_create(struct session *s, const struct request *rq, enum attachme
 		(void)link_signal(s->agent->link, s->channel, SIGWINCH);
 	return 0;
 out:
-	free(a);
+	attachment_free(s->hub, a);
 	return rc;
 }
 
@@ -295,7 +301,8 @@ int attachment_signal(struct attachment *a, int signum)
 	if (s->state != SESSION_RUNNING)
 		return ERR_AGAIN;
 	session_ahead_flush(s);
-	session_event(s, "signal", json_pack("{s:s,s:s}", "signal", signal_name(signum), "principal", a->principal));
+	session_event(s, "signal",
+		      json_pack("{s:s,s:s}", "signal", signal_name(signum), "principal", a->grant->principal));
 	s->kill_sent = s->kill_sent || signum == SIGKILL;
 	return link_signal(s->agent->link, s->channel, signum);
 }
@@ -333,7 +340,7 @@ void attachment_detach(struct attachment *a)
 	(void)attachment_audit(a, "session.detach", NULL,
 			       true); /* where the journal is full it says so in the daemon's log */
 	session_touch(s);
-	free(a);
+	attachment_free(s->hub, a);
 	leave(s);
 	session_update_window(s);
 }

@@ -46,13 +46,10 @@ struct attachment {
 	const struct attachment_ops *ops;
 	void *arg;
 	enum attachment_role role;
-	struct id id, request; /* its own; of who asked for it */
-	struct grant_line grant;
-	enum grant_kind kind; /* of the principal */
-	char principal[GRANT_NAME_MAX + 1];
-	char reason[GRANT_REASON_MAX + 1];
-	uint64_t since_ns; /* boot */
-	uint64_t typed;    /* bytes of input */
+	struct id id, request;     /* its own; of who asked for it */
+	const struct grant *grant; /* of hub->grants */
+	uint64_t since_ns;         /* boot */
+	uint64_t typed;            /* bytes of input */
 	const char *door;
 	char peer[64];
 	uint64_t cursor[STREAM_COUNT];

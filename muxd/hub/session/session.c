@@ -86,7 +86,7 @@ void session_event(struct session *s, const char *event, json_t *detail)
 
 void session_request(const struct session *s, struct request *out)
 {
-	*out = (struct request){.grant = s->grant, .id = s->id, .door = s->door};
+	*out = (struct request){.grant = *s->grant, .id = s->id, .door = s->door};
 	memcpy(out->peer, s->peer, sizeof(out->peer));
 	out->work = s->launch.work;
 }
@@ -210,7 +210,7 @@ const char *session_agent(const struct session *s)
 }
 const char *session_principal(const struct session *s)
 {
-	return s->grant.principal;
+	return s->grant->principal;
 }
 const struct session_result *session_result(const struct session *s)
 {

@@ -384,7 +384,7 @@ static void end_settle(struct session *s)
 	s->ended_wall_ns = hub_now_wall(h);
 	s->forget_at = clock_boot_ns() + h->conf->round_keep_ns;
 	if (s->launch.shell.name[0])
-		shells_settle(h->shells, &(struct shell_owner){s->agent->name, s->grant.principal},
+		shells_settle(h->shells, &(struct shell_owner){s->agent->name, s->grant->principal},
 			      s->launch.shell.name, &s->id, s->result.cause == EXIT_EXITED && s->result.code >= 0);
 	if (s->launch.context.role)
 		contexts_settle(h->contexts, &s->launch.context, &s->id, &s->result);

@@ -153,7 +153,7 @@ static size_t input_room(struct session *s)
 
 static const char *called_by(const struct session *s)
 {
-	return s->caller ? s->caller : s->grant.principal;
+	return s->caller ? s->caller : s->grant->principal;
 }
 
 /* At each change of hands, before the first byte: the input that follows in the record is theirs. */
@@ -167,8 +167,8 @@ static int name_typist(struct session *s, const struct attachment *by)
 
 	if (id_equal(&s->typist, id) && (by ? clock_boot_ns() - s->typist_ns < TYPIST_AGAIN_NS : !s->caller_changed))
 		return 0;
-	o = json_pack("{s:s,s:s,s:I}", "event", "input", "principal", by ? by->principal : called_by(s), "offset",
-		      (json_int_t)s->in_offset);
+	o = json_pack("{s:s,s:s,s:I}", "event", "input", "principal", by ? by->grant->principal : called_by(s),
+		      "offset", (json_int_t)s->in_offset);
 	if (o && by) {
 		id_format(id, text);
 		json_object_set_new(o, "attachment", json_string(text));
@@ -547,7 +547,7 @@ bool session_input_by(struct session *s, const char *principal)
 		return true;
 	if (buf_len(&s->in_queue) && id_is_nil(&s->in_owner) && !pump_queue(s))
 		return false;
-	if (strcmp(s->grant.principal, principal) != 0 && !(name = strdup(principal)))
+	if (strcmp(s->grant->principal, principal) != 0 && !(name = strdup(principal)))
 		return false; /* nobody's name would be better than another's */
 	free(s->caller);
 	s->caller = name;

@@ -100,7 +100,7 @@ static void set_root(json_t *o, const struct session *s)
 json_t *session_open_json(const struct session *s)
 {
 	const struct launch *l = &s->launch;
-	const struct grant *g = &s->grant;
+	const struct grant *g = s->grant;
 	char grant_id[ID_STR_LEN], sandbox_id[ID_STR_LEN];
 	bool cut;
 	json_t *o;
@@ -270,15 +270,15 @@ json_t *session_describe(const struct session *s)
 	char grant_id[ID_STR_LEN];
 	json_t *o, *list = json_array();
 
-	id_format(&s->grant.id, grant_id);
+	id_format(&s->grant->id, grant_id);
 	o = json_pack("{s:s,s:s,s:s,s:s,s:s,s:s,s:s,s:s,s:s,s:o}", "id", s->id_text, "kind", session_kind_name(s->kind),
-		      "state", session_state_name(s->state), "agent", s->agent->name, "principal", s->grant.principal,
-		      "principal_kind", grant_kind_name(s->grant.kind), "grant_id", grant_id, "reason", s->grant.reason,
-		      "task", s->launch.task, "attachments", list);
+		      "state", session_state_name(s->state), "agent", s->agent->name, "principal", s->grant->principal,
+		      "principal_kind", grant_kind_name(s->grant->kind), "grant_id", grant_id, "reason",
+		      s->grant->reason, "task", s->launch.task, "attachments", list);
 	if (!o)
 		return NULL;
 	TAILQ_FOREACH(a, &s->attachments, of_session)
-	json_array_append_new(list, json_pack("{s:s,s:s,s:s,s:s}", "principal", a->principal, "role",
+	json_array_append_new(list, json_pack("{s:s,s:s,s:s,s:s}", "principal", a->grant->principal, "role",
 					      attachment_role_name(a->role), "door", a->door, "peer", a->peer));
 	set_argv(o, s->launch.argv);
 	if (s->launch.transfer)

@@ -40,12 +40,14 @@ static void init_streams(struct session *s, const uint64_t at[STREAM_COUNT])
 	s->in_offset = at[STREAM_INPUT];
 }
 
-static struct session *allocate(struct agent *a, const struct id *id)
+static struct session *allocate(struct agent *a, const struct id *id, const struct grant *g)
 {
 	struct session *s = calloc(1, sizeof(*s));
 
-	if (!s)
+	if (!s || !(s->grant = grant_share(&a->hub->grants, g))) {
+		free(s);
 		return NULL;
+	}
 	s->hub = a->hub;
 	s->agent = a;
 	s->id = *id;
@@ -96,11 +98,10 @@ int session_create(struct agent *a, const struct request *rq, enum session_kind 
 	struct session *s = NULL;
 	struct id id;
 
-	if (id_new(&id) || !(s = allocate(a, &id)))
+	if (id_new(&id) || !(s = allocate(a, &id, &rq->grant)))
 		return err_set(e, ERR_NOMEM, "no memory for a session");
 	s->kind = kind;
 	s->state = SESSION_OPENING;
-	s->grant = rq->grant;
 	s->door = rq->door;
 	memcpy(s->peer, rq->peer, sizeof(s->peer));
 	memcpy(s->snapshot_id, a->info.snapshot_id, sizeof(s->snapshot_id));
@@ -160,6 +161,7 @@ void session_free(struct session *s)
 	launch_finish(&s->launch);
 	session_forget_begun(s);
 	free(s->sizes);
+	grant_unshare(&s->hub->grants, s->grant);
 	free(s);
 }
 
@@ -180,7 +182,7 @@ static int send_open(struct session *s, struct err *e)
 			      .stdin_open = l->pty || l->stdin_open || l->stdin_len,
 			      .login_shell = l->login,
 			      .self = l->transfer || l->port || l->serves,
-			      .reserve = s->grant.kind == GRANT_STAFF,
+			      .reserve = s->grant->kind == GRANT_STAFF,
 			      .tree = l->service[0],
 			      .window = SESSION_WINDOW};
 
@@ -465,9 +467,9 @@ void session_tick(struct session *s, uint64_t now)
 }
 
 struct session *session_restore_alloc(struct agent *a, const struct id *id, enum session_kind kind, uint32_t channel,
-				      const uint64_t at[STREAM_COUNT])
+				      const uint64_t at[STREAM_COUNT], const struct grant *g)
 {
-	struct session *s = allocate(a, id);
+	struct session *s = allocate(a, id, g);
 
 	if (!s)
 		return NULL;

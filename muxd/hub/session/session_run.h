@@ -32,7 +32,7 @@ void session_unlisted(struct session *s);
 /* A round of which nothing was heard before its link went: whether it began is seen when the link is back. */
 bool session_start_unsure(const struct session *s);
 struct session *session_restore_alloc(struct agent *a, const struct id *id, enum session_kind kind, uint32_t channel,
-				      const uint64_t at[STREAM_COUNT]);
+				      const uint64_t at[STREAM_COUNT], const struct grant *g);
 void session_tick(struct session *s, uint64_t now);
 void sessions_trim(struct hub *h); /* the oldest ended ones go, until the rest is within bounds */
 /* recover.c: after a restart, from the recorder's `recover` */

@@ -42,7 +42,7 @@ static unsigned own_in_sandbox(const struct agent *a, const struct grant *g)
 	unsigned n = 0;
 
 	for (s = a->channels; s; s = s->hh_channel.next)
-		n += s->state != SESSION_ENDED && grant_same_root(s->grant.principal, g->principal);
+		n += s->state != SESSION_ENDED && grant_same_root(s->grant->principal, g->principal);
 	return n;
 }
 
@@ -104,7 +104,7 @@ static uint64_t record_most(const struct session *s)
 	const struct conf *c = s->hub->conf;
 	struct trunc_rule r;
 
-	trunc_rule_choose(c->rules, c->nrules, grant_kind_name(s->grant.kind), session_kind_name(s->kind),
+	trunc_rule_choose(c->rules, c->nrules, grant_kind_name(s->grant->kind), session_kind_name(s->kind),
 			  s->launch.pty, &r);
 	if (r.kind == RULE_METADATA)
 		return 0;
@@ -136,9 +136,9 @@ void session_share_take(struct session *s)
 
 	if (s->shared)
 		return;
-	grant_root(s->grant.principal, root);
+	grant_root(s->grant->principal, root);
 	s->shared = true;
-	s->share_apart = stands_apart(&s->grant, &s->launch);
+	s->share_apart = stands_apart(s->grant, &s->launch);
 	s->record_most = record_most(s);
 	s->shares[CONF_SHARE_PRINCIPAL] = share_get(x, CONF_SHARE_PRINCIPAL, root);
 	s->shares[CONF_SHARE_TASK] = share_get(x, CONF_SHARE_TASK, s->launch.task);

@@ -75,7 +75,7 @@ struct session {
 	uint32_t channel;
 	enum session_kind kind;
 	enum session_state state;
-	struct grant grant; /* who opened it */
+	const struct grant *grant; /* who opened it; of hub->grants */
 	const char *door;
 	char peer[64];
 	struct launch launch;

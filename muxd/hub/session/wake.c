@@ -286,7 +286,7 @@ void attachment_cut(struct attachment *a, enum cut_cause cause, const char *text
 		return;
 	a->cut_cause = cause;
 	text_put(a->text, sizeof(a->text), text);
-	session_event(a->session, "cut", json_pack("{s:s,s:s}", "principal", a->principal, "why", text));
+	session_event(a->session, "cut", json_pack("{s:s,s:s}", "principal", a->grant->principal, "why", text));
 	attachment_wake(a, WAKE_CUT);
 }
 
@@ -296,6 +296,6 @@ void attachment_notice(struct attachment *a, const char *text, bool over)
 		return;
 	a->notice_over = over;
 	text_put(a->text, sizeof(a->text), text);
-	session_event(a->session, "notice", json_pack("{s:s,s:s}", "principal", a->principal, "text", text));
+	session_event(a->session, "notice", json_pack("{s:s,s:s}", "principal", a->grant->principal, "text", text));
 	attachment_wake(a, WAKE_NOTICE);
 }
