@@ -95,13 +95,13 @@ static bool auth_too_early(struct ssh_conn *c)
 	return true;
 }
 
-/* The grant of c->auth.request is valid. False: there is no room for one more, which is said. */
+/* The grant of c->auth.in is valid. False: there is no room for one more, which is said. */
 static bool auth_let_in(struct ssh_conn *c)
 {
 	static const char full[] =
 	    "too many connections of people who are logged in (ssh.max_connections, ssh.max_per_address)";
 	const struct admit_rules r = ssh_door_rules(c->door);
-	enum grant_kind kind = c->auth.request.grant.kind;
+	enum grant_kind kind = request_kept_grant(c->auth.in)->kind;
 
 	if (admit_in(c->place, &r, kind == GRANT_STAFF || kind == GRANT_AUDITOR, clock_boot_ns())) {
 		ssh_auth_set_state(c, SSH_AUTHN_DONE);
@@ -134,8 +134,12 @@ static int token_check(struct ssh_conn *c, const char *token)
 		OPENSSL_cleanse(&rq, sizeof(rq));
 		return auth_refused(c, &e);
 	}
-	c->auth.request = rq;
+	c->auth.in = request_keep(c->door->hub, &rq);
 	OPENSSL_cleanse(&rq, sizeof(rq));
+	if (!c->auth.in) {
+		ssh_conn_doom(c, "out of memory");
+		return SSH_AUTH_DENIED;
+	}
 	return auth_let_in(c) ? SSH_AUTH_SUCCESS : SSH_AUTH_DENIED;
 }
 
@@ -260,15 +264,17 @@ static void auth_on_issued(void *arg, int rc, const struct err *e, const struct 
 	struct ssh_auth_issue *issue = arg;
 	struct ssh_conn *c = issue->conn;
 
-	free(issue);
-	if (!c)
+	if (!c) {
+		free(issue);
 		return;
+	}
 	ssh_conn_enter(c);
-	c->auth.issue = NULL;
-	if (rc == 0)
-		c->auth.request = *rq;
-	else
-		c->auth.issue_error = *e;
+	if (rc == 0 && !(c->auth.in = request_keep(c->door->hub, rq)))
+		err_set(&issue->refused, ERR_NOMEM, "no memory for the log-in");
+	else if (rc)
+		issue->refused = *e;
+	if (c->auth.in)
+		ssh_auth_forget_issue(c);
 	if (c->auth.state == SSH_AUTHN_ISSUING)
 		ssh_auth_set_state(c, SSH_AUTHN_ISSUED);
 	ssh_conn_resume(c);
@@ -314,7 +320,6 @@ static bool reason_given(struct ssh_conn *c, ssh_message msg, const char *answer
 	}
 	issue->conn = c;
 	c->auth.issue = issue;
-	c->auth.issue_error = (struct err){0};
 	ssh_auth_set_state(c, SSH_AUTHN_ISSUING);
 	auth_ask(c, msg, "", NULL, 0);
 	ssh_conn_pause(c, 0);
@@ -325,9 +330,10 @@ static bool reason_given(struct ssh_conn *c, ssh_message msg, const char *answer
 /* The client's empty answer after its reason: the grant is there, or why not. */
 static bool issue_finish(struct ssh_conn *c, ssh_message msg)
 {
-	if (c->auth.issue_error.code) {
+	if (c->auth.issue) {
 		ssh_auth_set_state(c, SSH_AUTHN_KEY_SHOWN);
-		auth_refused(c, &c->auth.issue_error);
+		auth_refused(c, &c->auth.issue->refused);
+		ssh_auth_forget_issue(c);
 		return false;
 	}
 	return auth_let_in(c) && ssh_message_auth_reply_success(msg, 0) == SSH_OK;

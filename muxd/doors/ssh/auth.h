@@ -21,6 +21,7 @@
 #include "base/err.h"
 #include "muxd/doors/ssh/login.h"
 #include "muxd/hub/broker/broker.h"
+#include "muxd/hub/core/request_kept.h"
 
 #include <libssh/server.h>
 
@@ -44,14 +45,15 @@ struct ssh_auth {
 	struct ssh_login login;
 	char principal[GRANT_NAME_MAX + 1]; /* of the key that was shown */
 	unsigned failures, offers;
-	struct ssh_auth_issue *issue; /* a grant is asked for */
-	struct err issue_error;
-	struct request request; /* DONE and ISSUED */
+	struct ssh_auth_issue *issue; /* a grant is asked for, or was refused; NULL: neither */
+	struct request_kept *in;      /* from ISSUED or DONE on: under which grant; else NULL */
 };
 
-/* A grant that is asked for; lives until the broker answers, whatever becomes of the connection. */
+/* A grant that is asked for: the broker's until it answers, whatever becomes of the connection; a refusal is the
+ * log-in's, until the client asks for it. */
 struct ssh_auth_issue {
 	struct ssh_conn *conn; /* NULL: gone */
+	struct err refused;    /* code 0: not answered yet */
 };
 
 /* auth.c: callbacks of a fresh connection's log-in into c->callbacks. */
@@ -67,6 +69,8 @@ struct origin ssh_auth_origin(const struct ssh_conn *c);
 void ssh_auth_audit(struct ssh_conn *c, const char *what, int code, const char *text);
 /* The end of a log-in without a wrong answer: for its address, it has failed all the same. */
 void ssh_auth_given_up(struct ssh_conn *c, const char *what, int code, const char *text);
+/* The answer about a grant is taken, or nobody comes for it. */
+void ssh_auth_forget_issue(struct ssh_conn *c);
 /* The login grace is over. */
 void ssh_auth_timeout(struct ssh_conn *c);
 /* The connection ends; an answer that comes later finds nobody. */

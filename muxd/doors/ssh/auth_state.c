@@ -6,6 +6,8 @@
 #include "base/log.h"
 #include "muxd/doors/ssh/conn.h"
 
+#include <stdlib.h>
+
 static const char *const state_names[] = {"start",   "token asked", "key shown", "reason asked",
 					  "issuing", "issued",      "done",      "failed"};
 
@@ -44,12 +46,20 @@ void ssh_auth_timeout(struct ssh_conn *c)
 	ssh_auth_set_state(c, SSH_AUTHN_FAILED);
 }
 
+void ssh_auth_forget_issue(struct ssh_conn *c)
+{
+	free(c->auth.issue);
+	c->auth.issue = NULL;
+}
+
 void ssh_auth_end(struct ssh_conn *c)
 {
 	if (c->auth.offers > 0 && c->auth.state < SSH_AUTHN_KEY_SHOWN)
 		ssh_auth_given_up(c, "key", ERR_UNAUTHENTICATED,
 				  "no key that was offered is one of staff for this agent");
-	if (c->auth.issue)
-		c->auth.issue->conn = NULL;
-	c->auth.issue = NULL;
+	if (c->auth.issue && !c->auth.issue->refused.code) {
+		c->auth.issue->conn = NULL; /* the broker's still */
+		c->auth.issue = NULL;
+	}
+	ssh_auth_forget_issue(c);
 }

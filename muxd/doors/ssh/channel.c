@@ -273,6 +273,7 @@ static void channel_on_started(void *arg, int rc, const struct err *e, struct se
 static void start_new(struct ssh_chan *ch, const char *command)
 {
 	struct ssh_conn *c = ch->conn;
+	struct request rq;
 	struct exec_spec spec = {
 	    .kind = command || !ch->pty ? SESSION_EXEC : SESSION_TERMINAL,
 	    .agent = c->auth.login.agent,
@@ -293,21 +294,23 @@ static void start_new(struct ssh_chan *ch, const char *command)
 		spec.command = plain_shell;
 	ssh_chan_set_state(ch, SSH_CHAN_STARTING);
 	ch->answer_due = true;
-	request_endpoint(&c->auth.request, command ? "exec" : "shell");
-	broker_open(c->door->hub, &c->auth.request, &spec, &chan_ops, ch, channel_on_started, ch);
+	request_again(c->auth.in, command ? "exec" : "shell", &rq);
+	broker_open(c->door->hub, &rq, &spec, &chan_ops, ch, channel_on_started, ch);
+	request_finish(&rq);
 }
 
 static void start_return(struct ssh_chan *ch)
 {
 	struct ssh_conn *c = ch->conn;
 	struct attachment *a = NULL;
+	struct request rq;
 	struct err e = {0};
 	int rc;
 
-	request_endpoint(&c->auth.request, "attach");
-	rc = broker_attach(c->door->hub, &c->auth.request, c->auth.login.agent, c->auth.login.session, ROLE_DRIVER,
+	request_again(c->auth.in, "attach", &rq);
+	rc = broker_attach(c->door->hub, &rq, c->auth.login.agent, c->auth.login.session, ROLE_DRIVER,
 			   ch->pty ? &chan_terminal_ops : &chan_ops, ch, &a, &e);
-
+	request_finish(&rq);
 	if (rc) {
 		ssh_chan_refuse(ch, "%s (%s). %s", e.message, err_name(rc), err_hint(rc));
 		return;
@@ -360,6 +363,7 @@ static int channel_on_exec(ssh_session s, ssh_channel c, const char *command, vo
 static int channel_on_subsystem(ssh_session s, ssh_channel c, const char *name, void *arg)
 {
 	struct ssh_chan *ch = arg;
+	struct request rq;
 	struct err e;
 	char what[32];
 
@@ -368,9 +372,10 @@ static int channel_on_subsystem(ssh_session s, ssh_channel c, const char *name, 
 	if (!wants_program(ch))
 		return -1;
 	ssh_login_printable(what, sizeof(what), name ? name : "");
-	request_endpoint(&ch->conn->auth.request, "subsystem");
+	request_again(ch->conn->auth.in, "subsystem", &rq);
 	err_set(&e, ERR_UNSUPPORTED, "subsystem %s is not offered", what);
-	(void)broker_verdict(ch->conn->door->hub, &ch->conn->auth.request, "subsystem", &e);
+	(void)broker_verdict(ch->conn->door->hub, &rq, "subsystem", &e);
+	request_finish(&rq);
 	ssh_chan_refuse(ch, "%s is not offered yet; ssh AGENT@host cat FILE and scp -O work", what);
 	ch->conn->again = true;
 	return 0;

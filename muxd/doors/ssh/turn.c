@@ -273,9 +273,12 @@ static void keepalive_begin(struct ssh_conn *c)
 
 void ssh_conn_sweep(struct ssh_conn *c)
 {
-	struct grant_line grant = grant_line(&c->auth.request.grant);
+	struct grant_line grant;
 
-	if (c->state != SSH_CONN_OPEN || broker_grant_check(c->door->hub, &grant, NULL) == 0)
+	if (c->state != SSH_CONN_OPEN)
+		return;
+	grant = grant_line(request_kept_grant(c->auth.in));
+	if (broker_grant_check(c->door->hub, &grant, NULL) == 0)
 		return;
 	admit_out(c->place, clock_boot_ns());
 	if (TAILQ_EMPTY(&c->chans))
@@ -292,7 +295,7 @@ void ssh_conn_opened(struct ssh_conn *c)
 {
 	struct log_ids ids = {.peer = c->peer, .agent = c->auth.login.agent};
 
-	log_info(&ids, "%s logged in", c->auth.request.grant.principal);
+	log_info(&ids, "%s logged in", request_kept_grant(c->auth.in)->principal);
 	ssh_conn_set_state(c, SSH_CONN_OPEN);
 	uv_timer_stop(&c->pause);
 	c->paused = false;
@@ -345,6 +348,7 @@ void ssh_conn_destroy(struct ssh_conn *c, const char *why)
 	ssh_event_remove_session(c->event, c->ssh);
 	ssh_event_free(c->event);
 	ssh_free(c->ssh);
+	request_let_go(c->auth.in); /* no callback of libssh comes any more */
 	admit_leave(c->place);
 	conn_idle(c);
 	TAILQ_REMOVE(&d->conns, c, link);
