@@ -122,6 +122,8 @@ static void ends_with(unsigned late, bool early)
 	strcpy(a->name, "regained");
 	*s = (struct session){.hub = h, .agent = a, .kind = SESSION_ROUND};
 	s->launch.head = s->launch.tail = 8;
+	s->keep = calloc(STREAM_COUNT, sizeof(*s->keep));
+	assert_non_null(s->keep);
 	for (int i = STREAM_OUTPUT; i < STREAM_COUNT; i++)
 		assert_int_equal(keep_init(&s->keep[i], 8, 8), 0);
 	s->keep[STREAM_OUTPUT].whole = s->keep[STREAM_STDERR].whole = false;
@@ -144,6 +146,7 @@ static void ends_with(unsigned late, bool early)
 	assert_memory_equal(s->keep[STREAM_OUTPUT].head, text, 8);
 	for (int i = STREAM_OUTPUT; i < STREAM_COUNT; i++)
 		keep_finish(&s->keep[i]);
+	free(s->keep);
 	regain_forget(s);
 	free(s);
 	free(a);

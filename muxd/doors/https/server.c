@@ -19,6 +19,7 @@
 
 #define SWEEP_MS        250
 #define SWEEP_REST_MS   1000 /* without connections */
+#define RX_PIECE        256
 #define ACCEPT_PER_TURN 16
 #define ACCEPT_PAUSE_MS 200
 #define HEADER_DATA_MAX (16 * 1024) /* a head of API_HEAD_MAX, and what libwebsockets adds to each field */
@@ -29,7 +30,7 @@
 static const struct lws_protocols protocols[] = {
     {"muxd", conn_callback, 0, 0, 0, NULL, 0},
     /* received in small pieces, which every connection has memory for; sent in large ones */
-    {WIRE_SUBPROTOCOL, conn_callback, 0, 1024, 0, NULL, FRAME_MAX},
+    {WIRE_SUBPROTOCOL, conn_callback, 0, RX_PIECE, 0, NULL, FRAME_MAX},
     {NULL, NULL, 0, 0, 0, NULL, 0},
 };
 

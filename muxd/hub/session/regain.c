@@ -247,9 +247,7 @@ static void regain_on_answer(void *arg, int rc, const struct err *e, const json_
 
 bool regain_waits(struct session *s, void (*over)(struct session *s))
 {
-	bool whole = s->keep[STREAM_OUTPUT].whole && s->keep[STREAM_STDERR].whole;
-
-	if (s->kind != SESSION_ROUND || s->regained || whole)
+	if (!s->keep || s->regained || (s->keep[STREAM_OUTPUT].whole && s->keep[STREAM_STDERR].whole))
 		return false;
 	if (!s->regain) {
 		s->regain = calloc(1, sizeof(*s->regain));

@@ -324,9 +324,10 @@ static bool end_tell(struct session *s)
 	/* The events of a short round are asked for behind its end, and need not wait for the record. */
 	if (LIST_EMPTY(&s->listeners) && session_trail_held(s) > TRAIL_KEPT)
 		session_forget_trail(s);
-	s->kept_bytes = keep_held(&s->keep[STREAM_OUTPUT]) + keep_held(&s->keep[STREAM_STDERR]) +
-			session_trail_held(s) + s->in_queue.cap /* not taken */ +
+	s->kept_bytes = session_trail_held(s) + s->in_queue.cap /* not taken */ +
 			(s->launch.transfer ? s->launch.transfer->reply_bytes : 0);
+	for (int i = STREAM_OUTPUT; i < STREAM_COUNT && s->keep; i++)
+		s->kept_bytes += keep_held(&s->keep[i]);
 	if (s->kind == SESSION_PORT) { /* the record has it, and nobody asks for it again */
 		TAILQ_INSERT_HEAD(&s->hub->ended, s, of_ended);
 		s->forget_at = 0;

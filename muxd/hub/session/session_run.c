@@ -40,14 +40,18 @@ static void init_streams(struct session *s, const uint64_t at[STREAM_COUNT])
 	s->in_offset = at[STREAM_INPUT];
 }
 
-static struct session *allocate(struct agent *a, const struct id *id, const struct grant *g)
+static struct session *allocate(struct agent *a, const struct id *id, enum session_kind kind, const struct grant *g)
 {
 	struct session *s = calloc(1, sizeof(*s));
+	struct keep *keep = kind == SESSION_ROUND ? calloc(STREAM_COUNT, sizeof(*keep)) : NULL;
 
-	if (!s || !(s->grant = grant_share(&a->hub->grants, g))) {
+	if (!s || (kind == SESSION_ROUND && !keep) || !(s->grant = grant_share(&a->hub->grants, g))) {
+		free(keep);
 		free(s);
 		return NULL;
 	}
+	s->kind = kind;
+	s->keep = keep;
 	s->hub = a->hub;
 	s->agent = a;
 	s->id = *id;
@@ -98,9 +102,8 @@ int session_create(struct agent *a, const struct request *rq, enum session_kind 
 	struct session *s = NULL;
 	struct id id;
 
-	if (id_new(&id) || !(s = allocate(a, &id, &rq->grant)))
+	if (id_new(&id) || !(s = allocate(a, &id, kind, &rq->grant)))
 		return err_set(e, ERR_NOMEM, "no memory for a session");
-	s->kind = kind;
 	s->state = SESSION_OPENING;
 	s->door = rq->door;
 	memcpy(s->peer, rq->peer, sizeof(s->peer));
@@ -149,8 +152,10 @@ void session_free(struct session *s)
 	for (int i = 0; i < STREAM_COUNT; i++) {
 		stream_finish(&s->stream[i]);
 		buf_finish(&s->backlog[i]);
-		keep_finish(&s->keep[i]);
+		if (s->keep)
+			keep_finish(&s->keep[i]);
 	}
+	free(s->keep);
 	session_forget_trail(s);
 	regain_forget(s);
 	session_input_forget(s);
@@ -469,11 +474,10 @@ void session_tick(struct session *s, uint64_t now)
 struct session *session_restore_alloc(struct agent *a, const struct id *id, enum session_kind kind, uint32_t channel,
 				      const uint64_t at[STREAM_COUNT], const struct grant *g)
 {
-	struct session *s = allocate(a, id, g);
+	struct session *s = allocate(a, id, kind, g);
 
 	if (!s)
 		return NULL;
-	s->kind = kind;
 	s->state = SESSION_SUSPENDED;
 	s->channel = channel;
 	s->door = "record";

@@ -91,7 +91,7 @@ struct session {
 	bool caller_changed;   /* and the record has another last */
 
 	struct stream stream[STREAM_COUNT]; /* [STREAM_INPUT] unused */
-	struct keep keep[STREAM_COUNT];     /* rounds */
+	struct keep *keep;                  /* [STREAM_COUNT], of a round; NULL: it is none */
 	struct trail *trails;               /* [STREAM_COUNT], of a round that has printed; NULL: none */
 	struct buf backlog[STREAM_COUNT];   /* arrived, not journaled: the ring or the share was full */
 	uint64_t window[STREAM_COUNT], acked[STREAM_COUNT];
