@@ -121,6 +121,8 @@ static void an_end_is_audited_when_there_is_room(void **state)
 	hub_open(r, &c, SESSION_EXEC, "read x");
 	r->stalled = true;
 	fill_reserve(r);
+	c.s->result = calloc(1, sizeof(*c.s->result));
+	assert_non_null(c.s->result);
 	session_audit_end(c.s);
 	assert_true(c.s->audit_due);
 	assert_int_equal(hub_audited(r, "session.end"), 0);
@@ -457,7 +459,7 @@ static void a_round_takes_input_after_a_restart(void **state)
 	assert_true(hub_until(r, s->state == SESSION_RUNNING));
 	assert_int_equal(broker_round_stdin(r->hub, &rq, &s->id, 1, "b", 1, true, &taken, &e), 0);
 	assert_true(hub_until(r, s->end == END_TOLD));
-	assert_int_equal(s->result.cause, EXIT_EXITED);
+	assert_int_equal(s->result->cause, EXIT_EXITED);
 	assert_int_equal(buf_len(&r->output), 2);
 	assert_memory_equal(buf_ptr(&r->output), "ab", 2);
 	hub_rig_destroy(r);
@@ -476,8 +478,8 @@ static void a_round_whose_input_is_lost_says_so(void **state)
 	json_object_set_new(open, "stdin_bytes", json_integer(100)); /* of which none went on */
 	s = over_a_restart(r, c.s, open);
 	assert_true(hub_until(r, s->end == END_TOLD));
-	assert_int_equal(s->result.cause, EXIT_LOST);
-	assert_non_null(strstr(s->result.message, "input is lost"));
+	assert_int_equal(s->result->cause, EXIT_LOST);
+	assert_non_null(strstr(s->result->message, "input is lost"));
 	hub_rig_destroy(r);
 }
 
@@ -495,7 +497,7 @@ static void a_revocation_that_came_before_the_session_ends_it(void **state)
 	r->revoked_first = &grant;
 	s = over_a_restart(r, c.s, session_open_json(c.s));
 	assert_true(hub_until(r, s->end == END_TOLD));
-	assert_int_equal(s->result.cause, EXIT_KILLED);
+	assert_int_equal(s->result->cause, EXIT_KILLED);
 	hub_rig_destroy(r);
 }
 

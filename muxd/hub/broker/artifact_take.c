@@ -468,7 +468,7 @@ static void page_wait(struct taking *t)
 static uint64_t page_lacks(const struct taking *t, const struct round_page *page)
 {
 	const struct session *s = hub_session_find(t->hub, &t->id);
-	uint64_t total = s && s->state == SESSION_ENDED ? s->result.total[t->how.stream] : 0;
+	uint64_t total = s && s->state == SESSION_ENDED ? s->result->total[t->how.stream] : 0;
 
 	if (page->offset > t->how.offset)
 		return page->offset;

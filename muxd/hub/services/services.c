@@ -603,7 +603,7 @@ static const struct session *ended_unseen(const struct service *x, const struct 
 	const struct session *s;
 
 	for (s = a->channels; s; s = s->hh_channel.next)
-		if (s->kind == SESSION_ROUND && s->state == SESSION_ENDED && s->result.cause == EXIT_EXITED &&
+		if (s->kind == SESSION_ROUND && s->state == SESSION_ENDED && s->result->cause == EXIT_EXITED &&
 		    strcmp(s->launch.service, x->name) == 0 && strcmp(s->launch.definition, x->definition) == 0)
 			return s;
 	return NULL;
@@ -621,9 +621,9 @@ static bool was_done(struct service *x, const struct agent *a)
 	x->heir = false; /* whoever has it begun again does */
 	x->sandbox = a->linked;
 	s = ended_unseen(x, a);
-	if (s && is_done(x, &s->result)) {
+	if (s && is_done(x, s->result)) {
 		x->program = s->id;
-		describe_end(x, &s->result);
+		describe_end(x, s->result);
 		service_done(x);
 		return true;
 	}

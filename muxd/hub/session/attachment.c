@@ -313,7 +313,7 @@ static void leave(struct session *s)
 		return;
 	if (s->hub->stopping && !s->agent->link) /* the daemon ends, and the session does not by that */
 		return;
-	if (s->state == SESSION_OPENING && s->waits[0])
+	if (s->state == SESSION_OPENING && s->waits)
 		session_kill(s, EXIT_KILLED, "its client went away while it waited for its turn");
 	else if (s->kind == SESSION_TERMINAL)
 		s->linger_at = clock_boot_ns() + s->hub->conf->session_linger_ns;

@@ -214,5 +214,5 @@ const char *session_principal(const struct session *s)
 }
 const struct session_result *session_result(const struct session *s)
 {
-	return s->end == END_TOLD ? &s->result : NULL;
+	return s->end == END_TOLD ? s->result : NULL;
 }

@@ -136,7 +136,7 @@ static void fill_message(const struct session *s, char *out, size_t size)
 /* The file's own numbers, and whether it is there. */
 static void fill_transfer(struct session *s)
 {
-	struct session_result *r = &s->result;
+	struct session_result *r = s->result;
 	struct transfer *t = s->launch.transfer;
 	struct err e = {0};
 
@@ -154,7 +154,7 @@ static void fill_transfer(struct session *s)
 
 static void fill_port(struct session *s)
 {
-	struct session_result *r = &s->result;
+	struct session_result *r = s->result;
 	struct err e = {0};
 
 	r->failed = port_result(s, r, &e);
@@ -164,7 +164,7 @@ static void fill_port(struct session *s)
 
 static void fill_result(struct session *s)
 {
-	struct session_result *r = &s->result;
+	struct session_result *r = s->result;
 
 	r->cause = s->exit.cause;
 	r->code = s->exit.code;
@@ -186,7 +186,7 @@ static void fill_result(struct session *s)
 /* NULL: no memory. */
 static json_t *exit_record(const struct session *s)
 {
-	const struct session_result *r = &s->result;
+	const struct session_result *r = s->result;
 	json_t *o = json_pack("{s:s,s:i,s:i,s:s,s:[I,I,I],s:I,s:b}", "cause", exit_cause_name(r->cause), "code",
 			      r->code, "signal", r->signal, "message", r->message, "totals", (json_int_t)r->total[0],
 			      (json_int_t)r->total[1], (json_int_t)r->total[2], "duration_ns",
@@ -207,7 +207,7 @@ static json_t *exit_record(const struct session *s)
 /* Without words and digests, and without memory of its own. */
 static int journal_bare_exit(struct session *s)
 {
-	const struct session_result *r = &s->result;
+	const struct session_result *r = s->result;
 	char text[400];
 	int n = snprintf(text, sizeof(text),
 			 "{\"cause\":\"%s\",\"code\":%d,\"signal\":%d,\"message\":\"\",\"totals\":[%" PRIu64 ",%" PRIu64
@@ -241,7 +241,7 @@ static int journal_exit(struct session *s)
 /* The event names who moved which file, its size and digest: the same whichever rule the recording has. */
 static int audit_transfer(struct session *s, const struct request *rq)
 {
-	const struct session_result *r = &s->result;
+	const struct session_result *r = s->result;
 	json_t *d = transfer_json(s->launch.transfer);
 
 	if (d) {
@@ -269,15 +269,15 @@ static const char *digest_of(const struct session_result *r, int stream)
 
 static int audit_end(struct session *s)
 {
-	const char *outcome = exit_cause_name(s->result.cause);
-	const struct session_result *r = &s->result;
+	const char *outcome = exit_cause_name(s->result->cause);
+	const struct session_result *r = s->result;
 	struct request rq;
 
 	session_request(s, &rq);
 	if (s->launch.transfer)
 		return audit_transfer(s, &rq);
 	if (s->kind == SESSION_PORT)
-		outcome = s->result.failed ? err_name(s->result.failed) : "ok";
+		outcome = s->result->failed ? err_name(s->result->failed) : "ok";
 	return audit_event(s->hub, end_event(s), &rq, s->agent->name, outcome,
 			   json_pack("{s:s,s:s,s:i,s:i,s:s*,s:s,s:I,s:I,s:s*,s:s*,s:o*}", "session", s->id_text, "task",
 				     s->launch.task, "code", r->code, "signal", r->signal, "error",
@@ -368,7 +368,7 @@ static int end_refusal(struct session *s)
 	if (s->exit.cause == EXIT_LOST || s->exit.cause == EXIT_UNKNOWN)
 		return ERR_LINK_LOST;
 	if (s->exit.cause == EXIT_NOT_STARTED)
-		return not_started(s, s->result.message, sizeof(s->result.message));
+		return not_started(s, s->result->message, sizeof(s->result->message));
 	return ERR_ENDED;
 }
 
@@ -376,9 +376,9 @@ static void end_settle(struct session *s)
 {
 	struct hub *h = s->hub;
 
-	h->stats.rounds_by_cause[s->result.cause] += s->kind == SESSION_ROUND;
+	h->stats.rounds_by_cause[s->result->cause] += s->kind == SESSION_ROUND;
 	if (s->kind == SESSION_ROUND)
-		metric_times_add(&h->round_times, s->result.duration_ns);
+		metric_times_add(&h->round_times, s->result->duration_ns);
 	h->stats.sessions_live[s->kind]--;
 	session_share_give(s);
 	session_set_state(s, SESSION_ENDED);
@@ -386,10 +386,10 @@ static void end_settle(struct session *s)
 	s->forget_at = clock_boot_ns() + h->conf->round_keep_ns;
 	if (s->launch.shell.name[0])
 		shells_settle(h->shells, &(struct shell_owner){s->agent->name, s->grant->principal},
-			      s->launch.shell.name, &s->id, s->result.cause == EXIT_EXITED && s->result.code >= 0);
+			      s->launch.shell.name, &s->id, s->result->cause == EXIT_EXITED && s->result->code >= 0);
 	if (s->launch.context.role)
-		contexts_settle(h->contexts, &s->launch.context, &s->id, &s->result);
-	if (session_result_passes(&s->result)) /* the same call may come again, and then it runs */
+		contexts_settle(h->contexts, &s->launch.context, &s->id, s->result);
+	if (session_result_passes(s->result)) /* the same call may come again, and then it runs */
 		exec_ids_forget_session(h->exec_ids, &s->id);
 	survey_session_ended(s);
 	filespace_session_ended(s);
@@ -399,20 +399,32 @@ static void end_settle(struct session *s)
 		(void)link_forget(s->agent->link, s->channel);
 }
 
+/* Without memory for it the end waits, as it does for room in the record (session_sweep()). */
+static bool result_begin(struct session *s)
+{
+	if (!s->result)
+		s->result = calloc(1, sizeof(*s->result));
+	if (!s->result)
+		log_error(&(struct log_ids){.session = s->id_text, .agent = s->agent->name},
+			  "its end waits: no memory for it");
+	return s->result != NULL;
+}
+
 static bool end_record(struct session *s)
 {
 	int refusal;
 
-	if (session_backlog(s) || regain_waits(s, session_pump) || !journal_takes_end(s->hub->journal))
+	if (session_backlog(s) || regain_waits(s, session_pump) || !journal_takes_end(s->hub->journal) ||
+	    !result_begin(s))
 		return false;
 	fill_result(s);
 	refusal = end_refusal(s);
-	s->result.refused = s->exit.cause == EXIT_NOT_STARTED ? refusal : 0;
+	s->result->refused = s->exit.cause == EXIT_NOT_STARTED ? refusal : 0;
 	if (!end_written(s))
 		return false;
 	session_set_end(s, END_RECORDED);
 	end_settle(s);
-	session_opened(s, refusal, s->result.message);
+	session_opened(s, refusal, s->result->message);
 	return true;
 }
 

@@ -309,7 +309,7 @@ json_t *session_describe(const struct session *s)
 	json_object_set_new(o, "output_bytes", json_integer((json_int_t)s->stream[STREAM_OUTPUT].end));
 	json_object_set_new(o, "stderr_bytes", json_integer((json_int_t)s->stream[STREAM_STDERR].end));
 	if (s->end == END_TOLD)
-		json_object_set_new(o, "exit", exit_json(&s->result));
+		json_object_set_new(o, "exit", exit_json(s->result));
 	return o;
 }
 
@@ -355,14 +355,14 @@ static json_t *round_json(const struct session *s, json_t *(*stream)(const struc
 	    .started_at = started,
 	    .cwd = or_absent(s->begun_cwd),
 	    .program = or_absent(s->begun_program),
-	    .waits = s->state == SESSION_OPENING ? or_absent(s->waits) : NULL,
+	    .waits = s->state == SESSION_OPENING ? s->waits : NULL,
 	    .root = s->agent->info.visitor[0] ? "target" : NULL,
 	    .snapshot_id = or_absent(s->snapshot_id),
 	    .shell = round_shell_json(&s->launch.shell),
 	    .context = s->launch.context.role ? context_use_json(&s->launch.context) : NULL,
 	    .mcp = s->launch.server[0] ? json_pack("{s:s,s:s}", "role", "server", "server", s->launch.server) : NULL,
-	    .result = done ? &s->result : NULL,
-	    .duration_ns = done ? s->result.duration_ns : clock_boot_ns() - s->opened_boot_ns,
+	    .result = done ? s->result : NULL,
+	    .duration_ns = done ? s->result->duration_ns : clock_boot_ns() - s->opened_boot_ns,
 	    .out = stream(&s->keep[STREAM_OUTPUT]),
 	    .err = stream(&s->keep[STREAM_STDERR])};
 

@@ -27,7 +27,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ECHO_WAIT_NS (2 * NS_PER_SEC)  /* for the mode of a terminal that was resumed */
+#define ECHO_WAIT_NS (2 * NS_PER_SEC) /* for the mode of a terminal that was resumed */
+#define WAITS_SIZE   200
 #define WAITS_NS     (500 * NS_PER_MS) /* between two words about its place, whatever the sandbox sends */
 
 static void init_streams(struct session *s, const uint64_t at[STREAM_COUNT])
@@ -156,6 +157,8 @@ void session_free(struct session *s)
 			keep_finish(&s->keep[i]);
 	}
 	free(s->keep);
+	free(s->result);
+	free(s->waits);
 	session_forget_trail(s);
 	regain_forget(s);
 	session_input_forget(s);
@@ -289,7 +292,15 @@ void session_on_waits(struct session *s, const char *why)
 
 	if (s->state != SESSION_OPENING)
 		return;
-	text_put(s->waits, sizeof(s->waits), why);
+	text_put(text, WAITS_SIZE, why);
+	free(s->waits);
+	s->waits = strdup(text);
+	if (!s->waits) {
+		struct log_ids ids = session_ids(s);
+
+		log_error(&ids, "it waits for its place, and nobody is told: no memory");
+		return;
+	}
 	if (s->waits_ns && now - s->waits_ns < WAITS_NS)
 		return;
 	s->waits_ns = now;
@@ -301,7 +312,7 @@ void session_on_waits(struct session *s, const char *why)
 
 bool session_gives_up(struct session *s, const void *p, size_t n)
 {
-	if (s->state != SESSION_OPENING || !s->waits[0] || !s->launch.pty || !memchr(p, 3, n))
+	if (s->state != SESSION_OPENING || !s->waits || !s->launch.pty || !memchr(p, 3, n))
 		return false;
 	session_kill(s, EXIT_KILLED, "given up while it waited for its turn");
 	return true;
@@ -321,9 +332,10 @@ void session_on_opened(struct session *s, int rc, const char *why)
 	}
 	if (rc == 0)
 		session_opened(s, 0, why); /* else the EXIT that follows says more than `why` */
-	if (s->waits[0])
+	if (s->waits)
 		session_run_say(s, rc ? "" : "its turn has come", true);
-	s->waits[0] = '\0';
+	free(s->waits);
+	s->waits = NULL;
 	if (rc == 0 && strcmp(why, "spare") == 0)
 		say_full(s);
 	TAILQ_FOREACH(a, &s->attachments, of_session)

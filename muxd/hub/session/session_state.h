@@ -133,9 +133,9 @@ struct session {
 	bool kill_sent;        /* somebody here sent it a KILL: its end by that is no question */
 	struct link_mark mark; /* of its OPEN, as the record has it; life 0: not known */
 	uint64_t exit_position;
-	struct session_result result;
-	json_t *artifacts;   /* what came of those of a round; NULL: none was asked for */
-	uint64_t kept_bytes; /* counted in hub->ended_bytes */
+	struct session_result *result; /* NULL: its end is not in the ring yet */
+	json_t *artifacts;             /* what came of those of a round; NULL: none was asked for */
+	uint64_t kept_bytes;           /* counted in hub->ended_bytes */
 
 	struct session_size *sizes; /* of a terminal, SESSION_SIZES at most; the first is where it began */
 	size_t nsizes;
@@ -152,7 +152,7 @@ struct session {
 	uint64_t linger_at, forget_at, kill_deadline; /* boot ns, 0 = none */
 	session_opened_fn *on_opened;                 /* who waits for `opened`; NULL: nobody */
 	void *opened_arg;
-	char waits[200];   /* OPENING: why there is no place for it yet; "": nothing is said */
+	char *waits;       /* OPENING: why there is no place for it yet; NULL: nothing is said */
 	uint64_t waits_ns; /* boot: when people were told last */
 };
 TAILQ_HEAD(session_list, session);

@@ -114,7 +114,7 @@ static void call_one(struct attachment *a, unsigned w)
 		a->ops->writable(a->arg);
 	} else if (w == WAKE_ENDED) {
 		wake_finish(a);
-		a->ops->ended(a->arg, &a->session->result);
+		a->ops->ended(a->arg, a->session->result);
 	}
 }
 
