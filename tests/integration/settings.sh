@@ -25,6 +25,8 @@ equal "more than an event of the audit log can name" too_large "$(jq -nc '[range
 equal "an app that is none" "invalid_request true" "$(resume "$manager" '{"app_id": "My.App"}' | jq -r '"\(.error.code) \(.error.message | contains("app_id"))"')"
 equal "a cluster, where there is none" "unsupported true" "$(resume "$manager" '{"app_id": "billing", "cluster": "prod"}' | jq -r '"\(.error.code) \(.error.message | contains("cluster: there is no prod here"))"')"
 equal "a namespace, asked for by who may run" "unsupported true" "$(resume "$worker" '{"namespace": "team-a"}' | jq -r '"\(.error.code) \(.error.message | contains("team-a"))"')"
+audited() { muxctl audit --event verdict -n 100 -o json | jq -r ".record | select(.outcome == \"unsupported\") | .detail.message" | grep -q "cluster: there is no prod here"; }
+wait_for 20 audited || fail "the audit log does not tell of a place that was refused: $(muxctl audit --event verdict -n 20 -o json | jq -c .record)"
 equal "who may run may not say whose it is" forbidden "$(resume "$worker" '{"app_id": "billing"}' | code)"
 equal "who may run may not set" forbidden "$(resume "$worker" '{"workdir": "/tmp"}' | code)"
 equal "nothing was made" not_found "$(api "$manager" GET "/v1/agents/$agent" | code)"

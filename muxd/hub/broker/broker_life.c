@@ -846,8 +846,8 @@ static int check_call(struct life_job *j, struct err *e)
 {
 	int rc = check_scope(j, j->agent, e);
 
-	if (!rc)
-		rc = place_check(j->hub, j->agent, &j->call.place, e);
+	if (!rc && place_check(j->hub, j->agent, &j->call.place, e))
+		rc = broker_refused(j->hub, &j->rq, j->agent, verbs[j->verb].name, e);
 	if (!rc && j->verb != VERB_KILL && target_is_pod(j->agent))
 		rc = err_set(e, ERR_UNSUPPORTED, "%s is a pod of others: muxd enters it and does not rule its life",
 			     j->agent);
