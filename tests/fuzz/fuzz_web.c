@@ -34,6 +34,8 @@ static void message(const uint8_t *p, size_t n)
 		abort();
 }
 
+static const uint8_t cookie_key[WEB_COOKIE_KEY_LEN] = "a key of the tests";
+
 static void headers(const uint8_t *data, size_t n)
 {
 	char *text = malloc(n + 1), token[64];
@@ -45,6 +47,10 @@ static void headers(const uint8_t *data, size_t n)
 	text[n] = '\0';
 	len = web_cookie_token(text, token, sizeof(token));
 	if (len >= sizeof(token) || (len && (strlen(token) != len || strchr(token, ';'))))
+		abort();
+	if (len && web_cookie_unmark(cookie_key, token)) /* nobody has the key */
+		abort();
+	if (len && (strlen(token) > len || strchr(token, '~')))
 		abort();
 	/* what differs from the host by a byte is another origin */
 	if (web_origin_check(&(struct web_origin){.origin = text, .host = "muxd.example"}, true, NULL) == 0 &&

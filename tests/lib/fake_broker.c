@@ -183,6 +183,12 @@ void broker_refuse(struct hub *h, const char *token, size_t len, const struct or
 	(void)h, (void)token, (void)len, (void)from, (void)what, (void)e;
 }
 
+int broker_authenticate_held(struct hub *h, const char *token, size_t len, const struct origin *from,
+			     struct request *out, struct err *e)
+{
+	return broker_authenticate(h, token, len, from, out, e);
+}
+
 int broker_authenticate(struct hub *h, const char *token, size_t len, const struct origin *from, struct request *out,
 			struct err *e)
 {

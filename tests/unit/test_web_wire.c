@@ -109,6 +109,8 @@ static void test_origin(void **state)
 	assert_int_equal(check("https://muxd.example", "muxd.example", "none", true), ERR_FORBIDDEN);
 }
 
+static const uint8_t cookie_key[WEB_COOKIE_KEY_LEN] = "a key of the tests";
+
 static void test_cookie(void **state)
 {
 	char token[12];
@@ -125,20 +127,59 @@ static void test_cookie(void **state)
 	assert_int_equal(web_cookie_token("", token, sizeof(token)), 0);
 	assert_int_equal(web_cookie_token(NULL, token, sizeof(token)), 0);
 	buf_init(&b, 4096);
-	assert_int_equal(web_cookie_header("a.b.c", 60, &b), 0);
-	assert_string_equal(buf_cstr(&b),
-			    "Set-Cookie: __Host-muxd=a.b.c; Path=/; Max-Age=60; Secure; HttpOnly; SameSite=Strict\r\n");
-	buf_clear(&b);
-	assert_int_equal(web_cookie_header(NULL, 60, &b), 0);
+	assert_int_equal(web_cookie_header(cookie_key, NULL, 60, &b), 0);
 	assert_non_null(strstr(buf_cstr(&b), "__Host-muxd=; Path=/; Max-Age=0;"));
 	buf_finish(&b);
+}
+
+static bool is_marked(const uint8_t key[WEB_COOKIE_KEY_LEN], const char *cookie, const char *token)
+{
+	char text[256];
+	bool good;
+
+	snprintf(text, sizeof(text), "%s", cookie);
+	good = web_cookie_unmark(key, text);
+	assert_string_equal(text, token);
+	return good;
+}
+
+static void test_mark(void **state)
+{
+	static const uint8_t other_key[WEB_COOKIE_KEY_LEN] = "another key";
+	char cookie[128], changed[160];
+	struct buf b;
+
+	(void)state;
+	buf_init(&b, 4096);
+	assert_int_equal(web_cookie_header(cookie_key, "a.b.c", 60, &b), 0);
+	assert_string_equal(buf_cstr(&b) + strlen("Set-Cookie: __Host-muxd=a.b.c") + WEB_MARK_SIZE - 1,
+			    "; Path=/; Max-Age=60; Secure; HttpOnly; SameSite=Strict\r\n");
+	assert_int_equal(web_cookie_token(strstr(buf_cstr(&b), "__Host"), cookie, sizeof(cookie)),
+			 5 + WEB_MARK_SIZE - 1);
+	buf_finish(&b);
+	assert_true(is_marked(cookie_key, cookie, "a.b.c"));
+	assert_false(is_marked(other_key, cookie, "a.b.c"));
+	snprintf(changed, sizeof(changed), "a.b.d%s", cookie + 5);
+	assert_false(is_marked(cookie_key, changed, "a.b.d"));
+	snprintf(changed, sizeof(changed), "%sx", cookie);
+	assert_false(is_marked(cookie_key, changed, "a.b.c"));
+	for (size_t i = 6; cookie[i]; i++) {
+		snprintf(changed, sizeof(changed), "%s", cookie);
+		changed[i] = changed[i] == 'A' ? 'B' : 'A';
+		assert_false(is_marked(cookie_key, changed, "a.b.c"));
+		changed[i] = '\0';
+		assert_false(is_marked(cookie_key, changed, "a.b.c"));
+	}
+	assert_false(is_marked(cookie_key, "a.b.c", "a.b.c"));
+	assert_false(is_marked(cookie_key, "a.b.c~", "a.b.c"));
+	assert_false(is_marked(cookie_key, "~", ""));
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_messages), cmocka_unit_test(test_taken),  cmocka_unit_test(test_refused),
-	    cmocka_unit_test(test_origin),   cmocka_unit_test(test_cookie),
+	    cmocka_unit_test(test_origin),   cmocka_unit_test(test_cookie), cmocka_unit_test(test_mark),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -104,6 +104,8 @@ export async function call<T>(method: string, path: string, options: { body?: un
 }
 
 export const exchange = (token: string): Promise<Grant> => call("POST", "/v1/web/session", { token });
+/** The grant was renewed: the browser keeps the cookie until the new end. */
+export const extend = (): Promise<Grant> => call("POST", "/v1/web/session");
 export const whoami = (): Promise<Grant> => call("GET", "/v1/web/session");
 export const agents = (signal?: AbortSignal): Promise<{ agents: Agent[] }> => call("GET", "/v1/agents", signal ? { signal } : {});
 export const sessions = (signal?: AbortSignal): Promise<{ sessions: Session[] }> => call("GET", "/v1/sessions?limit=1000", signal ? { signal } : {});

@@ -13,6 +13,8 @@ export interface Context {
   grant: Grant;
   /** When the grant ends, by this browser's clock. */
   expires: number;
+  /** A session is told that its grant ends then: later than what is known here, it was renewed. */
+  ends(at: number): void;
   has(scope: string): boolean;
   go(path: string, how?: "replace"): void;
   /** Aborted when the page is left. */

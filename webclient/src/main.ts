@@ -1,7 +1,7 @@
 // Where a page's address leads, and how its reader comes to a grant.
 import "@xterm/xterm/css/xterm.css";
 import "./style.css";
-import { ApiError, exchange, leave, unreachable, whoami, type Grant } from "./api";
+import { ApiError, exchange, extend, leave, unreachable, whoami, type Grant } from "./api";
 import { errorNotice, frame, notice, sentence, type Context, type Page, type Show } from "./app";
 import { h, replace } from "./dom";
 import { mirrorStyles } from "./term/styles";
@@ -52,6 +52,16 @@ function setGrant(g: Grant | null): void {
   app.setGrant(g);
 }
 
+/** One that does not come about is tried again when the session's connection is there again. */
+async function ends(at: number): Promise<void> {
+  if (!grant || at < expires + 1000) return;
+  try {
+    setGrant(await extend());
+  } catch (e) {
+    if (!(e instanceof ApiError && (e.status === 0 || e.status === 503))) app.say(`The grant was renewed, and this browser cannot keep it: ${sentence(e instanceof Error ? e.message : String(e))}`);
+  }
+}
+
 function end(): void {
   window.clearTimeout(retry);
   leaving.abort();
@@ -76,7 +86,7 @@ async function show(): Promise<void> {
     return;
   }
   const g = grant;
-  const context: Context = { grant: g, expires, go, signal, has: (scope) => g.scopes.split(",").includes(scope) };
+  const context: Context = { grant: g, expires, ends: (at) => void ends(at), go, signal, has: (scope) => g.scopes.split(",").includes(scope) };
   if (path === "/") {
     go(g.agent !== "*" && context.has("terminal") ? `/terminal/${g.agent}` : "/sandboxes", "replace");
     return;

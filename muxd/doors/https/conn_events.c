@@ -164,7 +164,9 @@ static int conn_events_on_tls(struct lws *wsi, SSL_CTX *ctx)
 {
 	struct rest_door *d = lws_context_user(lws_get_context(wsi));
 
-	return tls_setup(ctx, d->cert_fd, d->key_fd, &d->tls_err);
+	int rc = tls_setup(ctx, d->cert_fd, d->key_fd, &d->tls_err);
+
+	return rc ? rc : tls_secret(ctx, "muxd web cookie", d->cookie_key, &d->tls_err);
 }
 
 /* The lws is gone for good. */

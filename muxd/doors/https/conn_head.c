@@ -15,6 +15,7 @@
 #include <strings.h>
 
 #define AUTHORIZATION_MAX (8 * 1024)
+#define COOKIE_MAX        (GRANT_TOKEN_MAX + WEB_MARK_SIZE + 1)
 
 static enum http_method method_of(struct lws *wsi)
 {
@@ -199,11 +200,13 @@ void conn_cookie(struct conn *c, char **out)
 	if (n <= 0)
 		return;
 	text = malloc((size_t)n + 1);
-	*out = malloc(GRANT_TOKEN_MAX + 2);
+	*out = malloc(COOKIE_MAX);
 	if (!text || !*out || lws_hdr_copy(c->wsi, text, n + 1, WSI_TOKEN_HTTP_COOKIE) < 0 ||
-	    !web_cookie_token(text, *out, GRANT_TOKEN_MAX + 2)) {
+	    !web_cookie_token(text, *out, COOKIE_MAX)) {
 		free(*out);
 		*out = NULL;
+	} else {
+		c->x->marked = web_cookie_unmark(c->door->cookie_key, *out);
 	}
 	if (text)
 		explicit_bzero(text, (size_t)n);
@@ -364,6 +367,7 @@ int conn_exchange(struct conn *c, const char *path)
 	if (rc)
 		return rc;
 	c->x->metrics = &d->metrics;
+	c->x->cookie_key = d->cookie_key;
 	c->x->mcp = d->mcp;
 	c->x->api = &route_api;
 	c->x->local = c->listener->local;

@@ -37,8 +37,9 @@ bool conn_take_checked(struct conn *c); /* the head that libwebsockets tells of 
 /* c->x for the request whose head is there, without done: whom it tells is the caller's. ERR_NOMEM, ERR_SYS. */
 int conn_exchange(struct conn *c, const char *path);
 int conn_origin(struct conn *c, bool cookie, struct err *e); /* ERR_FORBIDDEN; cookie: there has to be an Origin */
-void conn_cookie(struct conn *c, char **out);                /* its token, to be wiped and freed; NULL: none */
-int conn_bearer(struct conn *c, char **out, struct err *e);  /* the same of a bearer token; ERR_TOKEN_MALFORMED */
+/* Its token, to be wiped and freed; NULL: none. c->x->marked: the door has made it. */
+void conn_cookie(struct conn *c, char **out);
+int conn_bearer(struct conn *c, char **out, struct err *e); /* the same of a bearer token; ERR_TOKEN_MALFORMED */
 int conn_read_query(struct conn *c, struct err *e);
 
 /* conn_body.c; len: as announced. */

@@ -100,6 +100,8 @@ struct http_exchange {
 	char range[64];                   /* Range; "" when there is none */
 	char last_event_id[EVENT_ID_MAX]; /* "" when there is none; "?": one that is too long */
 	struct request rq;                /* valid when authenticated */
+	const uint8_t *cookie_key;        /* the door's (origin.h); NULL: no door */
+	bool marked;                      /* its token comes from a cookie that the door has made */
 	char endpoint[ENDPOINT_MAX + 1];
 	bool authenticated;
 	struct mcp_head *mcp_head; /* of a request for MCP; owned */

@@ -2,7 +2,11 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/json.h"
 
+#include <openssl/crypto.h>
+#include <openssl/hmac.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -53,9 +57,46 @@ size_t web_cookie_token(const char *header, char *out, size_t size)
 	return 0;
 }
 
-int web_cookie_header(const char *token, int64_t max_age_s, struct buf *out)
+/* "~" stands in no token. */
+static int web_cookie_mark(const uint8_t key[WEB_COOKIE_KEY_LEN], const char *token, size_t len,
+			   char out[WEB_MARK_SIZE])
 {
-	return buf_printf(out,
-			  "Set-Cookie: " WEB_COOKIE "=%s; Path=/; Max-Age=%lld; Secure; HttpOnly; SameSite=Strict\r\n",
-			  token ? token : "", token ? (long long)max_age_s : 0LL);
+	uint8_t mac[EVP_MAX_MD_SIZE];
+	unsigned n = 0;
+	char *text = HMAC(EVP_sha256(), key, WEB_COOKIE_KEY_LEN, (const uint8_t *)token, len, mac, &n)
+			 ? base64_encode(mac, n, true)
+			 : NULL;
+
+	if (!text || strlen(text) != WEB_MARK_SIZE - 2) {
+		free(text);
+		return ERR_NOMEM;
+	}
+	out[0] = '~';
+	memcpy(out + 1, text, WEB_MARK_SIZE - 1);
+	free(text);
+	return 0;
+}
+
+bool web_cookie_unmark(const uint8_t key[WEB_COOKIE_KEY_LEN], char *value)
+{
+	char mark[WEB_MARK_SIZE], *given_mark = strchr(value, '~');
+	bool good = given_mark && strlen(given_mark) == WEB_MARK_SIZE - 1 &&
+		    web_cookie_mark(key, value, (size_t)(given_mark - value), mark) == 0 &&
+		    CRYPTO_memcmp(mark, given_mark, WEB_MARK_SIZE - 1) == 0;
+
+	if (given_mark)
+		*given_mark = '\0';
+	return good;
+}
+
+int web_cookie_header(const uint8_t key[WEB_COOKIE_KEY_LEN], const char *token, int64_t max_age_s, struct buf *out)
+{
+	char mark[WEB_MARK_SIZE] = "";
+	int rc = token ? web_cookie_mark(key, token, strlen(token), mark) : 0;
+
+	return rc ? rc
+		  : buf_printf(out,
+			       "Set-Cookie: " WEB_COOKIE "=%s%s; Path=/; Max-Age=%lld; Secure; HttpOnly; "
+			       "SameSite=Strict\r\n",
+			       token ? token : "", mark, token ? (long long)max_age_s : 0LL);
 }

@@ -101,13 +101,14 @@ void web_file(struct http_exchange *x)
 static void reply_grant(struct http_exchange *x)
 {
 	const struct grant *g = &x->rq.grant;
-	int64_t left = g->expires_ns - hub_now_wall(x->hub);
+	struct grant_line line = grant_line(g);
+	int64_t until = hub_grant_ends(x->hub, &line), left = until - hub_now_wall(x->hub);
 	char id[ID_STR_LEN], scopes[128], ends[40];
 	json_t *o;
 
 	id_format(&g->id, id);
 	grant_scopes_format(g->scopes, scopes, sizeof(scopes));
-	clock_format_utc(g->expires_ns, ends, sizeof(ends));
+	clock_format_utc(until, ends, sizeof(ends));
 	o = json_pack("{s:s,s:s,s:s,s:s,s:s,s:s,s:s,s:s,s:I,s:s}", "grant_id", id, "principal", g->principal, "kind",
 		      grant_kind_name(g->kind), "agent", g->agent, "scopes", scopes, "task_id", g->task, "reason",
 		      g->reason, "expires_at", ends, "expires_in_ms", (json_int_t)(left / (int64_t)NS_PER_MS),
@@ -121,12 +122,24 @@ void web_session_show(struct http_exchange *x)
 	reply_grant(x);
 }
 
-/* The grant is the token itself, so the cookie is as good as it is, and ends with it. */
+/*
+ * How long the browser keeps it: until the grant's end, or as long as its holder may renew it. How long it is good is
+ * asked with each request; but one that is gone cannot come back when its grant was renewed while the page was away.
+ */
+static int64_t cookie_age_s(const struct http_exchange *x)
+{
+	const struct grant *g = &x->rq.grant;
+	struct grant_line line = grant_line(g);
+	int64_t until = hub_grant_ends(x->hub, &line);
+	int64_t renewed = (g->since_ns ? g->since_ns : g->issued_ns) + (int64_t)hub_conf(x->hub)->grant_renew_max_ns;
+
+	return ((renewed > until ? renewed : until) - hub_now_wall(x->hub)) / (int64_t)NS_PER_SEC + 1;
+}
+
+/* By the cookie itself: the same one, kept until the end that its grant has by now. */
 void web_session_create(struct http_exchange *x)
 {
-	int64_t left = x->rq.grant.expires_ns - hub_now_wall(x->hub);
-
-	if (web_cookie_header(x->rq.token, left / (int64_t)NS_PER_SEC + 1, &x->headers))
+	if (web_cookie_header(x->cookie_key, x->rq.token, cookie_age_s(x), &x->headers))
 		http_reply_error(x, ERR_NOMEM, NULL);
 	else
 		reply_grant(x);
@@ -136,7 +149,7 @@ void web_session_end(struct http_exchange *x)
 {
 	json_t *o = json_object();
 
-	if (!o || web_cookie_header(NULL, 0, &x->headers))
+	if (!o || web_cookie_header(x->cookie_key, NULL, 0, &x->headers))
 		http_reply_error(x, ERR_NOMEM, NULL);
 	else
 		http_reply_json(x, 200, o);

@@ -483,7 +483,8 @@ int route_authenticate(struct http_exchange *x, const char *token, size_t len, s
 
 	if (!token)
 		err_set(e, ERR_UNAUTHENTICATED, "send a grant: Authorization: Bearer TOKEN");
-	rc = broker_authenticate(x->hub, token, len, &from, &x->rq, e);
+	rc = x->marked ? broker_authenticate_held(x->hub, token, len, &from, &x->rq, e)
+		       : broker_authenticate(x->hub, token, len, &from, &x->rq, e);
 	if (rc)
 		return rc;
 	x->rq.id = x->id;

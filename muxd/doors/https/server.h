@@ -11,6 +11,7 @@
 
 #include "muxd/doors/admit.h"
 #include "muxd/doors/https/metrics.h"
+#include "muxd/doors/https/origin.h"
 
 #include <libwebsockets.h>
 #include <uv.h>
@@ -50,6 +51,7 @@ struct rest_door {
 	struct lws_context *lws;
 	struct lws_vhost *vhost;
 	int cert_fd, key_fd;
+	uint8_t cookie_key[WEB_COOKIE_KEY_LEN]; /* marks the cookies that the door makes */
 	struct rest_listener listeners[LISTENERS];
 	struct err tls_err;
 	struct conn *conns, *adopting;

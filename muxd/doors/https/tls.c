@@ -4,7 +4,9 @@
 
 #include <errno.h>
 #include <openssl/err.h>
+#include <openssl/hmac.h>
 #include <openssl/pem.h>
+#include <string.h>
 #include <unistd.h>
 
 #define PEM_MAX (64 * 1024)
@@ -91,4 +93,21 @@ int tls_setup(SSL_CTX *ctx, int cert_fd, int key_fd, struct err *e)
 	if (rc == 0)
 		rc = use_file(ctx, cert_fd, "the TLS certificate", use_chain, e);
 	return rc ? rc : use_file(ctx, key_fd, "the TLS key", use_key, e);
+}
+
+int tls_secret(const SSL_CTX *ctx, const char *label, uint8_t out[32], struct err *e)
+{
+	uint8_t *der = NULL, mac[EVP_MAX_MD_SIZE];
+	EVP_PKEY *key = SSL_CTX_get0_privatekey(ctx);
+	int len = key ? i2d_PrivateKey(key, &der) : -1, rc = 0;
+	unsigned n = 0;
+
+	if (len <= 0 || !HMAC(EVP_sha256(), der, len, (const uint8_t *)label, strlen(label), mac, &n) || n != 32)
+		rc = ssl_fail(e, "a secret of the key");
+	else
+		memcpy(out, mac, 32);
+	OPENSSL_cleanse(mac, sizeof(mac));
+	if (len > 0)
+		OPENSSL_clear_free(der, (size_t)len);
+	return rc;
 }

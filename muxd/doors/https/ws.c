@@ -94,7 +94,8 @@ static int authenticate(struct ws *w, const char *token, struct err *e)
 
 	if (!token)
 		err_set(e, ERR_UNAUTHENTICATED, "there is no grant here: open the link of one");
-	rc = broker_authenticate(c->door->hub, token, token ? strlen(token) : 0, &from, &w->wish->rq, e);
+	rc = c->x->marked ? broker_authenticate_held(c->door->hub, token, strlen(token), &from, &w->wish->rq, e)
+			  : broker_authenticate(c->door->hub, token, token ? strlen(token) : 0, &from, &w->wish->rq, e);
 	if (!token)
 		return rc;
 	w->grant = grant_line(&w->wish->rq.grant);

@@ -16,6 +16,12 @@
  */
 int broker_authenticate(struct hub *h, const char *token, size_t len, const struct origin *from, struct request *out,
 			struct err *e);
+/*
+ * The same for who showed the token while it was in force, as a page's cookie did: good until the end of its grant's
+ * newest renewal. What is asked beyond the hub is asked by that one's token (hub_grant_token()).
+ */
+int broker_authenticate_held(struct hub *h, const char *token, size_t len, const struct origin *from,
+			     struct request *out, struct err *e);
 /* The door refuses a call with this token for a reason of its own (a foreign page): audited with whose token it was. */
 void broker_refuse(struct hub *h, const char *token, size_t len, const struct origin *from, const char *what,
 		   const struct err *e);

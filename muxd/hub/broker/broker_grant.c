@@ -58,10 +58,10 @@ static json_t *child_json(const struct child_wish *w, uint64_t ttl_ns)
 	return o;
 }
 
-static json_t *broker_grant_question_of(const struct request *rq, const struct grant_ask *a)
+static json_t *broker_grant_question_of(const struct hub *h, const struct request *rq, const struct grant_ask *a)
 {
-	json_t *o = json_pack("{s:s,s:s,s:s*,s:s*,s:s*}", "op", grant_ops[a->call], "token", rq->token, "reason",
-			      a->reason, "id", a->id, "before", a->before);
+	json_t *o = json_pack("{s:s,s:s,s:s*,s:s*,s:s*}", "op", grant_ops[a->call], "token", hub_grant_token(h, rq),
+			      "reason", a->reason, "id", a->id, "before", a->before);
 
 	if (o && a->child && json_object_set_new(o, "grant", child_json(a->child, a->ttl_ns))) {
 		json_decref(o);
@@ -158,5 +158,5 @@ void broker_grant(struct hub *h, const struct request *rq, const struct grant_as
 		return;
 	}
 	*j = (struct grant_job){.hub = h, .rq = *rq, .what = grant_ops[a->call], .done = done, .arg = arg};
-	i->ask(i->ctx, broker_grant_question_of(rq, a), broker_grant_on_answer, j);
+	i->ask(i->ctx, broker_grant_question_of(h, rq, a), broker_grant_on_answer, j);
 }

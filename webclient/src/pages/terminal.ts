@@ -164,6 +164,7 @@ async function view(root: HTMLElement, target: Target, context: Context): Promis
     opened: (o, returning) => {
       opened = o;
       expires = Date.now() + o.grant.expires_in_ms;
+      context.ends(expires);
       where.textContent = o.agent;
       where.title = `Session ${o.session}`;
       role.textContent = o.role;
@@ -195,6 +196,7 @@ async function view(root: HTMLElement, target: Target, context: Context): Promis
     },
     notice: (n) => {
       expires = Date.now() + n.expires_in_ms;
+      context.ends(expires);
       if (n.over === true) {
         if (message.dataset["kind"] === "warning") say(null);
       } else say(sentence(n.text), n.exact === false ? "part" : "warning");
