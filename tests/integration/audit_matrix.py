@@ -14,7 +14,7 @@ operation says here whom it lets in and what it leaves in the log.
 What a cell must give follows from its credential (RULES) and its operation's class (what it needs, about what it is);
 EXCEPTIONS are named with their reasons. docs/security.md, "The audit log".
 """
-import base64, collections, concurrent.futures, json, os, re, socket, ssl, struct, subprocess, sys, threading, time, urllib.request, uuid
+import base64, collections, concurrent.futures, json, os, re, socket, ssl, struct, subprocess, sys, threading, time, urllib.error, urllib.request, uuid
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
@@ -70,9 +70,9 @@ REST = {
     **{"POST /v1/agents/{agent}/fs/" + name: op(about="agent", needs="files", body={"path": "fs", "task_id": "m", **more}, event="file." + name)
        for name, more in FS.items()},
     "GET /v1/agents/{agent}/locks": op(about="agent", needs="files", event="lock.list"),
-    "POST /v1/agents/{agent}/locks": op(about="agent", needs="files", body={"path": "m", "task_id": "m"}),  # taken, renewed or held: locks.sh
-    "POST /v1/agents/{agent}/locks/{id}": op(about="agent", needs="files", body={"task_id": "m"}),  # there is none: a verdict
-    "DELETE /v1/agents/{agent}/locks/{id}": op(about="agent", needs="files"),
+    "POST /v1/agents/{agent}/locks": op(about="agent", needs="files", body={"path": "{cell}", "task_id": "m"}, event="lock.take"),
+    "POST /v1/agents/{agent}/locks/{id}": op(about="agent", needs="files", body={"task_id": "m"}, event="lock.renew"),
+    "DELETE /v1/agents/{agent}/locks/{id}": op(about="agent", needs="files", event="lock.release"),
     "PUT /v1/tasks/{task}/artifacts/{name}": op(needs="files", body="content", event="artifact.put"),
     "GET /v1/tasks/{task}/artifacts/{name}": op(needs="files", event="artifact.get"),
     "GET /v1/tasks/{task}/artifacts": op(needs="files", event="artifact.list"),
@@ -83,7 +83,7 @@ REST = {
     "DELETE /v1/agents/{agent}/shells/{name}": op(about="agent", needs="rounds", event="shell.end"),  # there is none: not_found
     # Of services that are not there: not_found. What is done with one: services.sh.
     "GET /v1/agents/{agent}/services": op(about="agent", needs="rounds " + LIFE),
-    "PUT /v1/agents/{agent}/services": op(about="agent", needs=LIFE, body={"services": []}),
+    "PUT /v1/agents/{agent}/services": op(about="agent", needs=LIFE, body={"services": [{"name": "{cell}", "argv": ["sleep", "600"]}]}, event="services.set"),
     "GET /v1/agents/{agent}/services/{service}": op(about="agent", needs="rounds " + LIFE),
     "GET /v1/agents/{agent}/services/{service}/log": op(about="agent", needs="observe " + LIFE),
     "POST /v1/agents/{agent}/services/{service}/restart": op(about="agent", needs=LIFE, body={}, event="services.restart"),
@@ -92,7 +92,7 @@ REST = {
     "POST /v1/agents/{agent}/filespace/sync": op(about="agent", needs="files " + LIFE, body={"direction": "push"}, event="filespace.sync"),
     # Of servers that are not there: not_found. What is done with one: servers.sh.
     "GET /v1/agents/{agent}/mcp/servers": op(about="agent", needs="rounds " + LIFE),
-    "PUT /v1/agents/{agent}/mcp/servers": op(about="agent", needs=LIFE, body={"servers": []}),
+    "PUT /v1/agents/{agent}/mcp/servers": op(about="agent", needs=LIFE, body={"servers": [{"name": "{cell}", "command": ["cat"]}]}, event="mcp.servers"),
     "GET /v1/agents/{agent}/mcp/servers/{server}": op(about="agent", needs="rounds " + LIFE),
     "POST /v1/agents/{agent}/mcp/servers/{server}/refresh": op(about="agent", needs="rounds", body={}, event="mcp.refresh"),
     "POST /v1/agents/{agent}/mcp/servers/{server}/approve": op(about="agent", needs=LIFE, body={"fingerprint": "0" * 64}, event="mcp.approve"),
@@ -113,12 +113,12 @@ REST = {
     "GET /v1/rounds/{id}/output": op(about="session", needs="observe replay", event="record.read"),
     "GET /v1/rounds/{id}/events": op(about="session", needs="observe replay", event="record.read"),
     "POST /v1/rounds/{id}/stdin": op(about="session", needs="drive", body={"data": "x"}),
-    "POST /v1/rounds/{id}/signal": op(about="session", needs="drive", body={"signal": "INT"}),
+    "POST /v1/rounds/{id}/signal": op(about="session", needs="drive", body={"signal": "USR1"}),
     "POST /v1/rounds/{id}/keys": op(about="session", needs="drive", body={"keys": ["q"]}),
     "POST /v1/rounds/{id}/resize": op(about="session", needs="drive", body={"cols": 80, "rows": 24}),
-    "GET /v1/rounds/{id}/screen": op(about="session", needs="observe replay"),
+    "GET /v1/rounds/{id}/screen": op(about="session", needs="observe replay", event="round.screen"),
     "GET /v1/sessions": op(about="list"),
-    "POST /v1/sessions/{id}/terminate": op(about="session", needs="drive admin", body=REASON),
+    "POST /v1/sessions/{id}/terminate": op(about="session", needs="drive admin", body=REASON, event="session.terminate"),
     "POST /v1/sessions/{id}/fork": op(about="session", needs=LIFE, body={}, event="sandbox.fork"),
     "GET /v1/recordings": op(about="record list", needs="replay", event="record.read"),
     "GET /v1/recordings/{id}": op(about="session", needs="replay", event="record.read"),
@@ -131,7 +131,7 @@ REST = {
     "DELETE /v1/holds/{id}": op(about="pool", needs="admin"),
     "GET /v1/audit": op(about="record list", needs="replay", event="record.read"),
     "GET /v1/policy": op(needs="replay admin"),
-    "POST /v1/edge/leases": op(body={"edge": "e", "target": AGENT, "task_id": "m", "reason": "the matrix"}),
+    "POST /v1/edge/leases": op(body={"edge": "e", "scopes": "rounds", "target": AGENT, "task_id": "m", "reason": "the matrix"}),
     "GET /v1/edge/state": op(EDGE),  # an edge's own call opens it, and no grant: edge.sh
     "GET /v1/head": op(about="record list", needs="replay", event="record.read"),
     "POST /v1/witness/heads": op(OPEN, body={}), "GET /v1/witness/heads": op(OPEN),  # by the signature of a log's key; by a log's id
@@ -148,7 +148,7 @@ REST = {
 }
 # For a token of an outside issuer, which stands in a grant's place: those operations that openapi.yaml says take one.
 EXCHANGE = {"POST /v1/grants": op(CLUSTER, body={"issuer": "matrix", "reason": "the matrix"})}
-PORT = {"port": op(about="agent", needs="ports")}  # X-Sandbox-ID: any method and path
+PORT = {"port": op(about="agent", needs="ports", event="port.open")}  # X-Sandbox-ID: any method and path
 # X-Sandbox-ID and port 8888, answered by the daemon (router.runtime). GRANT, without a page's cookie.
 FORM = '--b\r\nContent-Disposition: form-data; name="file"; filename="up"\r\n\r\nx\r\n--b--\r\n'
 RUNTIME = {
@@ -162,7 +162,7 @@ RUNTIME = {
 WS = {
     "GET /v1/agents/{agent}/terminal": op(about="agent", needs="terminal", event="session.open"),
     "GET /v1/agents/{agent}/exec": op(about="agent", needs="rounds", body={"argv": ["true"], "task_id": "m"}, event="round.start"),
-    "GET /v1/sessions/{id}/attach": op(about="session", needs="drive observe"),
+    "GET /v1/sessions/{id}/attach": op(about="session", needs="drive observe", event="session.attach"),
 }
 RECORDER = {
     "sessions": op(about="record list", needs="replay", event="record.read"), "audit": op(about="record list", needs="replay", event="record.read"),
@@ -184,7 +184,7 @@ RECORDER = {
 }
 SSH = {  # what follows a log-in; the log-in itself is tried with each credential
     "login": op(about="agent", needs="terminal", event="session.open"), "exec": op(about="agent", needs="terminal", event="session.open"),
-    "shell": op(about="agent", needs="terminal", event="session.open"), "attach": op(about="session", needs="drive"),
+    "shell": op(about="agent", needs="terminal", event="session.open"), "attach": op(about="session", needs="drive", event="session.attach"),
     "subsystem": op(about="agent"),
 }
 
@@ -270,6 +270,40 @@ POLICY = {
     "port.open": ["port"], "terminal.open": ["ws GET /v1/agents/{agent}/terminal"], "exec.open": ["login", "exec", "shell"],
 }
 JUDGED = {name: operation for operation, names in POLICY.items() for name in names}
+
+
+# What is allowed and leaves no event of its own in the audit log, by the reason for it. One that is not here has an event.
+SILENT = {
+    "it shows what is at hand, or what the monitor knows (docs/security.md, Limits)": {
+        "GET /v1/agents", "GET /v1/agents/{agent}", "GET /v1/agents/{agent}/snapshots", "GET /v1/agents/{agent}/shells", "GET /v1/agents/{agent}/services",
+        "GET /v1/agents/{agent}/services/{service}", "GET /v1/agents/{agent}/filespace", "GET /v1/agents/{agent}/mcp/servers", "GET /v1/agents/{agent}/mcp/servers/{server}",
+        "GET /v1/agents/{agent}/contexts", "GET /v1/agents/{agent}/contexts/{id}", "GET /v1/agents/{agent}/moment", "GET /v1/sessions/{id}",
+        "GET /v1/sessions", "GET /v1/policy", "GET /v1/grants", "GET /sandboxes/leases", "GET /sandboxes/leases/{id}", "GET /sandboxes/runs",
+        "GET /sandboxes/workflows", "GET /sandboxes/workflows/{id}", "GET /sandboxes/pool", "runtime GET /"},
+    "there is no service whose log it would be": {"GET /v1/agents/{agent}/services/{service}/log"},
+    "the record of the session has it": {"POST /v1/rounds/{id}/" + name for name in ("stdin", "signal", "keys", "resize")},
+}
+RECORDED = {"POST /v1/rounds/{id}/stdin": "input", "POST /v1/rounds/{id}/keys": "input", "POST /v1/rounds/{id}/signal": "signal",
+            "POST /v1/rounds/{id}/resize": "resize"}
+RESIZED = {"rest": {"cols": 81, "rows": 25}, "api.sock": {"cols": 82, "rows": 26}}
+# What is not there is answered so; all else of SILENT and DONE succeeds.
+ABSENCES = {"GET /v1/agents/{agent}/services/{service}": "not_found", "GET /v1/agents/{agent}/services/{service}/log": "not_found",
+            "POST /v1/retention/apply": "bad_state",  # no shorter retention waits: retention.sh
+            "GET /v1/agents/{agent}/mcp/servers/{server}": "not_found",
+            "GET /v1/agents/{agent}/contexts/{id}": "not_found"}
+# Allowed, it is an event that names the operation: what it changes is the monitor's, the recorder's or the database's to tell.
+TOLD = {"lease.hold", "run.start", "workflow.write", "grant.make", "grant.renew", "grant.revoke", "edge.mint"}
+TOLD_CALLS = {"POST /v1/retention/apply", "DELETE /v1/holds/{id}"}
+# These have to succeed where the policy allows them.
+DONE = {*(f"{method} /v1/agents/{{agent}}/locks{more}" for method, more in (("POST", ""), ("POST", "/{id}"), ("DELETE", "/{id}"))),
+        "PUT /v1/agents/{agent}/services", "PUT /v1/agents/{agent}/mcp/servers", "GET /v1/rounds/{id}/screen", "POST /v1/sessions/{id}/terminate",
+        "GET /v1/sessions/{id}/attach", "attach", "port", "POST /v1/grants", "POST /v1/grants/renew", "DELETE /v1/grants/{id}", "POST /v1/edge/leases",
+        *TOLD_CALLS}
+
+
+def why_silent(door, name):
+    """Why an allowed call leaves no event; None: it has to."""
+    return next((why for why, names in SILENT.items() if f"{door} {name}" in names or (name in names and door != "runtime")), None)
 
 
 def policy_of(door, name):
@@ -386,10 +420,9 @@ class Mint:
             made[kind] = self.token(kind, kind=kind, agent=AGENT)
             made[kind + " all"] = self.token(kind + "-all", kind=kind, agent="*") if kind != "agent" else made[kind]
         made["foreign origin"] = made["no origin"] = made["staff"]
-        made["policy allows"] = self.token("policy-all", kind="service", agent="*")
         for name in operations():
             made["no-" + name] = self.token("no-" + name, kind="service", agent="*")
-        names = {"policy allows": "policy-all", "expired": "past", "early": "future", "revoked": "gone", "other agent": "stranger", "other": "stranger",
+        names = {"expired": "past", "early": "future", "revoked": "gone", "other agent": "stranger", "other": "stranger",
                  "no scope": "poor", "no scope port": "poor", "no scope all": "poor", "foreign origin": "staff", "no origin": "staff"}
         self.principals = {c: names.get(c, "agent" if c == "agent all" else c.replace(" all", "-all")) for c in made}
         return made
@@ -439,8 +472,12 @@ def expected(door, name, o, cred):
         return {KNOWN[cred]}, "auth.fail", KNOWN[cred]
     if cred in PAGES:
         return {"forbidden"}, "auth.fail", "forbidden"
-    if cred == "policy allows" and policy_of(door, name) in ("lease.hold", "run.start", "workflow.write"):
-        return "let in", "policy.allow", "ok"  # what they change is told by the database
+    if cred == "policy allows" and name == "GET /sandboxes/runs/{id}":
+        return {"not_found"}, "verdict", "not_found"  # there is none: leases.sh has runs
+    if cred == "policy allows":
+        answers = {ABSENCES.get(name, "ok")} if name in DONE or why_silent(door, name) else "let in"
+        told = policy_of(door, name) in TOLD or name in TOLD_CALLS
+        return answers, "policy.allow" if told else o.event, "ok"
     if cred == "policy denies":
         return {"policy_denied"}, "policy.deny", "policy_denied"
     if cred == "other agent":
@@ -497,7 +534,7 @@ EXCEPTIONS = {
     # What the monitor is asked for by a token is about a grant that it made: these it never did (grant_chain.sh has others).
     (door, name, cred): (({"forbidden"}, "verdict", "forbidden") if cred == "no scope" and name in ("POST /v1/grants", "POST /v1/edge/leases") else
                          ({"token_signature"}, "verdict", "token_signature"))
-    for door in ("rest", "api.sock") for name in REST if "/v1/grants" in name or name == "POST /v1/edge/leases" for cred in ("other agent", "no scope", *GOOD)
+    for door in ("rest", "api.sock") for name in REST if "/v1/grants" in name or name == "POST /v1/edge/leases" for cred in ("other agent", "no scope", *KINDS)
 } | {
     # SSH has no log-in without a password that the daemon would see: an empty one is a token that is none.
     ("ssh", name, "none"): ({"token_malformed"}, "auth.fail", "token_malformed") for name in SSH
@@ -661,10 +698,77 @@ def ssh(facts, source, name, token, login):
     return found.group(1) if found else "ok" if done.returncode == 0 else f"exit {done.returncode}: {text[-200:]}"
 
 
+# ---- what a call that is to succeed needs: made ahead of it, by the same token or by an owner whose work it is
+
+def asked(facts, method, path, token, body=None):
+    request = urllib.request.Request("https://" + facts["https"] + path, json.dumps(body).encode() if body is not None else None,
+                                     {"Authorization": "Bearer " + token, "Content-Type": "application/json"}, method=method)
+    try:
+        with urllib.request.urlopen(request, context=facts["tls"], timeout=30) as answer:
+            return json.load(answer)
+    except urllib.error.HTTPError as error:
+        raise RuntimeError(f"{method} {path}: {error.code} {error.read()[:300]!r}") from error
+
+
+def a_lock(facts, token, cell):
+    return {"id": asked(facts, "POST", f"/v1/agents/{AGENT}/locks", token, {"path": f"{cell}-{uuid.uuid4()}", "task_id": "m"})["id"]}
+
+
+def a_hold(facts, token, cell):
+    return {"id": asked(facts, "POST", "/v1/holds", token, {"agent": AGENT, "reason": cell})["hold"]}
+
+
+def a_child(facts, token, cell):
+    made = asked(facts, "POST", "/v1/grants", token, {"target": AGENT, "scopes": "rounds", "ttl": "1m", "reason": cell})
+    return {"id": made["id"], "token": made["token"], "grant": made["id"]}
+
+
+def a_round(seconds):
+    def begin(facts, token, cell):
+        body = {"argv": ["sleep", str(seconds)], "wait_ms": 0, "timeout_ms": 60000}
+        return {"id": asked(facts, "POST", f"/v1/agents/{AGENT}/rounds", facts["owner"], body)["round_id"]}
+    return begin
+
+
+def the_live_one(facts, token, cell):
+    return {"id": facts["live"]}
+
+
+def to_revoke(facts, token, cell):
+    return {"id": a_child(facts, token, cell)["id"]}
+
+
+def bodied(o, cell):
+    """What a list or a lock is to have is another for each cell: what changes nothing is no event."""
+    return o._replace(body=json.loads(json.dumps(o.body).replace("{cell}", cell))) if isinstance(o.body, dict) else o
+
+
+BEFORE = {
+    "POST /v1/agents/{agent}/locks/{id}": a_lock, "DELETE /v1/agents/{agent}/locks/{id}": a_lock, "DELETE /v1/holds/{id}": a_hold,
+    "DELETE /v1/grants/{id}": to_revoke, "POST /v1/grants/renew": a_child, "POST /v1/sessions/{id}/terminate": a_round(60), "attach": a_round(3),
+    **{name: the_live_one for name in ("GET /v1/sessions/{id}/attach", "GET /v1/rounds/{id}/screen", "GET /v1/sessions/{id}", *RECORDED)},
+}
+
+
+def recorded(facts, token, cells):
+    """Marks the cells whose events are the session's own: its record has theirs, with its principal."""
+    request = urllib.request.Request(f"https://{facts['https']}/v1/recordings/{facts['live']}/events", headers={"Authorization": "Bearer " + token})
+    with urllib.request.urlopen(request, context=facts["tls"], timeout=30) as answer:
+        page = answer.read()  # frames; the events in them are JSON
+    found = [json.loads(text) for text in re.findall(rb'\{[^{}]*"event":[^{}]*\}', page)]
+    for cell in cells:
+        if cell["op"].endswith("/resize"):  # the record of a size has no principal
+            cell["recorded"] = struct.pack("<HH", *RESIZED[cell["door"]].values()) in page
+        elif cell["op"] in RECORDED and cell["cred"] == "policy allows":
+            cell["recorded"] = any(e["event"] == RECORDED[cell["op"]] and e.get("principal") == cell["principal"] for e in found)
+
+
 # ---- driving
 
-def path_of(name, o, agent, facts, fresh, door, cred):
+def path_of(name, o, agent, facts, fresh, door, cred, made=None):
     session = facts["round"] if fresh else facts["old"]  # at hand, or in the record alone
+    if made:
+        return name.split()[1].replace("{agent}", agent).replace("{id}", made["id"]) + ("?reason=matrix" if "/holds/" in name else "")
     path = name.split()[1].replace("{agent}", agent).replace("{file}", "index.js").replace("{server}", "none").replace("{service}", "none")
     ident = {"lease": facts["lease"], "run": ABSENT}.get(o.about, session)
     if "contexts/{id}" in path:
@@ -707,6 +811,8 @@ def drive(state, facts, out):
     mint = Mint(state, (facts["revoked"], facts["revoked_id"]))
     tokens, cells, todo = mint.all(), [], []
     tokens.update({cred: (token, None) for cred, token in mint.outside(facts["issuer"]).items()})
+    tokens["policy allows"] = facts["allowed"], facts["allowed_id"]
+    mint.principals["policy allows"] = "policy-all"
     spent = mint.outside(facts["issuer"])["outside good"]
     rest(facts, address(0, 60), "POST /v1/grants", EXCHANGE["POST /v1/grants"], "/v1/grants", spent, "outside good")
     tokens["outside used"] = spent, None
@@ -727,29 +833,34 @@ def drive(state, facts, out):
         if want[1] == "grant.create":
             token = mint.shown(facts["issuer"], cred)
             grant = json.loads(base64.urlsafe_b64decode(token.split(".")[1] + "=="))["jti"]
-        agent = AGENT
+        agent, mark = AGENT, f"{door}-{cred}".replace(" ", "-").replace(".", "-")
+        made = BEFORE[name](facts, token, mark) if name in BEFORE and (cred == "policy allows" or cred in KINDS and want[1]) and want[0] != {"token_signature"} else None
+        token, grant = (made["token"], made["grant"]) if made and "token" in made else (token, grant)
+        o = bodied(o, mark)
+        if name.endswith("/resize"):
+            o = o._replace(body=RESIZED[door])
         # What is done to a session is refused or not while it is at hand; what is read is in the record.
-        fresh = slot >= FRESH or (o.about == "session" and door != "recorder.sock" and not o.event)
-        session = facts["round"] if fresh else facts["old"]
+        fresh = slot >= FRESH or (o.about == "session" and door != "recorder.sock" and o.event not in ("record.read", "sandbox.fork"))
+        session = made["id"] if made else facts["round"] if fresh else facts["old"]
         source = address(index + {"rest": 0, "ws": 90, "ssh": 100, "port": 110, "runtime": 130, "exchange": 140}.get(door, 120), slot)
         target = {"session": session} if o.about == "session" else {"agent": agent} if o.about == "agent" else {}
         cell = dict(door=door, op=name, cred=cred, answers=want[0] if isinstance(want[0], str) else sorted(want[0]), event=want[1],
-                    outcome=want[2], grant=grant, principal=mint.principals[family], about=o.about, policy=policy_of(door, name))
+                    outcome=want[2], grant=grant, session=session, principal=mint.principals[family], about=o.about, policy=policy_of(door, name))
         began = time.monotonic()
         try:
             if door in ("rest", "exchange"):
-                cell["got"], cell["peer"] = rest(facts, source, name, o, path_of(name, o, agent, facts, fresh, door, cred), token, cred)
+                cell["got"], cell["peer"] = rest(facts, source, name, o, path_of(name, o, agent, facts, fresh, door, cred, made), token, cred)
             elif door == "api.sock":
                 call = ws if name in WS else rest
-                cell["got"], cell["peer"] = call(facts, None, name, o, path_of(name, o, agent, facts, fresh, door, cred), token, cred)
+                cell["got"], cell["peer"] = call(facts, None, name, o, path_of(name, o, agent, facts, fresh, door, cred, made), token, cred)
             elif door == "port":
                 cell["got"], cell["peer"] = rest(facts, source, "GET /", o, "/", token, cred,
-                                                 ("X-Sandbox-ID: " + agent, "X-Sandbox-Port: 9"))
+                                                 ("X-Sandbox-ID: " + agent, f"X-Sandbox-Port: {facts['port']}"))
             elif door == "runtime":
                 headers = ("X-Sandbox-ID: " + agent, "X-Sandbox-Port: 8888", "Content-Type: multipart/form-data; boundary=b")
                 cell["got"], cell["peer"] = rest(facts, source, name, o, {"GET /download/": "/download/%2Fup"}.get(name, name.split()[1]), token, cred, headers)
             elif door == "ws":
-                cell["got"], cell["peer"] = ws(facts, source, name, o, path_of(name, o, agent, facts, fresh, door, cred), token, cred)
+                cell["got"], cell["peer"] = ws(facts, source, name, o, path_of(name, o, agent, facts, fresh, door, cred, made), token, cred)
             elif door == "ssh":
                 login = agent + ("+" + session if name == "attach" else "")
                 cell["got"], cell["peer"] = ssh(facts, source, name, token, login), source
@@ -777,6 +888,7 @@ def drive(state, facts, out):
     for t in good:
         if t[6][1].startswith(("sandbox.", "snapshot.", "agent.")):
             cells.append(one(*t))
+    recorded(facts, facts["allowed"], cells)
     with open(out, "w") as f:
         json.dump(cells, f)
     print(f"  {len(cells)} cells in {time.monotonic() - began:.1f} s; slowest: "
@@ -842,6 +954,7 @@ def drive_edge(state, centre, facts, out):
 
     def one(door, index, name, o, slot, cred, want):
         token, grant = tokens[cred]
+        o = bodied(o, "edge")
         source = None if door == "api.sock" else address(index + {"rest": 0, "ws": 110, "port": 120, "runtime": 130}[door], slot)
         cell = dict(door=door, op=name, cred=cred, answers=sorted(want[0]), event=want[1], outcome=want[2], grant=grant,
                     principal=mint.principals[cred], about=o.about, policy=policy_of(door, name))
@@ -903,6 +1016,7 @@ def closed(state, facts, phase):
             and policy_of(door, name) != "record.keep"]  # a hold is the recorder's own line: it waits until there is room
 
     def one(door, index, name, o):
+        o = bodied(o, "closed")
         source = address(index + {"rest": 0, "ws": 110, "port": 120, "runtime": 130, "ssh": 140}[door], 40 + ("stopped", "killed", "full").index(phase))
         path = path_of(name, o, AGENT, facts, True, door, "closed") if door in ("rest", "ws") else ""
         try:
@@ -989,6 +1103,11 @@ def at_endpoint(event, name):
     return {name, "others"} & set(event["detail"]["endpoints"])
 
 
+def attached(event, cell):
+    """Who comes to a session is told by the session, which knows no endpoint."""
+    return event["event"] == "session.attach" and event["detail"]["session"] == cell["session"]
+
+
 def endpoint(cell):
     return {"port": "port", "ssh": "login" if cell["event"] == "auth.fail" else {"login": "exec"}.get(cell["op"], cell["op"])}.get(cell["door"], cell["op"])
 
@@ -1009,6 +1128,8 @@ def judge(cells, events, faults):
             exchanges(cell, where, events, faults)
         elif cell["event"]:
             find(cell, where, events, faults)
+        elif cell["cred"] == "policy allows":
+            silent(cell, where, events, faults)
     count_logins(cells, logins, events, faults)
     for event in events:
         if event["event"] in ("auth.fail", "verdict", "record.read") and not event.get("door"):
@@ -1042,10 +1163,21 @@ def find(cell, where, events, faults):
         fits = cell["outcome"] == "ok" or e.get("outcome") in outcomes
         fits = fits and judged(e, cell)
         known = cell["event"] != "auth.fail" or not cell["grant"] or cell["cred"] in UNKNOWN or e.get("principal") == cell["principal"]
-        if fits and known and at_endpoint(e, endpoint(cell)) and (cell["cred"] in UNKNOWN or e.get("principal") == cell["principal"]):
+        if fits and known and (at_endpoint(e, endpoint(cell)) or attached(e, cell)) and (cell["cred"] in UNKNOWN or e.get("principal") == cell["principal"]):
             return
     faults.append(f"{where}: no event {'/'.join(names)} {'/'.join(outcomes)} of {cell['principal']} at {endpoint(cell)} from "
                   f"{cell['peer']}" + (f"; near: {json.dumps(near[0])[:240]}" if near else ""))
+
+
+def silent(cell, where, events, faults):
+    """A cell without an event says why, and has none."""
+    if not why_silent(cell["door"], cell["op"]):
+        faults.append(f"{where}: has no event, and no reason for that")
+    if cell["op"] in RECORDED and not cell.get("recorded"):
+        faults.append(f"{where}: the session's record has no {RECORDED[cell['op']]} of {cell['principal']}")
+    found = [e for e in events if same(e, cell) and not counted(e) and e.get("endpoint") == endpoint(cell)]
+    if found:
+        faults.append(f"{where}: is said to leave no event: {json.dumps(found[0])[:240]}")
 
 
 def key_of(cell):
@@ -1076,6 +1208,8 @@ def count_logins(cells, want, events, faults):
 if __name__ == "__main__":
     if sys.argv[1] == "policy":
         print_policy()
+    elif sys.argv[1] == "scopes":
+        print(ALL)
     elif sys.argv[1] == "closed":
         sys.exit(closed(*sys.argv[2:]))
     elif sys.argv[1] == "edge":

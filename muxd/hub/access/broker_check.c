@@ -292,9 +292,10 @@ bool broker_may_see(const struct request *rq, const struct session *s)
  * Another's: while it runs with observe or replay, once it has ended with replay, as the recorder has it. What a round
  * did is looked at whether its sandbox is still there or not: nobody enters that.
  */
-static int check_look(struct hub *h, const struct request *rq, const struct session *s, bool owner, const char *what,
-		      struct err *e)
+static int check_look(struct hub *h, const struct request *rq, const struct session *s, const char *what,
+		      struct policy_mark *out_mark, struct err *e)
 {
+	bool owner = broker_owns(rq, s);
 	uint32_t any = s->state == SESSION_ENDED ? SCOPE_REPLAY : SCOPE_OBSERVE | SCOPE_REPLAY;
 	struct err own = {0};
 
@@ -305,7 +306,7 @@ static int check_look(struct hub *h, const struct request *rq, const struct sess
 				     &(struct policy_question){.op = owner ? POLICY_ROUND_READ : POLICY_SESSION_WATCH,
 							       .agent = s->agent->name,
 							       .task = s->launch.task},
-				     what, NULL, e);
+				     what, out_mark, e);
 	return broker_refused(h, rq, s->agent->name, what, e);
 }
 
@@ -328,9 +329,10 @@ int broker_check_server(struct hub *h, const struct request *rq, const struct se
 	return broker_refused(h, rq, s->agent->name, what, e);
 }
 
-static int check_act(struct hub *h, const struct request *rq, const struct session *s, uint32_t scope, bool owner,
-		     const char *what, struct err *e)
+static int check_act(struct hub *h, const struct request *rq, const struct session *s, uint32_t scope, const char *what,
+		     struct err *e)
 {
+	bool owner = broker_owns(rq, s);
 	const struct policy_question q = {
 	    .op = owner ? POLICY_ROUND_INPUT : POLICY_SESSION_DRIVE, .agent = s->agent->name, .task = s->launch.task};
 	struct err own = {0};
@@ -341,13 +343,10 @@ static int check_act(struct hub *h, const struct request *rq, const struct sessi
 	return rc ? rc : broker_check_server(h, rq, s, what, e);
 }
 
-/* scope: what its own principal needs to act on it, 0: to look at it. Another's is acted on with drive. */
-int broker_find_round(struct hub *h, const struct request *rq, const struct id *round, uint32_t scope, const char *what,
+static int find_known(struct hub *h, const struct request *rq, const struct id *round, const char *what,
 		      struct session **out, struct err *e)
 {
 	struct session *s = hub_session_find(h, round);
-	bool owner;
-	int rc;
 
 	if (!s || s->kind != SESSION_ROUND)
 		return err_set(e, ERR_NOT_FOUND, NO_ROUND);
@@ -355,8 +354,32 @@ int broker_find_round(struct hub *h, const struct request *rq, const struct id *
 		broker_hide(h, rq, s, what);
 		return err_set(e, ERR_NOT_FOUND, NO_ROUND);
 	}
-	owner = broker_owns(rq, s);
-	rc = scope ? check_act(h, rq, s, scope, owner, what, e) : check_look(h, rq, s, owner, what, e);
+	*out = s;
+	return 0;
+}
+
+int broker_find_look(struct hub *h, const struct request *rq, const struct id *round, const char *what,
+		     struct session **out, struct policy_mark *out_mark, struct err *e)
+{
+	struct session *s = NULL;
+	int rc = find_known(h, rq, round, what, &s, e);
+
+	if (!rc)
+		rc = check_look(h, rq, s, what, out_mark, e);
+	if (!rc)
+		*out = s;
+	return rc;
+}
+
+/* scope: what its own principal needs to act on it, 0: to look at it. Another's is acted on with drive. */
+int broker_find_round(struct hub *h, const struct request *rq, const struct id *round, uint32_t scope, const char *what,
+		      struct session **out, struct err *e)
+{
+	struct session *s = NULL;
+	int rc = scope ? find_known(h, rq, round, what, &s, e) : broker_find_look(h, rq, round, what, &s, NULL, e);
+
+	if (!rc && scope)
+		rc = check_act(h, rq, s, scope, what, e);
 	if (!rc)
 		*out = s;
 	return rc;

@@ -18,10 +18,11 @@
 #define SCREEN_STILL_NS (60 * NS_PER_MS) /* so long after its last output a program is taken to have drawn */
 
 static int find_pty(struct hub *h, const struct request *rq, const struct id *round, bool types, const char *what,
-		    struct session **out, struct err *e)
+		    struct session **out, struct policy_mark *out_mark, struct err *e)
 {
 	struct session *s = NULL;
-	int rc = types ? broker_find_typed(h, rq, round, what, &s, e) : broker_find_round(h, rq, round, 0, what, &s, e);
+	int rc = types ? broker_find_typed(h, rq, round, what, &s, e)
+		       : broker_find_look(h, rq, round, what, &s, out_mark, e);
 
 	if (rc)
 		return rc;
@@ -37,7 +38,7 @@ int broker_round_resize(struct hub *h, const struct request *rq, const struct id
 			struct err *e)
 {
 	struct session *s;
-	int rc = find_pty(h, rq, round, true, "resize", &s, e);
+	int rc = find_pty(h, rq, round, true, "resize", &s, NULL, e);
 
 	if (rc)
 		return rc;
@@ -50,7 +51,7 @@ int broker_round_typable(struct hub *h, const struct request *rq, const struct i
 			 struct err *e)
 {
 	struct session *s = NULL;
-	int rc = find_pty(h, rq, round, true, "keys", &s, e);
+	int rc = find_pty(h, rq, round, true, "keys", &s, NULL, e);
 
 	if (rc == 0)
 		*out_offset = s->stream[STREAM_OUTPUT].end;
@@ -120,7 +121,7 @@ static void look_now(struct look_job *j)
 {
 	struct session *s = NULL;
 	struct err e = {0};
-	int rc = find_pty(j->hub, &j->rq, &j->round, j->types, look_name(j->types), &s, &e);
+	int rc = find_pty(j->hub, &j->rq, &j->round, j->types, look_name(j->types), &s, &j->rq.policy, &e);
 
 	round_unlisten(&j->listener);
 	if (rc == 0 && !j->types && !broker_owns(&j->rq, s))
@@ -174,7 +175,8 @@ static void look_begin(struct hub *h, const struct request *rq, const struct id 
 	struct look_job *j = calloc(1, sizeof(*j));
 	struct session *s = NULL;
 	struct err e = {0};
-	int rc = j ? find_pty(h, rq, round, types, look_name(types), &s, &e) : err_set(&e, ERR_NOMEM, "no memory");
+	int rc =
+	    j ? find_pty(h, rq, round, types, look_name(types), &s, NULL, &e) : err_set(&e, ERR_NOMEM, "no memory");
 
 	if (rc) {
 		free(j);
