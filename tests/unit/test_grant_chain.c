@@ -6,6 +6,7 @@
  * Nothing lives longer, reaches further or opens more than its chain allows.
  */
 #include "base/err.h"
+#include "files/paths.h"
 #include "muxd/monitor/grants.h"
 #include "policy/grant_narrow.h"
 #include "policy/id_times.h"
@@ -63,12 +64,29 @@ struct history {
 	unsigned token_max[TOKENS], token_used[TOKENS];
 };
 
+static void random_paths(struct grant_paths *out)
+{
+	static const char *const lists[] = {"",
+					    "**\n",
+					    "src/**\n",
+					    "src/a/**\n",
+					    "src/a/b.c\n",
+					    "*.md\nsrc/**\n",
+					    "src/*\n",
+					    "src/a*/**\n",
+					    "src/?/b.c\ndocs/**\n",
+					    "**/*.md\n",
+					    "docs/**\nsrc/a/**\n*.md\n"};
+
+	out->given = pick(3) > 0;
+	strcpy(out->text, out->given ? lists[pick(sizeof(lists) / sizeof(lists[0]))] : "");
+}
+
 static struct grant random_grant(int64_t now)
 {
 	static const char *const agents[] = {"*", "ci-*", "ci-a*", "ci-a1", "ci-b", "demo"};
 	static const char *const principals[] = {"ci", "ci/w", "ci/w/1", "cix", "ada"};
 	static const char *const tasks[] = {"", "t1", "t2"};
-	static const char *const paths[] = {"", "**\n", "src/**\n", "src/a/**\n", "src/a/b.c\n", "*.md\nsrc/**\n"};
 	struct grant g = {.kind = (enum grant_kind)pick(4),
 			  .scopes = (pick(512) | (pick(3) ? SCOPE_GRANT : 0)) & 0x3ffu,
 			  .issued_ns = now,
@@ -81,9 +99,8 @@ static struct grant random_grant(int64_t now)
 	strcpy(g.agent, agents[pick(6)]);
 	strcpy(g.principal, principals[pick(5)]);
 	strcpy(g.task, tasks[pick(3)]);
-	g.files.read.given = pick(2);
-	if (g.files.read.given)
-		strcpy(g.files.read.text, paths[pick(6)]);
+	random_paths(&g.files.read);
+	random_paths(&g.files.write);
 	g.files.size_max = pick(3) ? 0 : 1 + pick(100);
 	g.bounds.uses = pick(3) ? 1 + pick(5) : 0;
 	g.bounds.operations = pick(3) ? 0 : 1 + pick(15);
@@ -160,7 +177,54 @@ static bool reaches(const struct grant *g, const char *agent, uint32_t scope)
 	return grant_allows(g, agent, scope, NULL) == 0;
 }
 
-/* No agent, scope, task or size that the parent does not have. */
+/* As the hub and muxlet hold a file's operation to it: the patterns mean what they mean there. */
+static struct paths *paths_of(const struct grant_paths *p)
+{
+	char text[GRANT_PATHS_TEXT];
+	const char *list[GRANT_PATHS_MAX + 1] = {NULL};
+	size_t n = 0;
+	struct paths *out;
+
+	strcpy(text, p->text);
+	for (char *at = text, *end; (end = strchr(at, '\n')); at = end + 1) {
+		*end = '\0';
+		list[n++] = at;
+	}
+	out = paths_new(list);
+	assert_non_null(out);
+	return out;
+}
+
+/* No file, and no directory with all below it, that the wider list does not open. */
+static void check_paths(const char *what, const struct grant_paths *wide, const struct grant_paths *narrow)
+{
+	static const char *const samples[] = {".",        "README.md", "a.c",         "src",           "src/x.c",
+					      "src/x.md", "src/a",     "src/a/b.c",   "src/a/c.c",     "src/a/d/e.c",
+					      "src/ab/x", "src/b/b.c", "src/b/d/b.c", "docs/a.md",     "docs/b/c.txt",
+					      "doc/a.md", "srcs/x.c",  ".git/config", "docs/b/c/d.md", "src/a/b.c/x"};
+	struct paths *of_wide, *of_narrow;
+
+	if (!wide->given)
+		return;
+	assert_true(narrow->given);
+	of_wide = paths_of(wide);
+	of_narrow = paths_of(narrow);
+	for (size_t i = 0; i < 2 * sizeof(samples) / sizeof(samples[0]); i++)
+		if (paths_have(of_narrow, samples[i / 2], i % 2) && !paths_have(of_wide, samples[i / 2], i % 2))
+			fail_msg("%s reaches %s by \"%s\", and not by \"%s\" above it", what, samples[i / 2],
+				 narrow->text, wide->text);
+	paths_free(of_wide);
+	paths_free(of_narrow);
+}
+
+static void check_principal(const char *above, const char *below)
+{
+	size_t n = strlen(above);
+
+	assert_true(strncmp(above, below, n) == 0 && (!below[n] || below[n] == '/'));
+}
+
+/* No agent, scope, path, task or size that the parent does not have. */
 static void check_within(const struct grant *parent, const struct grant *child)
 {
 	static const char *const agents[] = {"ci-a1", "ci-a2", "ci-b", "ci", "demo", "prod/web-0", "prod/web-0/app"};
@@ -171,10 +235,12 @@ static void check_within(const struct grant *parent, const struct grant *child)
 				fail_msg("%s reaches %s, its parent %s does not", child->agent, agents[i],
 					 parent->agent);
 	assert_true(!parent->task[0] || strcmp(parent->task, child->task) == 0);
-	assert_true(strncmp(child->principal, parent->principal, strlen(parent->principal)) == 0);
+	assert_true(child->kind == parent->kind || child->kind == GRANT_AGENT);
+	check_principal(parent->principal, child->principal);
 	assert_true(!parent->files.size_max ||
 		    (child->files.size_max && child->files.size_max <= parent->files.size_max));
-	assert_true(!parent->files.read.given || child->files.read.given);
+	check_paths("read", &parent->files.read, &child->files.read);
+	check_paths("write", &parent->files.write, &child->files.write);
 	assert_true(!parent->bounds.uses || (child->bounds.uses && child->bounds.uses <= parent->bounds.uses));
 	for (enum policy_op op = 0; op < POLICY_OPS; op++)
 		assert_true(grant_bounds_allow(&child->bounds, op, NULL) ||
@@ -302,8 +368,12 @@ static void resemble(const struct grant *parent, struct grant *g)
 		strcpy(g->principal, parent->principal);
 	if (pick(8))
 		strcpy(g->task, parent->task);
-	if (pick(8))
-		g->files = parent->files;
+	if (pick(3))
+		g->files.read = parent->files.read;
+	if (pick(3))
+		g->files.write = parent->files.write;
+	if (pick(3))
+		g->files.size_max = parent->files.size_max;
 	if (pick(4))
 		g->bounds.operations = parent->bounds.operations;
 	if (pick(2))
@@ -325,7 +395,8 @@ static void step_child(struct history *h, bool lease)
 		return;
 	if (grant_narrow(&h->node[from].g, model_ends(h, from), &g, NULL))
 		return;
-	check_within(&h->node[from].g, &g);
+	for (int up = from; up >= 0; up = h->node[first_of(h, up)].parent) /* the whole chain, each by itself */
+		check_within(&h->node[up].g, &g);
 	assert_true(g.expires_ns <= model_ends(h, from));
 	if (lease && !pays(h, from, &g))
 		return;
