@@ -1,11 +1,13 @@
 // tier: check
 /*
- * Children in the monitor, when net is not what it was: it asks for what is wider or longer than the grant
+ * Children and renewals in the monitor, when net is not what it was: it asks for what is wider or longer than the grant
  * that it holds. Nothing of that is signed, and nothing is kept of it.
  */
 #include "muxd/monitor/request.h"
 #include "policy/grant_narrow.h"
 #include "tests/lib/monitor_rig.h"
+
+#define MINUTE (60 * SECOND)
 
 /* As net's packet has it (netipc.c). */
 static int ask_child(struct fixture *f, const struct grant *from, const char *text)
@@ -149,12 +151,73 @@ static void one_that_may_not_makes_none(void **state)
 	assert_int_equal(ask_child(f, &child, "{\"reason\":\"r\"}"), ERR_NOT_NARROWER);
 }
 
+/* ---- renewals: grants.renew_max, an hour here, from the beginning of the first */
+
+static void at(int64_t minutes)
+{
+	clock_test_set(1000 * (uint64_t)SECOND + (uint64_t)(minutes * MINUTE), NOW * SECOND + minutes * MINUTE);
+}
+
+static int renew(struct fixture *f, const struct grant *from, int64_t ttl_ns)
+{
+	const struct wish w = {
+	    .how = WISH_RENEWAL, .via = "grant", .from = from, .ttl_ns = (uint64_t)ttl_ns, .reason = "test"};
+
+	return ask(f, &w);
+}
+
+static void all_renewals_together_are_bounded(void **state)
+{
+	const int64_t end = (NOW + 3600) * SECOND;
+	struct fixture *f = *state;
+	struct grant first = make_parent(f, NULL), second, third;
+	size_t n;
+
+	at(9);
+	assert_int_equal(renew(f, &first, 30 * MINUTE), 0);
+	second = f->grant;
+	assert_int_equal(second.expires_ns, (NOW + 39 * 60) * SECOND);
+	at(30);
+	assert_int_equal(renew(f, &second, 30 * MINUTE + SECOND), ERR_FORBIDDEN); /* a second beyond */
+	assert_int_equal(renew(f, &second, 30 * MINUTE), 0);                      /* to the very end */
+	third = f->grant;
+	assert_int_equal(third.expires_ns, end);
+	n = kept(f);
+	at(59);
+	assert_int_equal(renew(f, &third, MINUTE), ERR_FORBIDDEN); /* the same end */
+	assert_int_equal(renew(f, &third, MINUTE + SECOND), ERR_FORBIDDEN);
+	assert_int_equal(renew(f, &third, 0), ERR_FORBIDDEN);
+	assert_int_equal(renew(f, &first, 10 * MINUTE), ERR_FORBIDDEN); /* by an older token of the same */
+	clock_test_set(1000 * (uint64_t)SECOND + 3599 * (uint64_t)SECOND, end - SECOND);
+	assert_int_equal(renew(f, &third, SECOND), ERR_FORBIDDEN);
+	assert_int_equal(renew(f, &third, 2 * SECOND), ERR_FORBIDDEN);
+	assert_int_equal(kept(f), n);
+	assert_int_equal(grants_ends(f->m.grants, &first.id), end);
+}
+
+/* What is made from a grant is renewed until that one's end, and no longer, however often. */
+static void a_child_is_renewed_within_its_parent(void **state)
+{
+	struct fixture *f = *state;
+	struct grant parent = make_parent(f, NULL), child;
+
+	assert_int_equal(ask_child(f, &parent, "{\"reason\":\"r\",\"ttl_ns\":60000000000}"), 0);
+	child = f->grant;
+	assert_int_equal(renew(f, &child, 10 * MINUTE + SECOND), ERR_FORBIDDEN);
+	assert_int_equal(renew(f, &child, 10 * MINUTE), 0);
+	assert_int_equal(renew(f, &parent, 20 * MINUTE), 0); /* then it may */
+	assert_int_equal(renew(f, &child, 20 * MINUTE + SECOND), ERR_FORBIDDEN);
+	assert_int_equal(renew(f, &child, 20 * MINUTE), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test_setup_teardown(nothing_wider_is_signed, setup, teardown),
 	    cmocka_unit_test_setup_teardown(net_names_no_line_and_no_times, setup, teardown),
 	    cmocka_unit_test_setup_teardown(one_that_may_not_makes_none, setup, teardown),
+	    cmocka_unit_test_setup_teardown(all_renewals_together_are_bounded, setup, teardown),
+	    cmocka_unit_test_setup_teardown(a_child_is_renewed_within_its_parent, setup, teardown),
 	};
 
 	return cmocka_run_group_tests_name("monitor_narrow", tests, NULL, NULL);
