@@ -73,7 +73,8 @@ work "$third" 0
 wait_for 30 has 1 || fail "nothing comes to the centre: $(tail -n 5 "$E/daemon.log") $(tail -n 5 "$C/daemon.log")"
 ok "what an edge records comes to its centre"
 
-# ---- the centre is away: the edge goes on, and keeps all of it
+# ---- the centre is away for seconds: the edge goes on, and keeps all of it. What a day leaves is shown by how many records
+# there are (RECORDS), not by a day; what a day does to leases test_hub_edge has, whose clock runs on.
 kill -KILL "$CENTRE"
 wait "$CENTRE" 2>/dev/null
 work "$third" "$third"

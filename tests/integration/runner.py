@@ -80,6 +80,16 @@ def second_tries():
     check("a second run has what was made for it", env.attempt("story/g", 20, fresh, {"FRESH": "no"}, again=lambda: {"FRESH": "yes"}))
 
 
+def left_out():
+    script("part", "echo '  ok: one'; echo '  not run: the other needs root'")
+    report = pool.Report(again=False)
+    told = io.StringIO()
+    with contextlib.redirect_stdout(told):
+        fine = report.attempt("story/part", 20, ["sh", "part"])
+        report.end(0)
+    check("a part that did not run is told at the end", fine and "not run, of story/part: the other needs root" in told.getvalue())
+
+
 def ends():
     """What CI shows of a long run is its end."""
     report = pool.Report(again=True)
@@ -217,6 +227,6 @@ def proofs():
     check("a finding in a daemon's log stays", kept != "daemon.log" and open(kept, encoding="ascii").read() == "a finding")
 
 
-for part in (tiers, second_tries, ends, limits, leftovers, queues, times, proofs):
+for part in (tiers, second_tries, left_out, ends, limits, leftovers, queues, times, proofs):
     part()
 sys.exit(bad != 0)

@@ -14,6 +14,7 @@ import left
 
 LOGS = "build/log"
 FINDING = re.compile(rb"Sanitizer|runtime error")
+NOT_RUN = re.compile(r"^(?: *not run|SKIP): *(.+)$", re.MULTILINE)  # what a story says that it left out
 # What a log says of its failure first: a story's, cmocka's, a sanitizer's, Python's, a compiler's, the runner's own.
 FAILING = re.compile(r"^\s*FAILED\b|\[ +(ERROR|FAILED) +\]|Sanitizer|runtime error:|Traceback|: error:|^ended: ")
 TOLD = 80  # lines about what failed, at the end of a run: CI shows some hundred
@@ -77,6 +78,7 @@ class Report:
         self.again = again  # whether stories get a second run
         self.lock = threading.Lock()
         self.passed, self.failed, self.unsteady, self.took = 0, [], [], []
+        self.left_out = []  # (test, what of it did not run)
         self.running = set()
         self.stopping, self.settle = False, SETTLE
 
@@ -85,6 +87,7 @@ class Report:
             self.took.append((wall, cpu, name))
             if ok:
                 self.passed += 1
+                self.left_out += [(name, what) for what in not_run(log)]
                 print(f"ok    {name:34} {wall:6.1f} s {cpu:6.1f} cpu", flush=True)
             else:
                 self.failed.append((name, log))
@@ -191,6 +194,8 @@ class Report:
         for what, log in told[-(TOLD // (each + 1)) :]:
             print(f"== {what} ({log})")
             show(log, each)
+        for name, what in self.left_out:
+            print(f"not run, of {name}: {what}")
         steady = [name for name, _, fine in self.unsteady if fine]
         if steady:
             print("unsteady, passed the second time:", *steady)
@@ -198,6 +203,14 @@ class Report:
             print("failed:", *(name for name, _ in self.failed))
         print(f"{self.passed} passed, {len(self.failed)} failed")
         return 1 if self.failed else 0
+
+
+def not_run(log):
+    """What a test that passed says that it could not show on this machine."""
+    if not log or not os.path.exists(log):
+        return []
+    with open(log, encoding="utf-8", errors="replace") as f:
+        return NOT_RUN.findall(f.read())
 
 
 def found(log):

@@ -108,6 +108,35 @@ static void a_clock_that_is_turned_back_makes_no_lease_longer(void **state)
 	hub_rig_destroy(w.r);
 }
 
+/* The clock runs on for a day without a word: nothing is taken, neither what was known nor what was minted since; then
+ * all that is in force is. */
+static void a_centre_that_is_away_for_a_day(void **state)
+{
+	struct edge_world w;
+	struct grant later;
+	int64_t wall;
+	uint64_t boot;
+
+	(void)state;
+	edge_begin(&w);
+	hub_set_edge_state(w.r->hub, w.lease.issued_ns);
+	assert_int_equal(let_in(&w, &w.lease), 0);
+	wall = hub_now_wall(w.r->hub) + 24 * 3600 * S;
+	boot = clock_boot_ns() + 24 * 3600 * (uint64_t)S;
+	clock_test_set(boot, wall);
+	assert_int_equal(let_in(&w, &w.lease), ERR_TOKEN_EXPIRED);
+	later = w.lease;
+	later.issued_ns = later.not_before_ns = wall / S * S;
+	later.expires_ns = later.issued_ns + 300 * S;
+	assert_int_equal(id_new(&later.id), 0);
+	assert_int_equal(let_in(&w, &later), ERR_REVOCATIONS_OLD);
+	hub_set_edge_state(w.r->hub, wall);
+	assert_int_equal(let_in(&w, &later), 0);
+	assert_int_equal(let_in(&w, &w.lease), ERR_TOKEN_EXPIRED);
+	clock_test_reset();
+	hub_rig_destroy(w.r);
+}
+
 /* Sessions end, and new calls are refused, until the centre speaks. */
 static void what_is_open_ends_when_nothing_is_heard(void **state)
 {
@@ -137,6 +166,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(a_lease_lets_in_and_a_grant_does_not),
 	    cmocka_unit_test(a_clock_that_is_turned_back_makes_no_lease_longer),
+	    cmocka_unit_test(a_centre_that_is_away_for_a_day),
 	    cmocka_unit_test(what_is_open_ends_when_nothing_is_heard),
 	};
 
