@@ -103,7 +103,7 @@ static void nothing_wider_is_signed(void **state)
 	}
 }
 
-/* What net says of a grant's line, times and issuer counts for nothing: the monitor has them from the parent. */
+/* The word of net on a line, times and issuer counts for nothing: the monitor has them from the parent. */
 static void net_names_no_line_and_no_times(void **state)
 {
 	static const char *const lies[] = {
@@ -195,7 +195,7 @@ static void all_renewals_together_are_bounded(void **state)
 	assert_int_equal(grants_ends(f->m.grants, &first.id), end);
 }
 
-/* What is made from a grant is renewed until that one's end, and no longer, however often. */
+/* A child is renewed until its parent's end, and no longer, however often. */
 static void a_child_is_renewed_within_its_parent(void **state)
 {
 	struct fixture *f = *state;
