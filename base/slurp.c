@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -80,16 +81,68 @@ int slurp_fd(int fd, const char *path, size_t max, char **out, size_t *out_len, 
 	return 0;
 }
 
-int slurp_file(const char *path, int flags, size_t max, char **out, size_t *out_len, struct err *e)
+const char *slurp_kind(unsigned mode)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC | flags);
-	int rc;
+	switch (mode & S_IFMT) {
+	case S_IFDIR:
+		return "a directory";
+	case S_IFLNK:
+		return "a symbolic link";
+	case S_IFIFO:
+		return "a FIFO";
+	case S_IFSOCK:
+		return "a socket";
+	case S_IFCHR:
+	case S_IFBLK:
+		return "a device";
+	default:
+		return "something else";
+	}
+}
 
-	if (fd < 0)
-		return err_sys(e, errno, "open %s", path);
-	rc = slurp_fd(fd, path, max, out, out_len, e);
+int slurp_open(const char *path, int flags, int *out_fd, struct err *e)
+{
+	int fd = open(path, flags | O_NONBLOCK | O_NOCTTY | O_CLOEXEC), why = errno;
+	bool there = true;
+	struct stat st;
+
+	if (fd >= 0)
+		there = fstat(fd, &st) == 0;
+	else if (why == ENXIO || why == ENODEV || why == EISDIR || why == ELOOP) /* a socket is never opened */
+		there = fstatat(AT_FDCWD, path, &st, flags & O_NOFOLLOW ? AT_SYMLINK_NOFOLLOW : 0) == 0;
+	else
+		return err_sys(e, why, "open %s", path);
+	if (there && fd >= 0 && S_ISREG(st.st_mode)) {
+		*out_fd = fd;
+		return 0;
+	}
+	if (fd >= 0)
+		close(fd);
+	if (!there || S_ISREG(st.st_mode))
+		return err_sys(e, why, "open %s", path);
+	return err_set(e, ERR_NOT_A_FILE, "%s is %s, not a regular file", path, slurp_kind(st.st_mode));
+}
+
+static int slurp_close(int fd, const char *path, size_t max, char **out, size_t *out_len, struct err *e)
+{
+	int rc = slurp_fd(fd, path, max, out, out_len, e);
+
 	close(fd);
 	return rc;
+}
+
+int slurp_file(const char *path, int flags, size_t max, char **out, size_t *out_len, struct err *e)
+{
+	int fd = -1, rc = slurp_open(path, O_RDONLY | flags, &fd, e);
+
+	return rc ? rc : slurp_close(fd, path, max, out, out_len, e);
+}
+
+int slurp_operand(const char *path, size_t max, char **out, size_t *out_len, struct err *e)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+	return fd < 0 ? err_sys(e, errno, "open %s", path) : slurp_close(fd, path, max, out, out_len, e);
 }
 
 void slurp_free(char *data, size_t len)

@@ -87,6 +87,95 @@ static int check_single(yaml_parser_t *p, const char *name, struct err *e)
 	return rc;
 }
 
+struct bounds {
+	const char *name;
+	struct err *e;
+	size_t depth, nodes, anchors;
+	size_t entries[YAMLDOC_DEPTH]; /* keys and values of what is open; of a list none are counted */
+	bool is_map[YAMLDOC_DEPTH];
+};
+
+static int above(const struct bounds *b, const yaml_event_t *ev, const char *what, int most)
+{
+	char why[96];
+
+	text_format(why, sizeof(why), "%s: %d at most", what, most);
+	return fail_at(b->name, &ev->start_mark, b->e, why);
+}
+
+/* A scalar, an alias, or the beginning of a list or a mapping. */
+static int bounds_take(struct bounds *b, const yaml_event_t *ev, const yaml_char_t *anchor)
+{
+	size_t *entries = b->depth ? &b->entries[b->depth - 1] : NULL;
+
+	if (++b->nodes > YAMLDOC_NODES)
+		return above(b, ev, "too many values", YAMLDOC_NODES);
+	if (anchor && ++b->anchors > YAMLDOC_ANCHORS)
+		return above(b, ev, "too many anchors", YAMLDOC_ANCHORS);
+	if (entries && b->is_map[b->depth - 1] && ++*entries > 2 * (size_t)YAMLDOC_KEYS)
+		return above(b, ev, "too many keys in one mapping", YAMLDOC_KEYS);
+	return 0;
+}
+
+static int bounds_open(struct bounds *b, const yaml_event_t *ev, const yaml_char_t *anchor, bool map)
+{
+	int rc = bounds_take(b, ev, anchor);
+
+	if (rc == 0 && b->depth == YAMLDOC_DEPTH)
+		rc = above(b, ev, "lists and mappings inside each other", YAMLDOC_DEPTH);
+	if (rc)
+		return rc;
+	b->entries[b->depth] = 0;
+	b->is_map[b->depth++] = map;
+	return 0;
+}
+
+static int bounds_event(struct bounds *b, const yaml_event_t *ev)
+{
+	switch (ev->type) {
+	case YAML_SCALAR_EVENT:
+		return bounds_take(b, ev, ev->data.scalar.anchor);
+	case YAML_ALIAS_EVENT:
+		return bounds_take(b, ev, NULL);
+	case YAML_SEQUENCE_START_EVENT:
+		return bounds_open(b, ev, ev->data.sequence_start.anchor, false);
+	case YAML_MAPPING_START_EVENT:
+		return bounds_open(b, ev, ev->data.mapping_start.anchor, true);
+	case YAML_SEQUENCE_END_EVENT:
+	case YAML_MAPPING_END_EVENT:
+		b->depth--;
+		return 0;
+	default:
+		return 0;
+	}
+}
+
+/* Its events alone, one after another: nothing of it is kept, and what is above a bound is not read on. */
+static int check_bounds(const char *text, size_t len, const char *name, struct err *e)
+{
+	struct bounds b = {.name = name, .e = e};
+	yaml_parser_t parser;
+	bool more = true;
+	int rc = 0;
+
+	if (!yaml_parser_initialize(&parser))
+		return err_set(e, ERR_NOMEM, "no memory for %s", name);
+	yaml_parser_set_input_string(&parser, (const unsigned char *)text, len);
+	while (rc == 0 && more) {
+		yaml_event_t ev;
+
+		if (!yaml_parser_parse(&parser, &ev))
+			break; /* no YAML: whoever loads it meets the same, at the same place */
+		more = ev.type != YAML_STREAM_END_EVENT;
+		rc = bounds_event(&b, &ev);
+		if (ev.type == YAML_SCALAR_EVENT)
+			explicit_bzero(ev.data.scalar.value, ev.data.scalar.length);
+		yaml_event_delete(&ev);
+	}
+	yaml_parser_delete(&parser);
+	return rc;
+}
+
 static int yaml_load(struct yamldoc *y, const char *text, size_t len, struct err *e)
 {
 	yaml_parser_t parser;
@@ -117,6 +206,8 @@ int yamldoc_parse(const char *text, size_t len, const char *name, struct yamldoc
 	if (!y || !y->name)
 		rc = err_set(e, ERR_NOMEM, "no memory for %s", name);
 	else
+		rc = check_bounds(text, len, name, e);
+	if (rc == 0)
 		rc = yaml_load(y, text, len, e);
 	if (rc < 0)
 		yamldoc_destroy(y);

@@ -17,15 +17,22 @@
 struct err;
 struct yamldoc;
 
-#define YAMLDOC_MAX  (4 * 1024 * 1024)
-#define YAMLDOC_LIST 10000 /* entries of one list or mapping */
+/* Counted before anything is built: libyaml's time and memory, and a duplicate key's search, grow with their squares.
+ */
+#define YAMLDOC_MAX     (4 * 1024 * 1024)
+#define YAMLDOC_DEPTH   64
+#define YAMLDOC_NODES   500000
+#define YAMLDOC_KEYS    10000 /* of one mapping */
+#define YAMLDOC_ANCHORS 1000
+#define YAMLDOC_LIST    10000 /* entries of a list that yamlnode_list() gives */
 
 struct yamlnode {
 	const struct yamldoc *doc;
 	int index; /* 0: absent, or null */
 };
 
-/* name: for messages. ERR_CONFIG also for a second document. An empty text is a doc whose root is absent. */
+/* name: for messages. ERR_CONFIG also for a second document, and above the bounds. An empty text is a doc whose root is
+ * absent. */
 int yamldoc_parse(const char *text, size_t len, const char *name, struct yamldoc **out, struct err *e);
 void yamldoc_destroy(struct yamldoc *doc); /* NULL-safe */
 const char *yamldoc_name(const struct yamldoc *doc);

@@ -11,7 +11,7 @@ int listed_read(const char *path, size_t max, const char *what, json_t **out, st
 	char *text = NULL;
 	size_t n = 0;
 	int rc = strcmp(path, "-") == 0 ? slurp_fd(STDIN_FILENO, what, max, &text, &n, e)
-					: slurp_file(path, 0, max, &text, &n, e);
+					: slurp_operand(path, max, &text, &n, e);
 
 	if (!rc)
 		rc = json_parse(text, n, max, out, e);

@@ -237,7 +237,7 @@ static int token_get(struct bridge *b, struct err *e)
 	b->token_ns = now;
 	if (!b->token_file)
 		return ctl_token(b->c, &b->wish, &b->token, e);
-	rc = slurp_file(b->token_file, 0, GRANT_TOKEN_MAX + 16, &text, &len, e);
+	rc = slurp_operand(b->token_file, GRANT_TOKEN_MAX + 16, &text, &len, e);
 	if (rc)
 		return rc;
 	b->token = strndup(text, strcspn(text, "\r\n"));

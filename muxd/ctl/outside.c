@@ -160,7 +160,7 @@ static int from_url(struct witness_heads *w, const char *ca_file, struct err *e)
 		return 0;
 	}
 	if (ca_file)
-		rc = slurp_file(ca_file, 0, CA_MAX, &ca, &len, e);
+		rc = slurp_operand(ca_file, CA_MAX, &ca, &len, e);
 	if (rc == 0) {
 		id_format(w->log_id, id);
 		if ((size_t)snprintf(url, sizeof url, "%s%sv1/witness/heads?log_id=%s&limit=500", w->from, slash, id) >=

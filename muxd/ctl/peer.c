@@ -114,7 +114,7 @@ static int token_of_file(const char *path, char **out, struct err *e)
 {
 	char *text = NULL;
 	size_t len = 0;
-	int rc = slurp_file(path, 0, TOKEN_MAX + 2, &text, &len, e);
+	int rc = slurp_operand(path, TOKEN_MAX + 2, &text, &len, e);
 
 	if (rc)
 		return rc;

@@ -22,7 +22,7 @@ static int policy_open(const char *path, struct policy **out, struct err *e)
 {
 	char *text = NULL;
 	size_t n = 0;
-	int rc = slurp_file(path, 0, POLICY_TEXT_MAX, &text, &n, e);
+	int rc = slurp_operand(path, POLICY_TEXT_MAX, &text, &n, e);
 
 	if (rc == 0)
 		rc = policy_parse(text, n, path, out, e);

@@ -417,7 +417,7 @@ static int read_template(const char *path, json_t **out, struct err *e)
 	struct yamldoc *doc = NULL;
 	char *text = NULL;
 	size_t len = 0;
-	int rc = slurp_file(path, 0, TEMPLATE_MAX, &text, &len, e);
+	int rc = slurp_operand(path, TEMPLATE_MAX, &text, &len, e);
 
 	if (!rc)
 		rc = yamldoc_parse(text, len, path, &doc, e);

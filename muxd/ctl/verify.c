@@ -178,7 +178,7 @@ static int verify_run(struct ctl *c, const struct ctl_args *a)
 		rc = workers_begin(&workers, &e);
 	v.tsa_ca = args_get(a, "tsa-ca");
 	if (rc == 0 && v.tsa_ca)
-		rc = slurp_file(v.tsa_ca, 0, CA_MAX, &tsa_ca, &tsa_ca_n, &e);
+		rc = slurp_operand(v.tsa_ca, CA_MAX, &tsa_ca, &tsa_ca_n, &e);
 	if (rc == 0) {
 		struct verify_ask ask = {.dir = dir ? dir : record,
 					 .keys = &keys,

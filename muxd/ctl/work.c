@@ -168,7 +168,7 @@ static int set_token(json_t *o, const struct ctl_args *a, struct err *e)
 
 	if (!args_has(a, "token-file"))
 		return err_set(e, ERR_INVAL, "--token-file is missing");
-	rc = slurp_file(strcmp(path, "-") == 0 ? "/dev/stdin" : path, 0, TOKEN_MAX, &text, &len, e);
+	rc = slurp_operand(strcmp(path, "-") == 0 ? "/dev/stdin" : path, TOKEN_MAX, &text, &len, e);
 	if (rc)
 		return rc;
 	while (len && (text[len - 1] == '\n' || text[len - 1] == '\r'))
@@ -204,7 +204,7 @@ static int workflow_put_run(struct ctl *c, const struct ctl_args *a)
 	size_t len = 0;
 	json_t *o = NULL;
 	struct err e = {0};
-	int rc = slurp_file(a->operands[0], 0, FILE_MAX, &text, &len, &e);
+	int rc = slurp_operand(a->operands[0], FILE_MAX, &text, &len, &e);
 
 	if (!rc)
 		rc = json_parse(text, len, FILE_MAX, &o, &e);

@@ -11,7 +11,6 @@
 #include "control/kube/pods/template.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <openssl/crypto.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -65,7 +64,7 @@ static int copy_path(const struct layout *l, size_t i, char out[PATH_MAX], struc
 static int read_source(const struct kube_source *s, char **out, size_t *out_len, struct err *e)
 {
 	if (!s->data)
-		return slurp_file(s->path, O_NONBLOCK, SOURCE_MAX, out, out_len, e); /* mounted secrets are links */
+		return file_read_given(s->path, SOURCE_MAX, out, out_len, e);
 	*out = malloc(s->len + 1);
 	if (!*out)
 		return err_set(e, ERR_NOMEM, "no memory for the cluster's credentials");

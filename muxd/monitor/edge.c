@@ -446,7 +446,7 @@ int edge_text(const struct monitor *m, char **out, struct err *e)
 	int rc = file_read(m->edge.seed, GRANT_KEY_LEN, &seed, &nseed, e);
 
 	if (rc == 0)
-		rc = file_read(m->conf->edge_ca, CA_MAX, &ca, &nca, e);
+		rc = file_read_given(m->conf->edge_ca, CA_MAX, &ca, &nca, e);
 	if (rc == 0) {
 		key = base64_encode(seed, nseed, true);
 		o = key ? json_pack("{s:s,s:s,s:s,s:s,s:s}", "edge", m->layout.instance, "centre", m->edge.centre,

@@ -89,15 +89,16 @@ int file_publish(const char *path, const void *data, size_t len, mode_t mode, st
 
 int file_read(const char *path, size_t max, char **out, size_t *out_len, struct err *e)
 {
-	int fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY), rc;
+	int rc = slurp_file(path, O_NOFOLLOW, max, out, out_len, e);
 
-	if (fd < 0 && errno == ENOENT)
-		return err_set(e, ERR_NOT_FOUND, "%s does not exist", path);
-	if (fd < 0)
-		return err_sys(e, errno, "open %s", path);
-	rc = slurp_fd(fd, path, max, out, out_len, e);
-	close(fd);
-	return rc;
+	return rc == ERR_NOT_FOUND ? err_set(e, rc, "%s does not exist", path) : rc;
+}
+
+int file_read_given(const char *path, size_t max, char **out, size_t *out_len, struct err *e)
+{
+	int rc = slurp_file(path, 0, max, out, out_len, e);
+
+	return rc == ERR_NOT_FOUND ? err_set(e, rc, "%s does not exist", path) : rc;
 }
 
 int file_own(const char *path, mode_t mode, struct file_owner owner, struct err *e)

@@ -8,7 +8,6 @@
 #include "muxd/monitor/file.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <string.h>
 #include <unistd.h>
@@ -28,7 +27,7 @@ static int filespace_copy(const char *folder, const char *name, const char *from
 		return rc;
 	if (!*from)
 		return unlink(path) && errno != ENOENT ? err_sys(e, errno, "remove %s", path) : 0;
-	rc = slurp_file(from, O_NONBLOCK, SOURCE_MAX, &data, &n, e); /* mounted secrets are links */
+	rc = file_read_given(from, SOURCE_MAX, &data, &n, e);
 	if (!rc && !n)
 		rc = err_set(e, ERR_CONFIG, "%s: %s is empty", key, from);
 	same = !rc && !file_read(path, SOURCE_MAX, &old, &old_n, NULL) && old_n == n && memcmp(old, data, n) == 0;

@@ -41,7 +41,7 @@ static int add_ca(json_t *o, const struct conf_issuer *x)
 
 	if (!x->ca)
 		return 0;
-	rc = file_read(x->ca, CA_MAX, &text, &len, &e);
+	rc = file_read_given(x->ca, CA_MAX, &text, &len, &e);
 	if (rc) {
 		text_format(gone, sizeof(gone), "its ca: %s", e.message);
 		return json_object_set_new(o, "ca_gone", json_string(gone));

@@ -72,7 +72,7 @@ int journal_note_read(const char *path, struct journal_note *out, struct err *e)
 /* Where the file has room for it. 1: it has not. */
 static int note_overwrite(const char *path, char *text, size_t len, struct err *e)
 {
-	int fd = open(path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW), rc = 0;
+	int fd = open(path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK), rc = 0;
 	struct stat st;
 
 	if (fd < 0 || fstat(fd, &st) < 0 || (size_t)st.st_size < len || st.st_size > NOTE_MAX) {
@@ -149,12 +149,12 @@ int journal_look(const char *folder, struct journal_look *out, struct err *e)
 
 	if (rc)
 		return rc;
-	ring = open(p.ring, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	ring = open(p.ring, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 	if (ring < 0 && (errno == ENOENT || errno == ENOTDIR)) {
 		*out = (struct journal_look){.there = false};
 		return 0;
 	}
-	cursor = open(p.cursor, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	cursor = open(p.cursor, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 	if (ring < 0 || (cursor < 0 && errno != ENOENT))
 		rc = err_sys(e, errno, "open the journal in %s", folder);
 	else if (cursor >= 0 && (rc = ring_cursor_read(cursor, &c)))

@@ -237,7 +237,8 @@ static bool is_same_folder(const char *a, const char *b)
 static bool is_worked_on(const char *dir)
 {
 	char path[PATH_MAX];
-	int fd = file_join(path, sizeof path, dir, "muxd.lock", NULL) ? -1 : open(path, O_RDONLY | O_CLOEXEC);
+	int fd =
+	    file_join(path, sizeof path, dir, "muxd.lock", NULL) ? -1 : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	bool works = fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) < 0;
 
 	if (fd >= 0)

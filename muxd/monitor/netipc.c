@@ -4,6 +4,7 @@
  */
 #define LOG_SUBSYS "monitor"
 #include "base/log.h"
+#include "base/slurp.h"
 #include "base/sock.h"
 #include "muxd/monitor/exchange.h"
 #include "muxd/monitor/issue.h"
@@ -50,8 +51,7 @@ static void netipc_on_spec(void *arg, struct child_spec *out)
 
 static int open_one(const char *path, int flags, int *out_fd, struct err *e)
 {
-	*out_fd = open(path, flags | O_CLOEXEC | O_NOFOLLOW);
-	return *out_fd < 0 ? err_sys(e, errno, "open %s", path) : 0;
+	return slurp_open(path, flags | O_NOFOLLOW, out_fd, e);
 }
 
 static int recorder_stream(const struct monitor *m, int *out_fd, struct err *e)

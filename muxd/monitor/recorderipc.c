@@ -1,6 +1,7 @@
 /* The conversation with the recorder. */
 #define LOG_SUBSYS "monitor"
 #include "base/log.h"
+#include "base/slurp.h"
 #include "base/text.h"
 #include "muxd/monitor/monitor.h"
 #include "muxd/monitor/rotation.h"
@@ -26,8 +27,7 @@ static void recorderipc_on_spec(void *arg, struct child_spec *out)
 
 static int open_one(const char *path, int flags, int *out_fd, struct err *e)
 {
-	*out_fd = open(path, flags | O_CLOEXEC | O_NOFOLLOW);
-	return *out_fd < 0 ? err_sys(e, errno, "open %s", path) : 0;
+	return slurp_open(path, flags | O_NOFOLLOW, out_fd, e);
 }
 
 static int recorderipc_on_hello(void *arg, struct channel *c, struct err *e)

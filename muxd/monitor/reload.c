@@ -19,7 +19,7 @@ static int read_text(const struct options *o, char **out, size_t *out_len, struc
 	int rc;
 
 	if (o->config) {
-		rc = file_read(o->config, CONF_MAX, out, out_len, e);
+		rc = file_read_given(o->config, CONF_MAX, out, out_len, e);
 		return rc == ERR_NOT_FOUND ? err_set(e, ERR_CONFIG, "configuration %s does not exist", o->config) : rc;
 	}
 	*out = strdup("");
@@ -44,7 +44,7 @@ static int read_policy(const struct conf *c, struct policy_read *out, struct err
 		*out = r;
 		return 0;
 	}
-	rc = file_read(c->policy_file, POLICY_TEXT_MAX, &r.text, &r.len, e);
+	rc = file_read_given(c->policy_file, POLICY_TEXT_MAX, &r.text, &r.len, e);
 	if (rc == ERR_NOT_FOUND)
 		rc = err_set(e, ERR_CONFIG, "the policy %s does not exist", c->policy_file);
 	if (rc == 0)

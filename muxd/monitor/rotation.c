@@ -2,6 +2,7 @@
 #include "muxd/monitor/rotation.h"
 
 #include "base/log.h"
+#include "base/slurp.h"
 #include "muxd/monitor/admin.h"
 #include "muxd/monitor/monitor.h"
 
@@ -99,8 +100,8 @@ static int use(struct monitor *m, struct rotation *r, struct err *e)
 		rc = keys_use_record(&m->keys, &m->layout, &m->who, r->seed, &r->next, e);
 	if (rc == 0)
 		rotation_audit(m, r);
-	if (rc == 0 && (fd = open(m->keys.record_seed, O_RDONLY | O_CLOEXEC | O_NOFOLLOW)) < 0)
-		rc = err_sys(e, errno, "open %s", m->keys.record_seed);
+	if (rc == 0)
+		rc = slurp_open(m->keys.record_seed, O_RDONLY | O_NOFOLLOW, &fd, e);
 	if (rc == 0)
 		rotation_set_state(r, ROTATION_USING);
 	if (rc == 0 && proc_send(&m->recorder, msg, &fd, 1))

@@ -57,7 +57,7 @@ static int add_secret(json_t *o, const char *witness, const char *key, const cha
 
 	if (!path)
 		return 0;
-	rc = file_read(path, max, &text, &len, &e);
+	rc = file_read_given(path, max, &text, &len, &e);
 	if (rc) {
 		log_error(NULL, "witness %s: its %s: %s", witness, key, e.message);
 		return rc == ERR_NOMEM ? rc : 0;

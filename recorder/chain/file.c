@@ -1,6 +1,7 @@
 #include "recorder/chain/file.h"
 
 #include "base/err.h"
+#include "base/slurp.h"
 #include "recorder/chain/digest.h"
 
 #include <errno.h>
@@ -66,23 +67,6 @@ int file_write_at(int fd, const void *p, size_t n, uint64_t pos, const char *pat
 	return file_write_pieces_at(fd, &all, 1, pos, path, e);
 }
 
-static const char *kind_of(mode_t mode)
-{
-	switch (mode & S_IFMT) {
-	case S_IFDIR:
-		return "a directory";
-	case S_IFIFO:
-		return "a FIFO";
-	case S_IFSOCK:
-		return "a socket";
-	case S_IFCHR:
-	case S_IFBLK:
-		return "a device";
-	default:
-		return "no regular file";
-	}
-}
-
 int file_digest(int fd, const char *path, uint64_t size, uint8_t out[32])
 {
 	uint8_t piece[64 * 1024];
@@ -107,7 +91,7 @@ int file_size(int fd, const char *path, uint64_t *out, struct err *e)
 	if (fstat(fd, &st) != 0)
 		return err_sys(e, errno, "cannot look at %s", path);
 	if (!S_ISREG(st.st_mode))
-		return err_set(e, ERR_NOT_A_FILE, "%s is %s, not a regular file", path, kind_of(st.st_mode));
+		return err_set(e, ERR_NOT_A_FILE, "%s is %s, not a regular file", path, slurp_kind(st.st_mode));
 	*out = (uint64_t)st.st_size;
 	return 0;
 }

@@ -3,6 +3,7 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "base/list.h"
+#include "base/slurp.h"
 #include "recorder/chain/digest.h"
 
 #include <dirent.h>
@@ -156,19 +157,20 @@ static int key_from_bytes(const uint8_t *p, size_t n, struct grant_public_key *o
 	return rc;
 }
 
-static int keyset_add_file(const char *path, struct grant_keyset *set, struct err *e)
+/* named: on a command line, where it may be a pipe. */
+static int keyset_add_file(const char *path, bool named, struct grant_keyset *set, struct err *e)
 {
-	uint8_t text[KEY_FILE_MAX];
 	struct grant_public_key key;
-	FILE *f = fopen(path, "re");
-	size_t n;
-	int rc;
+	struct err why = {0};
+	char *text = NULL;
+	size_t n = 0;
+	int rc = named ? slurp_operand(path, KEY_FILE_MAX, &text, &n, &why)
+		       : slurp_file(path, 0, KEY_FILE_MAX, &text, &n, &why);
 
-	if (!f)
-		return err_sys(e, errno, "cannot open the public key %s", path);
-	n = fread(text, 1, sizeof text, f);
-	rc = ferror(f) ? ERR_SYS : n == sizeof text ? ERR_INVAL : key_from_bytes(text, n, &key);
-	fclose(f);
+	if (rc && rc != ERR_TOO_LARGE)
+		return err_again(e, rc, &why, "cannot read a public key");
+	rc = rc ? ERR_INVAL : key_from_bytes((const uint8_t *)text, n, &key);
+	slurp_free(text, n);
 	if (rc)
 		return err_set(e, rc, "%s is not an Ed25519 public key (32 bytes, or base64url of them)", path);
 	if (set->n >= KEYS_MAX)
@@ -193,7 +195,7 @@ static int keyset_add_folder(const char *path, struct grant_keyset *set, struct 
 		if ((size_t)snprintf(name, sizeof name, "%s/%s", path, de->d_name) >= sizeof name)
 			rc = err_set(e, ERR_TOO_LARGE, "the path %s is too long", path);
 		else
-			rc = keyset_add_file(name, set, e);
+			rc = keyset_add_file(name, false, set, e);
 	}
 	closedir(d);
 	if (!rc && !set->n)
@@ -209,7 +211,7 @@ int keyset_load(const char *path, struct grant_keyset *out, struct err *e)
 
 	if (stat(path, &st) != 0)
 		return err_sys(e, errno, "cannot find the public keys %s", path);
-	rc = S_ISDIR(st.st_mode) ? keyset_add_folder(path, &set, e) : keyset_add_file(path, &set, e);
+	rc = S_ISDIR(st.st_mode) ? keyset_add_folder(path, &set, e) : keyset_add_file(path, true, &set, e);
 	if (rc) {
 		free(set.keys);
 		return rc;

@@ -117,6 +117,21 @@ grep -q "policy.yaml:8:5: there is no operation \"round.strat\", did you mean ro
 equal "the old one stays in force" "$v1" "$(muxctl status -o json | jq -r .policy.version)"
 muxctl status -o json | jq -er .policy.refused | grep -q round.strat && ok "and the status says so" || fail "$(muxctl status -o json)"
 equal "rounds run as before" "fine -" "$(try "$fix" POST /v1/agents/demo/rounds "$run")"
+# Nothing that is put in the policy's place holds the monitor up: it refuses, and goes on with grants.
+mv "$policy" "$policy.kept"
+mkfifo "$policy"
+muxctl config reload 2>"$tmp/err" && fail "a FIFO was taken for a policy"
+grep -q "policy.yaml is a FIFO, not a regular file" "$tmp/err" && ok "a FIFO in its place is refused at once" || fail "$(cat "$tmp/err")"
+rm "$policy"
+head -c 240000 /dev/zero | tr '\0' '[' >"$policy"
+muxctl config reload 2>"$tmp/err" && fail "240000 brackets were taken for a policy"
+grep -q "policy.yaml:1:65: lists and mappings inside each other: 64 at most" "$tmp/err" && ok "and so are lists without an end" || fail "$(cat "$tmp/err")"
+rm "$policy"
+ln -s "$policy.kept" "$policy"
+muxctl config reload 2>"$tmp/err"
+grep -q "policy.yaml:8:5: there is no operation" "$tmp/err" && ok "a link to it is followed" || fail "$(cat "$tmp/err")"
+mv "$policy.kept" "$policy"
+PRINCIPAL=alice new_token '*' staff replay >/dev/null || fail "no grant after that"
 sed -i 's/round.strat/session.end/' "$policy"
 muxctl config reload || fail "no reload"
 v2=$(version)
@@ -129,7 +144,7 @@ flushed() { muxctl audit -n 1000 -o json >"$tmp/events" && [ "$(jq -s '[.[] | se
 wait_for 20 flushed || fail "$(jq -c .record "$tmp/events" | grep policy)"
 equal "each version is in the log before it counts" "$v1 $v2" "$(jq -rs '[.[] | select(.record.event == "policy.load").record.detail.version] | join(" ")' "$tmp/events")"
 equal "with who loaded it" "start admin" "$(jq -rs '[.[] | select(.record.event == "policy.load").record.detail.by.door] | join(" ")' "$tmp/events")"
-equal "a refused one is told" "1 $v1" "$(jq -rs '[.[] | select(.record.event == "policy.refused").record.detail] | "\(length) \(.[0].in_force)"' "$tmp/events")"
+equal "a refused one is told" "4 $v1" "$(jq -rs '[.[] | select(.record.event == "policy.refused").record.detail] | "\(length) \(.[0].in_force)"' "$tmp/events")"
 equal "an allowance is in the event of what it allowed" "fix/round.start $v1" \
 	"$(jq -rs --arg r "$round" '.[] | select(.record.event == "round.start" and .record.detail.session == $r).record.policy | "\(.rule) \(.version)"' "$tmp/events")"
 equal "code that asks for no time has the profile's, and its interpreter 20 s to end it" 25000 \

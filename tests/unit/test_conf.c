@@ -400,6 +400,50 @@ static void loads_a_file(void **state)
 	assert_non_null(strstr(e.message, path));
 }
 
+/* The beginning of a text, a part of it many times, its end. */
+static char *repeated(const char *head, const char *part, size_t times, const char *tail)
+{
+	size_t nhead = strlen(head), n = strlen(part);
+	char *text = malloc(nhead + n * times + strlen(tail) + 1);
+
+	assert_non_null(text);
+	memcpy(text, head, nhead);
+	for (size_t i = 0; i < times; i++)
+		memcpy(text + nhead + i * n, part, n);
+	strcpy(text + nhead + n * times, tail);
+	return text;
+}
+
+/* libyaml alone would take minutes for the first: its time grows with the square of what is open. */
+static void what_is_too_deep_or_too_much_is_refused_at_once(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *head, *part;
+		size_t times;
+		const char *tail, *message;
+	} rows[] = {
+	    {"", "[", 1000000, "", "muxd.yaml:1:65: lists and mappings inside each other: 64 at most"},
+	    {"log: ", "{a: ", 200000, "", "muxd.yaml:1:258: lists and mappings inside each other: 64 at most"},
+	    {"", "- ", 500000, "", "muxd.yaml:1:129: lists and mappings inside each other: 64 at most"},
+	    {"a: 1\n---\n", "[", 1000000, "", "muxd.yaml:3:65: lists and mappings inside each other: 64 at most"},
+	    {"log: [\n", "1,\n", 300000, "]", "muxd.yaml:1:6: log is not a section with keys inside it"},
+	    {"", "a:\n", 300000, "", "muxd.yaml:10001:1: too many keys in one mapping: 10000 at most"},
+	    {"log: [\n", "&a 1,\n", 100000, "]", "muxd.yaml:1002:1: too many anchors: 1000 at most"},
+	    {"", "[", 64, "", "muxd.yaml:2:1: did not find expected node content"}};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		char *text = repeated(rows[i].head, rows[i].part, rows[i].times, rows[i].tail);
+		struct conf *c = NULL;
+		struct err e = {0};
+
+		assert_int_equal(parse(text, &c, &e), ERR_CONFIG);
+		assert_string_equal(e.message, rows[i].message);
+		assert_null(c);
+		free(text);
+	}
+}
+
 static void sizes_have_units(void **state)
 {
 	(void)state;
@@ -554,6 +598,7 @@ int main(void)
 	    cmocka_unit_test(mistakes_are_named_with_their_place),
 	    cmocka_unit_test(bytes_that_are_no_text_are_refused),
 	    cmocka_unit_test(loads_a_file),
+	    cmocka_unit_test(what_is_too_deep_or_too_much_is_refused_at_once),
 	    cmocka_unit_test(sizes_have_units),
 	    cmocka_unit_test(the_environment_goes_first),
 	};

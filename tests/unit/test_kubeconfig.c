@@ -331,7 +331,7 @@ static void test_several_files_are_one(void **state)
 	snprintf(list, sizeof(list), "%s/missing:%s/none", dir, dir);
 	assert_int_equal(kubeconfig_load(list, NULL, &k, &e), ERR_NOT_FOUND);
 	assert_non_null(strstr(e.message, "/missing"));
-	assert_int_equal(kubeconfig_load(dir, NULL, &k, &e), ERR_SYS); /* a directory */
+	assert_int_equal(kubeconfig_load(dir, NULL, &k, &e), ERR_NOT_A_FILE); /* a directory */
 	put("c", "clusters: {\n");
 	snprintf(list, sizeof(list), "%s/b:%s/c", dir, dir);
 	assert_int_equal(kubeconfig_load(list, NULL, &k, &e), ERR_CONFIG);

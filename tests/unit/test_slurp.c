@@ -14,6 +14,9 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -126,8 +129,74 @@ static void what_cannot_be_read_is_named(void **state)
 	assert_true(slurp_file("/no/such/file", 0, 10, &data, &len, &e) < 0);
 	assert_non_null(strstr(e.message, "/no/such/file"));
 	assert_true(slurp_file("/", 0, 10, &data, &len, &e) < 0);
-	assert_non_null(strstr(e.message, "read /"));
+	assert_string_equal(e.message, "/ is a directory, not a regular file");
 	assert_null(data);
+}
+
+/* No writer comes: whoever opened it as it is would wait for ever. A link to it is no way round that. */
+static void what_is_no_file_is_refused_without_waiting(void **state)
+{
+	char dir[] = "/tmp/muxd-test-slurp-XXXXXX", fifo[64], sock[64], link[64], *data = NULL;
+	struct sockaddr_un a = {.sun_family = AF_UNIX};
+	struct err e = {0};
+	int fd = -1, s = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	size_t len;
+
+	(void)state;
+	assert_non_null(mkdtemp(dir));
+	snprintf(fifo, sizeof(fifo), "%s/fifo", dir);
+	snprintf(sock, sizeof(sock), "%s/sock", dir);
+	snprintf(link, sizeof(link), "%s/link", dir);
+	snprintf(a.sun_path, sizeof(a.sun_path), "%s", sock);
+	assert_int_equal(mkfifo(fifo, 0600), 0);
+	assert_int_equal(bind(s, (struct sockaddr *)&a, sizeof(a)), 0);
+	assert_int_equal(symlink(fifo, link), 0);
+	assert_int_equal(slurp_file(fifo, 0, 10, &data, &len, &e), ERR_NOT_A_FILE);
+	assert_non_null(strstr(e.message, "fifo is a FIFO, not a regular file"));
+	assert_int_equal(slurp_file(link, 0, 10, &data, &len, &e), ERR_NOT_A_FILE);
+	assert_non_null(strstr(e.message, "link is a FIFO"));
+	assert_int_equal(slurp_file(link, O_NOFOLLOW, 10, &data, &len, &e), ERR_NOT_A_FILE);
+	assert_non_null(strstr(e.message, "link is a symbolic link"));
+	assert_int_equal(slurp_file(sock, 0, 10, &data, &len, &e), ERR_NOT_A_FILE);
+	assert_non_null(strstr(e.message, "sock is a socket"));
+	assert_int_equal(slurp_file("/dev/zero", 0, 10, &data, &len, &e), ERR_NOT_A_FILE);
+	assert_non_null(strstr(e.message, "/dev/zero is a device"));
+	assert_int_equal(slurp_open(fifo, O_WRONLY, &fd, &e), ERR_NOT_A_FILE);
+	assert_int_equal(fd, -1);
+	assert_null(data);
+	close(s);
+	unlink(fifo);
+	unlink(sock);
+	unlink(link);
+	rmdir(dir);
+}
+
+/* A file of a configuration may be a link, and what a command line names a pipe. */
+static void links_and_operands_are_read(void **state)
+{
+	char path[64], link[] = "/tmp/muxd-test-slurp-XXXXXX", *data = NULL;
+	struct err e = {0};
+	size_t len = 0;
+	int fd = file_of("abc", 3, path), fds[2], made = mkstemp(link);
+
+	(void)state;
+	assert_true(made >= 0);
+	close(made);
+	unlink(link);
+	assert_int_equal(symlink(path, link), 0);
+	assert_int_equal(slurp_file(link, 0, 10, &data, &len, &e), 0);
+	assert_string_equal(data, "abc");
+	slurp_free(data, len);
+	unlink(link);
+	close(fd);
+	assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
+	assert_int_equal(write(fds[1], "def", 3), 3);
+	close(fds[1]);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fds[0]);
+	assert_int_equal(slurp_operand(path, 10, &data, &len, &e), 0);
+	assert_string_equal(data, "def");
+	slurp_free(data, len);
+	close(fds[0]);
 }
 
 static void a_pipe_is_read_to_its_end(void **state)
@@ -176,9 +245,14 @@ static void all_is_written_in_pieces(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(it_comes_whole_up_to_the_limit),    cmocka_unit_test(what_does_not_tell_its_size_grows),
-	    cmocka_unit_test(memory_is_taken_for_what_is_there), cmocka_unit_test(what_is_larger_is_refused),
-	    cmocka_unit_test(what_cannot_be_read_is_named),      cmocka_unit_test(a_pipe_is_read_to_its_end),
+	    cmocka_unit_test(it_comes_whole_up_to_the_limit),
+	    cmocka_unit_test(what_does_not_tell_its_size_grows),
+	    cmocka_unit_test(memory_is_taken_for_what_is_there),
+	    cmocka_unit_test(what_is_larger_is_refused),
+	    cmocka_unit_test(what_cannot_be_read_is_named),
+	    cmocka_unit_test(what_is_no_file_is_refused_without_waiting),
+	    cmocka_unit_test(links_and_operands_are_read),
+	    cmocka_unit_test(a_pipe_is_read_to_its_end),
 	    cmocka_unit_test(all_is_written_in_pieces),
 	};
 

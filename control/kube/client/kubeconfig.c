@@ -10,7 +10,6 @@
 #include "control/kube/client/endpoint.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -603,7 +602,7 @@ static int add_file(struct reader *r, const char *path)
 
 	if (r->n == FILES_MAX)
 		return err_set(r->e, ERR_CONFIG, "%s: more than %d kubeconfig files", path, FILES_MAX);
-	int rc = slurp_file(path, O_NONBLOCK, YAMLDOC_MAX, &text, &len, r->e);
+	int rc = slurp_file(path, 0, YAMLDOC_MAX, &text, &len, r->e);
 	if (rc == ERR_NOT_FOUND)
 		return 0;
 	if (rc == 0) {
@@ -674,7 +673,7 @@ static int pod_namespace(const char *dir, char **out, struct err *e)
 	int rc = kubeconfig_path(dir, "namespace", &path, e);
 
 	if (rc == 0)
-		rc = slurp_file(path, O_NONBLOCK, 256, &text, &len, e);
+		rc = slurp_file(path, 0, 256, &text, &len, e);
 	free(path);
 	if (!text)
 		return rc;

@@ -5,7 +5,6 @@
 #include "control/kube/client/endpoint.h"
 #include "control/kube/client/kubeconfig.h"
 
-#include <fcntl.h>
 #include <openssl/bio.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
@@ -147,7 +146,7 @@ int kube_material_check_token(const char *token, const char *what, struct err *e
 static int material_load(const struct kube_source *s, size_t max, struct kube_bytes *out, struct err *e)
 {
 	if (s->path)
-		return slurp_file(s->path, O_NONBLOCK, max, &out->data, &out->len, e);
+		return slurp_file(s->path, 0, max, &out->data, &out->len, e);
 	if (s->data && kube_bytes_set(out, s->data, s->len) < 0)
 		return err_set(e, ERR_NOMEM, "no memory for credentials");
 	return 0;

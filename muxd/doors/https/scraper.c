@@ -1,12 +1,12 @@
 #define LOG_SUBSYS "rest"
 #include "muxd/doors/https/scraper.h"
 
+#include "base/err.h"
 #include "base/log.h"
+#include "base/slurp.h"
 
-#include <errno.h>
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
-#include <stdio.h>
 #include <string.h>
 
 #define FILE_MAX (16 * 1024)
@@ -36,22 +36,18 @@ static bool lines_have(const char *text, const char *token)
 
 bool scraper_knows(const char *path, const char *token)
 {
-	char text[FILE_MAX + 1];
-	size_t n;
+	struct err e = {0};
+	char *text = NULL;
+	size_t n = 0;
 	bool found;
-	FILE *f;
 
 	if (!*path || strlen(token) < SCRAPER_TOKEN_MIN || strlen(token) > SCRAPER_TOKEN_MAX)
 		return false;
-	f = fopen(path, "re");
-	if (!f) {
-		log_warn(NULL, "metrics.token_file %s: %s", path, strerror(errno));
+	if (slurp_file(path, 0, FILE_MAX, &text, &n, &e)) {
+		log_warn(NULL, "metrics.token_file: %s", e.message);
 		return false;
 	}
-	n = fread(text, 1, FILE_MAX, f);
-	fclose(f);
-	text[n] = '\0';
 	found = lines_have(text, token);
-	OPENSSL_cleanse(text, sizeof(text));
+	slurp_free(text, n);
 	return found;
 }
