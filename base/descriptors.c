@@ -22,10 +22,11 @@ int descriptors_raise(uint64_t *out, struct err *e)
 	if (getrlimit(RLIMIT_NOFILE, &r) != 0)
 		return err_sys(e, errno, "the limit of open files");
 	if (r.rlim_max < DESCRIPTORS_LEAST)
-		return err_set(e, ERR_LIMIT,
-			       "the hard limit of open files is %" PRIu64
-			       ", at least %d are needed: raise it (ulimit -Hn, LimitNOFILE=)",
-			       (uint64_t)r.rlim_max, DESCRIPTORS_LEAST);
+		return err_limit(e, ERR_LIMIT,
+				 &(struct err_share){"fixed.open_files", "daemon", (uint64_t)r.rlim_max, 0, 1},
+				 "the hard limit of open files is %" PRIu64
+				 ", at least %d are needed: raise it (ulimit -Hn, LimitNOFILE=)",
+				 (uint64_t)r.rlim_max, DESCRIPTORS_LEAST);
 	r.rlim_cur = r.rlim_max;
 	(void)setrlimit(RLIMIT_NOFILE, &r);
 	*out = r.rlim_max;

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #undef err_set /* the analyzer's view of them, see err.h */
+#undef err_limit
 #undef err_sys
 
 struct err_row {
@@ -113,6 +114,20 @@ int err_again(struct err *e, int rc, const struct err *why, const char *head)
 	return rc;
 }
 
+int err_limit(struct err *e, int code, const struct err_share *what, const char *fmt, ...)
+{
+	const struct err_share share = *what;
+	va_list ap;
+
+	if (!e)
+		return code;
+	va_start(ap, fmt);
+	err_fill(e, code, NULL, fmt, ap);
+	va_end(ap);
+	e->share = share;
+	return code;
+}
+
 static int err_from_errno(int errnum)
 {
 	switch (errnum) {
@@ -162,5 +177,7 @@ int err_sys(struct err *e, int errnum, const char *fmt, ...)
 	va_start(ap, fmt);
 	err_fill(e, code, strerror_r(errnum, reason, sizeof(reason)), fmt, ap);
 	va_end(ap);
+	if (code == ERR_LIMIT)
+		e->share = (struct err_share){"fixed.open_files", "daemon", 0, 0, 1};
 	return code;
 }

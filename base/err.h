@@ -200,12 +200,14 @@ struct err_policy {
 	char needs[160]; /* what would have allowed it */
 };
 
-/* A share that is used up (muxd/hub/record/share.h). */
+/* A limit that is reached: err_limit() alone says so. */
 struct err_share {
-	const char *limit; /* the key of the configuration; NULL: it is no share's */
-	const char *of;    /* "principal", "task", "agent", "daemon": static, as limit */
+	/* The key of the configuration, of a profile ("limits.rounds"), or the name of a fixed one ("fixed.locks"; all
+	 * of these in docs/shares.md); "": it is no limit. */
+	char limit[48];
+	char of[12]; /* whose it is: "principal", "task", "agent", "daemon", ... */
 	uint64_t value, in_use;
-	unsigned retry_s; /* when asking again may help; 0: nobody can say */
+	unsigned retry_s; /* when asking again may help; 0: waiting does not. Each 429 has one. */
 };
 
 struct err {
@@ -228,16 +230,23 @@ int err_by_name(const char *name);
 int err_set(struct err *e, int code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 /*
  * The error why once more, with code rc, behind "head: " (NULL: without). Where why is NULL or says nothing the message
- * is the code's name. What Kubernetes, the policy or a share said goes along.
+ * is the code's name. What Kubernetes, the policy or a limit said goes along.
  */
 int err_again(struct err *e, int rc, const struct err *why, const char *head);
+/*
+ * A limit is reached: err_set() with what it is called, whose it is and when to ask again. For ERR_LIMIT and each code
+ * of its kind there is no other way (tests/lib/layers.sh), so that none is without its name.
+ */
+int err_limit(struct err *e, int code, const struct err_share *what, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
 /* err_set() for a failed system call: maps errno (ENOSPC, EADDRINUSE, EACCES, ENOMEM ...), appends strerror. */
 int err_sys(struct err *e, int errnum, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
 #ifdef __clang_analyzer__
 /* The static analyzer sees one file at a time: it is shown that a failure comes back as one. */
-#define err_set(e, code, ...)   (err_set((e), (code), __VA_ARGS__), (code))
-#define err_sys(e, errnum, ...) (err_sys((e), (errnum), __VA_ARGS__), ERR_SYS)
+#define err_set(e, code, ...)         (err_set((e), (code), __VA_ARGS__), (code))
+#define err_limit(e, code, what, ...) (err_limit((e), (code), (what), __VA_ARGS__), (code))
+#define err_sys(e, errnum, ...)       (err_sys((e), (errnum), __VA_ARGS__), ERR_SYS)
 #endif
 
 #endif

@@ -1,6 +1,7 @@
 #include "policy/verdict.h"
 
 #include "base/clock.h"
+#include "base/err.h"
 #include "base/text.h"
 #include "files/paths.h"
 #include "policy/profile.h"
@@ -168,6 +169,28 @@ static const char *limit_name(enum verdict_why why)
 	default:
 		return NULL;
 	}
+}
+
+bool verdict_limit(const struct verdict *v, const struct policy_question *q, struct err_share *out)
+{
+	const struct policy_limits *l = v->profile ? &v->profile->limits : NULL;
+	struct err_share s = {.of = "task", .retry_s = 1};
+
+	if (!l)
+		return false;
+	if (v->why == VERDICT_ROUNDS)
+		s.value = l->rounds, s.in_use = q->rounds;
+	else if (v->why == VERDICT_SESSIONS)
+		s.value = l->sessions, s.in_use = q->sessions;
+	else if (v->why == VERDICT_CONTEXTS)
+		s.value = l->contexts, s.in_use = q->contexts;
+	else if (v->why == VERDICT_MCP_RATE)
+		s.value = l->mcp_rate, s.in_use = q->requests, s.retry_s = 60 / l->mcp_rate + 1;
+	else
+		return false;
+	text_format(s.limit, sizeof(s.limit), "limits.%s", limit_name(v->why));
+	*out = s;
+	return true;
 }
 
 void verdict_rule(const struct verdict *v, const struct policy_question *q, char out[POLICY_RULE_MAX])

@@ -18,6 +18,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct err_share;
+
 struct err;
 struct policy;
 struct policy_profile;
@@ -91,6 +93,12 @@ struct policy_shape {
 	bool gives_image, gives_resources; /* by the profile, which the caller did not name so */
 };
 void verdict_shape(const struct verdict *v, const struct policy_question *q, struct policy_shape *out);
+
+/*
+ * Denied by a number that an end, or time, makes free again (rounds, sessions, contexts, requests in a minute): which,
+ * as err_limit() says it. false: waiting does not help.
+ */
+bool verdict_limit(const struct verdict *v, const struct policy_question *q, struct err_share *out);
 
 #define POLICY_RULE_MAX    96 /* bytes of a rule's name, with its end */
 #define POLICY_VERSION_LEN 17 /* the first 16 digits of the SHA-256 of the file, and an end */

@@ -22,6 +22,8 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#define COUNT_RETRY_S 60 /* one is deleted, or artifacts.keep is over */
+
 enum writer_state { WRITER_OPEN, WRITER_CLOSING, WRITER_STORING, WRITER_FAILED, WRITER_OVER };
 
 struct artifact_writer {
@@ -273,29 +275,33 @@ static int check_task(struct sqlite3 *db, const struct artifact_writer *w, uint6
 	if (rc)
 		return rc;
 	if (n.count >= c->task_max)
-		return err_set(e, ERR_ARTIFACTS_FULL,
-			       "%.100s has %llu artifacts in task %.64s, %u are allowed (artifacts.task_max)", root,
-			       (unsigned long long)n.count, w->row.task, c->task_max);
+		return err_limit(e, ERR_LIMIT,
+				 &(struct err_share){"artifacts.task_max", "task", c->task_max, n.count, COUNT_RETRY_S},
+				 "%.100s has %llu artifacts in task %.64s, %u are allowed (artifacts.task_max)", root,
+				 (unsigned long long)n.count, w->row.task, c->task_max);
 	if (n.bytes > c->task_size || size > c->task_size - n.bytes)
-		return err_set(e, ERR_ARTIFACTS_FULL,
-			       "%.100s has %llu bytes of artifacts in task %.64s: %llu more are over %llu "
-			       "(artifacts.task_size)",
-			       root, (unsigned long long)n.bytes, w->row.task, (unsigned long long)size,
-			       (unsigned long long)c->task_size);
+		return err_limit(e, ERR_ARTIFACTS_FULL,
+				 &(struct err_share){"artifacts.task_size", "task", c->task_size, n.bytes, 0},
+				 "%.100s has %llu bytes of artifacts in task %.64s: %llu more are over %llu "
+				 "(artifacts.task_size)",
+				 root, (unsigned long long)n.bytes, w->row.task, (unsigned long long)size,
+				 (unsigned long long)c->task_size);
 	*out_left = c->task_size - n.bytes;
 	return 0;
 }
 
-static int refuse_share(struct err *e, enum conf_share_of of, const char *name, const char *limit, uint64_t value,
-			uint64_t in_use)
+/* A number of them is a share as others are, of what comes and goes; bytes are a disk's, and waiting gives none. */
+static int refuse_share(struct err *e, int code, enum conf_share_of of, const char *name, const char *limit,
+			uint64_t value, uint64_t in_use)
 {
 	static const char *const words[CONF_SHARE_OFS] = {"principal", "task", "agent"};
 
-	err_set(e, ERR_ARTIFACTS_FULL, "artifacts of %s %.100s: %llu are there, %llu are allowed (%s)", words[of], name,
-		(unsigned long long)in_use, (unsigned long long)value, limit);
-	if (e)
-		e->share = (struct err_share){.limit = limit, .of = words[of], .value = value, .in_use = in_use};
-	return ERR_ARTIFACTS_FULL;
+	struct err_share told = {.value = value, .in_use = in_use, .retry_s = code == ERR_LIMIT ? COUNT_RETRY_S : 0};
+
+	text_put(told.limit, sizeof(told.limit), limit);
+	text_put(told.of, sizeof(told.of), words[of]);
+	return err_limit(e, code, &told, "artifacts of %s %.100s: %llu are there, %llu are allowed (%s)", words[of],
+			 name, (unsigned long long)in_use, (unsigned long long)value, limit);
 }
 
 static int check_share(struct sqlite3 *db, const struct artifact_writer *w, enum conf_share_of of, uint64_t size,
@@ -316,9 +322,9 @@ static int check_share(struct sqlite3 *db, const struct artifact_writer *w, enum
 		return 0;
 	rc = row_share(db, of, name, &w->row, &n, e);
 	if (!rc && c->share_max[of] && n.count >= c->share_max[of])
-		return refuse_share(e, of, name, counts[of], c->share_max[of], n.count);
+		return refuse_share(e, ERR_LIMIT, of, name, counts[of], c->share_max[of], n.count);
 	if (!rc && c->share_size[of] && (n.bytes > c->share_size[of] || size > c->share_size[of] - n.bytes))
-		return refuse_share(e, of, name, sizes[of], c->share_size[of], n.bytes);
+		return refuse_share(e, ERR_ARTIFACTS_FULL, of, name, sizes[of], c->share_size[of], n.bytes);
 	return rc;
 }
 
@@ -450,13 +456,17 @@ static int artifact_writer_check_room(const struct artifact_writer *w, uint64_t 
 	if (check_size(w, n, e))
 		return ERR_TOO_LARGE;
 	if (w->taken + n > w->task_left)
-		return err_set(e, ERR_ARTIFACTS_FULL,
-			       "task %.64s has room for %llu bytes of artifacts more (artifacts.task_size)",
-			       w->row.task, (unsigned long long)w->task_left);
+		return err_limit(
+		    e, ERR_ARTIFACTS_FULL,
+		    &(struct err_share){"artifacts.task_size", "task", c->task_size, c->task_size - w->task_left, 0},
+		    "task %.64s has room for %llu bytes of artifacts more (artifacts.task_size)", w->row.task,
+		    (unsigned long long)w->task_left);
 	if (a->stored.bytes + a->in_flight + n > c->size)
-		return err_set(e, ERR_ARTIFACTS_FULL,
-			       "all artifacts together have %llu bytes, and %llu are allowed (artifacts.size)",
-			       (unsigned long long)(a->stored.bytes + a->in_flight), (unsigned long long)c->size);
+		return err_limit(
+		    e, ERR_ARTIFACTS_FULL,
+		    &(struct err_share){"artifacts.size", "daemon", c->size, a->stored.bytes + a->in_flight, 0},
+		    "all artifacts together have %llu bytes, and %llu are allowed (artifacts.size)",
+		    (unsigned long long)(a->stored.bytes + a->in_flight), (unsigned long long)c->size);
 	return 0;
 }
 

@@ -262,14 +262,11 @@ static int fork_room(struct sqlite3 *db, const struct fork_job *j, struct err *e
 		rc = rows_forks(db, target_origin(j->row.agent, of), &n, e);
 	if (rc || n < j->forks_max)
 		return rc;
-	rc =
-	    err_set(e, ERR_LIMIT,
-		    "%s has %lld forks without a name of their own: lifecycle.forks_max is reached. Terminate one with "
-		    "how: wipe, or give this one a name",
-		    of, (long long)n);
-	e->share = (struct err_share){
-	    .limit = "lifecycle.forks_max", .of = "agent", .value = j->forks_max, .in_use = (uint64_t)n};
-	return rc;
+	return err_limit(
+	    e, ERR_LIMIT, &(struct err_share){"lifecycle.forks_max", "agent", j->forks_max, (uint64_t)n, 60},
+	    "%s has %lld forks without a name of their own: lifecycle.forks_max is reached. Terminate one with "
+	    "how: wipe, or give this one a name",
+	    of, (long long)n);
 }
 
 /* A snapshot may go while the row is on its way. */

@@ -167,10 +167,10 @@ int slot_take(struct local *l, uint32_t *out, struct err *e)
 		l->slots[i] = 1;
 	pthread_mutex_unlock(&l->lock);
 	if (i == l->slots_max)
-		return err_set(e, ERR_LIMIT,
-			       "no room for another sandbox: all of the %u that there may be from this "
-			       "privsep.sandbox_uid_base on have a directory",
-			       i);
+		return err_limit(e, ERR_LIMIT, &(struct err_share){"fixed.sandboxes", "daemon", i, i, 60},
+				 "no room for another sandbox: all of the %u that there may be from this "
+				 "privsep.sandbox_uid_base on have a directory",
+				 i);
 	*out = i;
 	return 0;
 }

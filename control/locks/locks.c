@@ -108,7 +108,9 @@ static int take_new(sqlite3 *db, struct lock_job *j, struct err *e)
 			    j->agent);
 
 	if (!rc && count >= LOCKS_MAX)
-		rc = err_set(e, ERR_LIMIT, "%.100s has %d locks already: release some", j->agent, LOCKS_MAX);
+		rc =
+		    err_limit(e, ERR_LIMIT, &(struct err_share){"fixed.locks", "agent", LOCKS_MAX, (uint64_t)count, 60},
+			      "%.100s has %d locks already: release some", j->agent, LOCKS_MAX);
 	if (!rc)
 		rc = store_run(db, NULL, e,
 			       "INSERT INTO locks(id, agent, path, principal, task, label, taken_ns, expires_ns, call)"

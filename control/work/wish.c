@@ -62,11 +62,12 @@ static int look_up(struct sqlite3 *db, void *arg, struct err *e)
 
 static int wish_add(struct work *w, const struct lease_row *row, work_done *done, void *arg, struct err *e)
 {
-	size_t waiting = pool_waiting(w);
+	size_t waiting = pool_waiting(w), live = HASH_COUNT(w->leases) + pool_count(w, POOL_CLAIMED) + waiting;
 	struct wish *wish;
 
-	if (HASH_COUNT(w->leases) + pool_count(w, POOL_CLAIMED) + waiting >= w->conf.leases_max)
-		return err_set(e, ERR_LIMIT, "%u leases are live: leases.max is reached", w->conf.leases_max);
+	if (live >= w->conf.leases_max)
+		return err_limit(e, ERR_LIMIT, &(struct err_share){"leases.max", "daemon", w->conf.leases_max, live, 5},
+				 "%u leases are live: leases.max is reached", w->conf.leases_max);
 	if (waiting >= WISHES_MAX || !(wish = calloc(1, sizeof(*wish))))
 		return err_set(e, ERR_NOMEM, "too many wait for a sandbox");
 	wish->row = *row;

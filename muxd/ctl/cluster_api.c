@@ -139,7 +139,7 @@ int cluster_api_list(struct cluster_api *a, const struct kube_ref *r, const char
 		if (json_array_extend(items, json_object_get(page, "items")))
 			rc = err_set(e, ERR_PROTOCOL, "the API server's list has no items");
 		else if (json_array_size(items) > ITEMS_MAX)
-			rc = err_set(e, ERR_LIMIT, "more than %d %s", ITEMS_MAX, r->resource);
+			rc = err_set(e, ERR_TOO_LARGE, "more than %d %s", ITEMS_MAX, r->resource);
 		else if (!continue_of(page))
 			break;
 	}

@@ -26,7 +26,7 @@ static int outside_add(struct outside *o, const struct chain_head *h, const char
 	char *copy;
 
 	if (o->n >= HEADS_MAX)
-		return err_set(e, ERR_LIMIT, "more than %d heads from outside", HEADS_MAX);
+		return err_set(e, ERR_TOO_LARGE, "more than %d heads from outside", HEADS_MAX);
 	grown = realloc(o->heads, (o->n + 1) * sizeof *grown);
 	if (grown)
 		o->heads = grown;

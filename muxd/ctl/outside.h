@@ -14,7 +14,7 @@ struct outside {
 	size_t n;
 };
 
-/* Every file that --expect-head names: as muxctl head printed it. ERR_LIMIT: too many heads. */
+/* Every file that --expect-head names: as muxctl head printed it. ERR_TOO_LARGE: too many heads. */
 int outside_expected(struct outside *o, const struct ctl_args *a, struct err *e);
 /* Every witness that --witness names: a file of JSON lines, or the URL of another muxd. record: its folder. */
 int outside_witnesses(struct outside *o, const struct ctl_args *a, const char *record, struct err *e);

@@ -406,7 +406,10 @@ int edge_revoke(struct monitor *m, const struct id *lease, struct grants_revoked
 	forget_own(x, now);
 	if (!has_own(x, lease)) {
 		if (x->nown >= EDGE_REVOKED_MAX)
-			return err_set(e, ERR_LIMIT, "%d leases were revoked here in two days", EDGE_REVOKED_MAX);
+			return err_limit(
+			    e, ERR_LIMIT,
+			    &(struct err_share){"fixed.edge_revoked", "edge", EDGE_REVOKED_MAX, x->nown, 3600},
+			    "%d leases were revoked here in two days", EDGE_REVOKED_MAX);
 		own = reallocarray(x->own, x->nown + 1, sizeof(*own));
 		if (!own)
 			return err_set(e, ERR_NOMEM, "no memory for a revocation");

@@ -708,6 +708,8 @@ static size_t of_source(const struct grants *g, const struct grant *grant, const
 	return n;
 }
 
+#define GRANTS_RETRY_S 60 /* one of them is over, or was taken back */
+
 /* One source of grants leaves room for the others, and all of them together for an administrator. */
 static int grants_check_share(const struct grants *g, const struct grant *grant, const char *via, const char *by,
 			      struct err *e)
@@ -715,12 +717,22 @@ static int grants_check_share(const struct grants *g, const struct grant *grant,
 	bool came = has_kin(grant), admin = !came && strcmp(via, "admin") == 0;
 
 	if (g->n >= GRANTS_MAX || (!admin && g->n >= GRANTS_MAX - GRANTS_OF_ADMIN))
-		return err_set(e, ERR_LIMIT, "%zu grants are alive already", g->n);
+		return err_limit(e, ERR_LIMIT,
+				 &(struct err_share){"fixed.grants", "daemon",
+						     admin ? GRANTS_MAX : GRANTS_MAX - GRANTS_OF_ADMIN, g->n,
+						     GRANTS_RETRY_S},
+				 "%zu grants are alive already", g->n);
 	if (came && came_of(g, grant) >= GRANTS_OF_ONE)
-		return err_set(e, ERR_LIMIT, "%d grants that are not over yet came of one", GRANTS_OF_ONE);
+		return err_limit(e, ERR_LIMIT,
+				 &(struct err_share){"fixed.grants_of_one", "grant", GRANTS_OF_ONE, came_of(g, grant),
+						     GRANTS_RETRY_S},
+				 "%d grants that are not over yet came of one", GRANTS_OF_ONE);
 	if (!came && !admin && of_source(g, grant, via, by) >= GRANTS_OF_SOURCE)
-		return err_set(e, ERR_LIMIT, "%d grants of %.100s are not over yet", GRANTS_OF_SOURCE,
-			       strcmp(via, "issuer") == 0 ? by : grant->principal);
+		return err_limit(e, ERR_LIMIT,
+				 &(struct err_share){"fixed.grants_of_source", "principal", GRANTS_OF_SOURCE,
+						     of_source(g, grant, via, by), GRANTS_RETRY_S},
+				 "%d grants of %.100s are not over yet", GRANTS_OF_SOURCE,
+				 strcmp(via, "issuer") == 0 ? by : grant->principal);
 	return 0;
 }
 
@@ -739,7 +751,10 @@ int grants_check_room(const struct grants *g, const struct grant *grant, const c
 	int rc = grants_check_share(g, grant, via, by, e);
 
 	if (!rc && grant->edge[0] && of_edge(g, grant->edge) >= EDGE_LEASES_MAX)
-		rc = err_set(e, ERR_LIMIT, "%d leases of this edge are not over yet", EDGE_LEASES_MAX);
+		rc = err_limit(e, ERR_LIMIT,
+			       &(struct err_share){"fixed.edge_leases", "edge", EDGE_LEASES_MAX,
+						   of_edge(g, grant->edge), GRANTS_RETRY_S},
+			       "%d leases of this edge are not over yet", EDGE_LEASES_MAX);
 	return rc;
 }
 
@@ -776,7 +791,9 @@ int grants_create_for(struct grants *g, const struct grant *grant, const struct 
 
 static int tokens_full(size_t share, const char *by, struct err *e)
 {
-	return err_set(e, ERR_LIMIT, "%zu tokens of %s are counted already, until they are over", share, by);
+	return err_limit(e, ERR_LIMIT,
+			 &(struct err_share){"fixed.tokens_counted", "issuer", share, share, GRANTS_RETRY_S},
+			 "%zu tokens of %s are counted already, until they are over", share, by);
 }
 
 static bool is_shut_out(const struct grants *g, const struct id *id)

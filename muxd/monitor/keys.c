@@ -124,7 +124,8 @@ static int add_file(struct key_folder *f, const char *kid, struct err *e)
 	int rc;
 
 	if (f->n == KEYS_MAX)
-		return err_set(e, ERR_LIMIT, "more than %d keys in %s", KEYS_MAX, f->path);
+		return err_limit(e, ERR_LIMIT, &(struct err_share){"fixed.keys", "daemon", KEYS_MAX, f->n, 1},
+				 "more than %d keys in %s", KEYS_MAX, f->path);
 	memset(k, 0, sizeof *k);
 	memcpy(k->key.kid, kid, KID_LEN + 1);
 	rc = key_path(f->path, kid, "pub", path, e);
@@ -498,7 +499,8 @@ int keys_rotate(struct keys *k, const struct layout *l, bool drop_old, struct er
 	char folder[PATH_MAX], kid[KID_LEN + 1];
 	size_t dropped;
 	int rc = k->set.n >= KEYS_MAX - 1 && !drop_old
-		     ? err_set(e, ERR_LIMIT, "there are %zu keys already; drop the old ones", k->set.n)
+		     ? err_limit(e, ERR_LIMIT, &(struct err_share){"fixed.keys", "daemon", KEYS_MAX - 1, k->set.n, 1},
+				 "there are %zu keys already; drop the old ones", k->set.n)
 		     : layout_path(l, "keys/grant", folder, e);
 
 	if (rc == 0)

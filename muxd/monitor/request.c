@@ -1,6 +1,7 @@
 #include "muxd/monitor/request.h"
 
 #include "base/err.h"
+#include "base/err_json.h"
 #include "muxd/monitor/issue.h"
 #include "muxd/monitor/listen.h"
 
@@ -11,8 +12,11 @@
 
 json_t *request_error(int rc, const struct err *e)
 {
-	return json_pack("{s:i, s:{s:s, s:s, s:s}}", "rc", rc, "error", "code", err_name(rc), "message",
-			 e && e->message[0] ? e->message : err_name(rc), "hint", err_hint(rc));
+	json_t *o = json_pack("{s:i, s:{s:s, s:s, s:s}}", "rc", rc, "error", "code", err_name(rc), "message",
+			      e && e->message[0] ? e->message : err_name(rc), "hint", err_hint(rc));
+
+	err_share_send(e, json_object_get(o, "error"));
+	return o;
 }
 
 static int take_scopes(const json_t *o, uint32_t *out, struct err *e)

@@ -28,7 +28,8 @@ int screens_start(struct screens *s, int nice, int *out_fd, struct err *e)
 	int fds[2], rc;
 
 	if (s->n == SCREENS_MAX)
-		return err_set(e, ERR_LIMIT, "%d screens are drawn already", SCREENS_MAX);
+		return err_limit(e, ERR_LIMIT, &(struct err_share){"fixed.screens", "daemon", SCREENS_MAX, s->n, 1},
+				 "%d screens are drawn already", SCREENS_MAX);
 	if (sock_pair(SOCK_STREAM, fds))
 		return err_set(e, ERR_SYS, "a socket pair for a screen could not be made");
 	spec.ipc_fd = fds[1];

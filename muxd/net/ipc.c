@@ -2,6 +2,7 @@
 #include "muxd/net/ipc.h"
 
 #include "base/err.h"
+#include "base/err_json.h"
 #include "base/log.h"
 #include "base/sock.h"
 
@@ -128,8 +129,10 @@ static void net_ipc_answer(struct ipc *c, json_int_t tag, const json_t *json, in
 	TAILQ_REMOVE(&c->asked, q, entry);
 	if (rc && code && err_by_name(code))
 		rc = err_by_name(code);
-	if (rc)
+	if (rc) {
 		err_set(&e, rc, "%s", text ? text : err_name(rc));
+		err_share_take(error, &e);
+	}
 	q->done(q->arg, rc, rc ? &e : NULL, json, fd);
 	free(q);
 }

@@ -93,5 +93,5 @@ int kind_muxd_send(const struct kind_call *c, json_t **out, struct err *e)
 		}
 	}
 	json_decref(body);
-	return rc == 1 ? err_set(e, ERR_LIMIT, "the witness wants too many entries") : rc;
+	return rc == 1 ? err_set(e, ERR_TOO_LARGE, "the witness wants too many entries") : rc;
 }

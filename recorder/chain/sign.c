@@ -174,7 +174,7 @@ static int keyset_add_file(const char *path, bool named, struct grant_keyset *se
 	if (rc)
 		return err_set(e, rc, "%s is not an Ed25519 public key (32 bytes, or base64url of them)", path);
 	if (set->n >= KEYS_MAX)
-		return err_set(e, ERR_LIMIT, "more than %d public keys", KEYS_MAX);
+		return err_set(e, ERR_TOO_LARGE, "more than %d public keys", KEYS_MAX);
 	return list_append(&set->keys, &set->n, &key, sizeof key) ? err_set(e, ERR_NOMEM, "no memory for public keys")
 								  : 0;
 }

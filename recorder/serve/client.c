@@ -3,6 +3,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/err_json.h"
 #include "base/json_scan.h"
 #include "base/log.h"
 #include "base/msg.h"
@@ -99,6 +100,7 @@ static void client_error(struct recorder_client *c, const json_t *error)
 	(void)json_opt_str(error, "message", &message, NULL);
 	int rc = err_by_name(code);
 	err_set(&e, rc ? rc : ERR_INTERNAL, "%s", message);
+	err_share_take(error, &e);
 	client_tell(c, p, e.code, &e, NULL, NULL, 0, true);
 	free(p);
 }

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/err_json.h"
 #include "base/log.h"
 #include "base/msg.h"
 #include "base/sock.h"
@@ -22,8 +23,11 @@
 
 static int send_error(struct conn *c, int rc, const struct err *e)
 {
-	return conn_send(c, json_pack("{s:{s:s, s:s, s:s}, s:b}", "error", "code", err_name(rc), "message",
-				      e->message[0] ? e->message : err_name(rc), "hint", err_hint(rc), "end", 1));
+	json_t *o = json_pack("{s:{s:s, s:s, s:s}, s:b}", "error", "code", err_name(rc), "message",
+			      e->message[0] ? e->message : err_name(rc), "hint", err_hint(rc), "end", 1);
+
+	err_share_send(e, json_object_get(o, "error"));
+	return conn_send(c, o);
 }
 
 /* Negative: the conversation is over. */

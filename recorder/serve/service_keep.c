@@ -231,11 +231,14 @@ static int hold_room(struct conn *c, struct err *e)
 	if (rc)
 		return rc;
 	if (n.all >= HOLDS_MAX)
-		return err_set(e, ERR_LIMIT, "there are %d holds already: release what is over", HOLDS_MAX);
+		return err_limit(e, ERR_LIMIT,
+				 &(struct err_share){"fixed.holds", "daemon", HOLDS_MAX, (uint64_t)n.all, 3600},
+				 "there are %d holds already: release what is over", HOLDS_MAX);
 	if (n.own >= HOLDS_OWN_MAX && !(c->grant.scopes & SCOPE_ADMIN))
-		return err_set(e, ERR_LIMIT,
-			       "%d holds are yours already: an administrator may release some, or add more",
-			       HOLDS_OWN_MAX);
+		return err_limit(
+		    e, ERR_LIMIT,
+		    &(struct err_share){"fixed.holds_own", "principal", HOLDS_OWN_MAX, (uint64_t)n.own, 3600},
+		    "%d holds are yours already: an administrator may release some, or add more", HOLDS_OWN_MAX);
 	return 0;
 }
 

@@ -68,7 +68,7 @@ random 2900000 "$tmp/m"
 equal "and so far" "201 ok" "$(TOKEN=$T2 TASK=two put m3 "$tmp/m")"
 T3=$(PRINCIPAL=c muxctl grant create --agent demo --principal c --kind agent --scopes files --task three --ttl 5m --reason cap -o json | jq -r .token)
 equal "all together have a cap" "507 artifacts_full" "$(TOKEN=$T3 TASK=three put m "$tmp/m")"
-equal "and a count" "201 ok|507 artifacts_full" "$(for n in 1 2 3; do put "n$n" "$tmp/empty"; done | tail -n 2 | paste -sd'|')"
+equal "and a count" "201 ok|429 limit_reached" "$(for n in 1 2 3; do put "n$n" "$tmp/empty"; done | tail -n 2 | paste -sd'|')"
 [ -z "$(find "$MUXD_STATE/control/artifacts" -name '*.part')" ] && ok "of what was refused no file is left" || fail "$(ls "$MUXD_STATE/control/artifacts")"
 
 # --- whose
@@ -90,7 +90,7 @@ equal "a child for a chosen task has none of the others'" not_found "$(TOKEN=$ch
 equal "does not replace them" "409 conflict" "$(TOKEN=$chosen put a.bin "$tmp/b")"
 equal "nor delete them" not_found "$(TOKEN=$chosen c -X DELETE "$(at a.bin)" | code)"
 equal "nor list them" 0 "$(TOKEN=$chosen c "$(at)" | jq '.artifacts | length')"
-equal "and a stranger's many take no room of theirs" "201 ok|507 artifacts_full" "$(for n in 1 2 3 4 5 6 7 8 9; do TOKEN=$chosen put "s$n" "$tmp/empty"; done | tail -n 2 | paste -sd'|')"
+equal "and a stranger's many take no room of theirs" "201 ok|429 limit_reached" "$(for n in 1 2 3 4 5 6 7 8 9; do TOKEN=$chosen put "s$n" "$tmp/empty"; done | tail -n 2 | paste -sd'|')"
 c -o /dev/null -X DELETE "$(at n2)"
 equal "as one that is put now shows" "201 ok" "$(put n2 "$tmp/empty")"
 for n in 1 2 3 4 5 6 7 8; do TOKEN=$chosen c -o /dev/null -X DELETE "$(at "s$n")"; done

@@ -63,7 +63,7 @@ equal "nobody's profile: as granted" "fine -" "$(try "$free" POST /v1/agents/dem
 kept=$(api "$typed" POST /v1/agents/demo/rounds '{"argv":["echo","kept"],"wait_ms":20000}' | jq -r .round_id)
 terminal='{"argv":["sleep","600"],"pty":{"cols":80,"rows":24},"wait_ms":0}'
 equal "a terminal of a round" "fine -" "$(try "$typed" POST /v1/agents/demo/rounds "$terminal")"
-equal "is a session, which its profile counts" "policy_denied typed/limits.sessions" "$(try "$typed" POST /v1/agents/demo/rounds "$terminal")"
+equal "is a session, which its profile counts" "limit_reached typed/limits.sessions" "$(try "$typed" POST /v1/agents/demo/rounds "$terminal")"
 
 # Files by path, patches too, whose paths muxlet alone knows.
 equal "a file where it may" "fine -" "$(try "$fix" POST /v1/agents/demo/fs/write '{"path":"src/a","data":"x","parents":true}')"
@@ -96,8 +96,8 @@ api "$fix" POST "$context/executions" '{"code":"import os; os._exit(1)","yield_m
 ended() { [ "$(api "$fix" GET "$context" | jq -r .state)" = ended ]; }
 wait_for 20 ended || fail "its interpreter goes on: $(api "$fix" GET "$context")"
 equal "another one once it has ended" "fine -" "$(try "$fix" POST /v1/agents/demo/contexts '{"language":"python"}')"
-equal "and then no reset of the first" "policy_denied fix/limits.contexts" "$(try "$fix" POST "$context/reset" '{}')"
-equal "and no second one of the task" "policy_denied fix/limits.contexts" "$(try "$fix" POST /v1/agents/demo/contexts '{"language":"python"}')"
+equal "and then no reset of the first" "limit_reached fix/limits.contexts" "$(try "$fix" POST "$context/reset" '{}')"
+equal "and no second one of the task" "limit_reached fix/limits.contexts" "$(try "$fix" POST /v1/agents/demo/contexts '{"language":"python"}')"
 listed() {
 	curl -sS --cacert "$MUXD_STATE/keys/tls.crt" -H "Authorization: Bearer $1" -H 'Content-Type: application/json' -H 'Accept: application/json, text/event-stream' \
 		-H 'MCP-Protocol-Version: 2026-07-28' -H 'Mcp-Method: tools/list' "https://$(ready https)/mcp" -d '{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}' |

@@ -367,7 +367,8 @@ void broker_open(struct hub *h, const struct request *rq, const struct exec_spec
 	for (size_t i = 0; !s && i < FAKE_ROUNDS; i++)
 		s = h->rounds[i].used ? NULL : &h->rounds[i];
 	if (!s) {
-		err_set(&e, ERR_LIMIT, "the fake plays %d rounds", FAKE_ROUNDS);
+		err_limit(&e, ERR_LIMIT, &(struct err_share){"fixed.fake", "daemon", FAKE_ROUNDS, FAKE_ROUNDS, 1},
+			  "the fake plays %d rounds", FAKE_ROUNDS);
 		done(arg, e.code, &e, NULL, NULL, NULL);
 		return;
 	}

@@ -12,6 +12,15 @@ forbid() {
 	echo "$hits" | sed "s|\$|   ($3)|"
 	bad=1
 }
+hits=$(git ls-files -- '*.c' '*.h' | grep -vE '^base/err\.' | xargs grep -nE 'err_set\([^;]*ERR_(LIMIT|ARTIFACTS_FULL|RECORD_SHARE)\b')
+if [ -n "$hits" ]; then
+	sed 's|$|   (a limit that is reached has a name: err_limit())|' <<<"$hits"
+	bad=1
+fi
+# Each of their names is in the documents.
+for name in $(git ls-files -- '*.c' ':!tests' | xargs cat | tr -d '\n' | grep -oE 'struct err_share\)\{\s*"[a-z_.]+"' | grep -oE '"[a-z_.]+"' | tr -d '"' | sort -u); do
+	grep -q "\`$name\`" docs/shares.md || { echo "docs/shares.md: there is no limit \`$name\`" && bad=1; }
+done
 forbid '^base/' '(policy|recorder|control|muxd/(plain|screen|link|hub|doors|net|monitor|muxlet|ctl))/' 'base includes nothing of ours'
 forbid '^policy/' '(recorder|control|muxd/(plain|screen|link|hub|doors|net|monitor|muxlet|ctl))/' 'policy may know base alone'
 forbid '^(base|policy|control|muxd/(screen|witness|link|plain|net|monitor|ctl))/' 'files/' 'the engines serve muxlet, the hub, its doors, the recorder, archives of muxctl, and the paths of a policy' '^(muxd/ctl/tree\.|policy/(profile|verdict)\.c)'

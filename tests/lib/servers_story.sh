@@ -121,7 +121,7 @@ servers_judged() {
 	rule() { jq -r '"\(.error.code) \(.error.details.policy.rule)"'; }
 	equal "nor parameters over the profile's size" "policy_denied narrow/limits.mcp_size" "$(use good echo "{\"text\":\"$(printf '%01100d' 0)\"}" | rule)"
 	for _ in 2 3 4; do use good echo '{"text":"judged"}' >/dev/null; done
-	equal "nor more requests in a minute than it says" "policy_denied narrow/limits.mcp_rate" "$(use good echo '{"text":"judged"}' | rule)"
+	equal "nor more requests in a minute than it says" "limit_reached narrow/limits.mcp_rate" "$(use good echo '{"text":"judged"}' | rule)"
 	told "the verdict is in the log" "narrow/mcp.call" mcp.answer 'map(select(.detail.task == "narrow")) | .[0].policy.rule'
 }
 

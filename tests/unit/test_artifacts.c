@@ -240,8 +240,8 @@ static void test_caps(void **state)
 	assert_int_equal(put(r, "b", 900000, 'y'), 0);
 	assert_int_equal(put(r, "c", 900000, 'z'), ERR_ARTIFACTS_FULL);
 	assert_int_equal(put(r, "c", 0, 'z'), 0);
-	assert_int_equal(put(r, "d", 0, 'z'), ERR_ARTIFACTS_FULL); /* a count */
-	assert_int_equal(put(r, "c", 1, 'z'), 0);                  /* in its own place there is one */
+	assert_int_equal(put(r, "d", 0, 'z'), ERR_LIMIT); /* a count */
+	assert_int_equal(put(r, "c", 1, 'z'), 0);         /* in its own place there is one */
 	settle(r, 3);
 }
 
@@ -267,8 +267,8 @@ static void test_staff_stand_apart(void **state)
 	artifacts_set_conf(r->a, r->conf);
 	assert_int_equal(put_share(r, "staff.olga", "s1"), 0);
 	assert_int_equal(put_share(r, "bot", "a1"), 0);
-	assert_int_equal(put_share(r, "bot", "a2"), ERR_ARTIFACTS_FULL);
-	assert_int_equal(put_share(r, "other", "a3"), ERR_ARTIFACTS_FULL);
+	assert_int_equal(put_share(r, "bot", "a2"), ERR_LIMIT);
+	assert_int_equal(put_share(r, "other", "a3"), ERR_LIMIT);
 	assert_int_equal(put_share(r, "bot", "a1"), 0); /* in its own place */
 	assert_int_equal(put_share(r, "staff.olga", "s2"), 0);
 	r->conf->share_artifacts[CONF_SHARE_AGENT] = 0;
@@ -287,8 +287,8 @@ static void test_children_share(void **state)
 	artifacts_set_conf(r->a, r->conf);
 	assert_int_equal(put_share(r, "bot/1", "a1"), 0);
 	assert_int_equal(put_share(r, "bot/2", "a2"), 0);
-	assert_int_equal(put_share(r, "bot/3", "a3"), ERR_ARTIFACTS_FULL);
-	assert_int_equal(put_share(r, "bot", "a4"), ERR_ARTIFACTS_FULL);
+	assert_int_equal(put_share(r, "bot/3", "a3"), ERR_LIMIT);
+	assert_int_equal(put_share(r, "bot", "a4"), ERR_LIMIT);
 	assert_int_equal(put_share(r, "bot/1", "a1"), 0); /* in its own place */
 	assert_int_equal(put_share(r, "bot2", "a5"), 0);
 	assert_int_equal(put_share(r, "bot.1", "a6"), 0);

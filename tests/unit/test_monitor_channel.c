@@ -1,5 +1,6 @@
 // tier: check
 #include "base/err.h"
+#include "base/err_json.h"
 #include "base/sock.h"
 #include "muxd/monitor/channel.h"
 #include "muxd/monitor/issue.h"
@@ -303,7 +304,7 @@ static void doors_are_written_as_clients_type_them(void **state)
 
 static void an_error_says_code_message_and_hint(void **state)
 {
-	struct err e = {0};
+	struct err e = {0}, there = {0};
 	json_t *o;
 
 	(void)state;
@@ -314,6 +315,15 @@ static void an_error_says_code_message_and_hint(void **state)
 	assert_string_equal(json_string_value(json_object_get(error, "code")), "not_found");
 	assert_string_equal(json_string_value(json_object_get(error, "message")), "no grant");
 	assert_true(strlen(json_string_value(json_object_get(error, "hint"))) > 0);
+	assert_null(json_object_get(error, "limit"));
+	json_decref(o);
+	/* A limit goes along, so that whoever asks net hears of it as if net had it. */
+	err_limit(&e, ERR_LIMIT, &(struct err_share){"fixed.grants", "daemon", 7, 8, 60}, "8 grants are alive already");
+	o = request_error(e.code, &e);
+	err_share_take(json_object_get(o, "error"), &there);
+	assert_string_equal(there.share.limit, "fixed.grants");
+	assert_string_equal(there.share.of, "daemon");
+	assert_true(there.share.value == 7 && there.share.in_use == 8 && there.share.retry_s == 60);
 	json_decref(o);
 }
 

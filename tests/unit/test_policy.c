@@ -73,6 +73,7 @@ static void requests_to_servers_inside_have_budgets(void **state)
 	struct policy *p = policy_of("policy: 1\notherwise: deny\nprofiles:\n- name: a\n  match: {kind: staff}\n"
 				     "  allow: [mcp.call]\n  limits: {mcp_rate: 10, mcp_size: 1KiB}\n");
 	struct policy_question q = {.op = POLICY_MCP_CALL, .server = "s", .task = "T", .requests = 9, .bytes = 1024};
+	struct err_share limit;
 	char rule[POLICY_RULE_MAX], message[256];
 	struct verdict v = policy_verdict(p, &q);
 
@@ -87,10 +88,14 @@ static void requests_to_servers_inside_have_budgets(void **state)
 	assert_string_equal(message,
 			    "task T made 10 requests in the last minute, and profile \"a\" allows 10: wait a few "
 			    "seconds");
+	assert_true(verdict_limit(&v, &q, &limit));
+	assert_string_equal(limit.limit, "limits.mcp_rate");
+	assert_true(limit.value == 10 && limit.in_use == 10 && limit.retry_s == 7);
 	q.opens_nothing = true;
 	assert_true(policy_verdict(p, &q).allowed);
 	q = (struct policy_question){.op = POLICY_MCP_CALL, .server = "s", .bytes = 1025};
 	v = policy_verdict(p, &q);
+	assert_false(verdict_limit(&v, &q, &limit)); /* waiting does not help */
 	verdict_rule(&v, &q, rule);
 	assert_string_equal(rule, "a/limits.mcp_size");
 	verdict_message(&v, &q, message, sizeof(message));

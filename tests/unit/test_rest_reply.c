@@ -318,7 +318,7 @@ static void test_head(void **state)
 	(void)state;
 	http_exchange_set_id(x, "01936f0e-7c5a-7b1e-8f43-2f1f5a0d9c11");
 	http_exchange_set_id(x, "not an id\r\nInjected: 1");
-	err_set(&e, ERR_LIMIT, "sessions.max is reached");
+	err_limit(&e, ERR_LIMIT, &(struct err_share){"sessions.max", "daemon", 8, 8, 1}, "sessions.max is reached");
 	http_reply_error(x, e.code, &e);
 	buf_init(&head, 4096);
 	assert_int_equal(http_head(x, false, &head), 0);

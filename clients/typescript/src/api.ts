@@ -661,7 +661,8 @@ export interface Error {
     details?: {
       offset?: number;
       limit?: string;
-      of?: "principal" | "task" | "agent" | "daemon";
+      of?: "principal" | "task" | "agent" | "daemon" | "grant" | "issuer" | "edge" | "server" | "address";
+      retry_after?: number;
       value?: number;
       in_use?: number;
       policy?: {

@@ -283,18 +283,28 @@ bool conn_client_gone(const struct conn *c)
 
 /* --- the request in hand */
 
-void conn_refuse(struct conn *c, int status, int rc, const char *message)
+static void refuse_with(struct conn *c, int status, const struct err *e)
 {
-	struct err e = {0};
-
 	c->keep_alive = false;
 	conn_read_stop(c);
 	if (c->x->flow) { /* it would answer, too */
 		c->x->flow->drop(c->x);
 		c->x->flow = NULL;
 	}
+	http_reply_status(c->x, status, e->code, e);
+}
+
+void conn_refuse(struct conn *c, int status, int rc, const char *message)
+{
+	struct err e = {0};
+
 	err_set(&e, rc, "%s", message);
-	http_reply_status(c->x, status, rc, &e);
+	refuse_with(c, status, &e);
+}
+
+void conn_refuse_for(struct conn *c, const struct err *e)
+{
+	refuse_with(c, err_http_status(e->code), e);
 }
 
 void conn_log(const struct conn *c, int status)

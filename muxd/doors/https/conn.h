@@ -90,6 +90,7 @@ void conn_set_state(struct conn *c, enum conn_state to);
 void conn_queue(struct conn *c);           /* a turn, soon */
 void door_stay_awake(struct rest_door *d); /* the loop does not sleep until awake is stopped */
 void conn_refuse(struct conn *c, int status, int rc, const char *message); /* answer and close */
+void conn_refuse_for(struct conn *c, const struct err *e);                 /* the same of an error, with its status */
 void conn_log(const struct conn *c, int status);
 void conn_drop(struct conn *c); /* the request in hand and the watch; nothing more will be answered */
 /* From outside of libwebsockets' callbacks. A router or a WebSocket that has the connection lets go of it before. */

@@ -98,6 +98,14 @@ struct conn *conn_enter(struct rest_listener *l, int fd, const struct sockaddr *
 	return c;
 }
 
+static int over_refuse(const struct conn *c, struct err *e)
+{
+	const struct admit_rules r = rules(c->listener);
+
+	return err_limit(e, ERR_LIMIT, &(struct err_share){"api.max_per_address", "address", r.per_address, 0, 1}, "%s",
+			 OVER_MESSAGE);
+}
+
 int conn_let_in(struct conn *c, const struct grant *g, struct err *e)
 {
 	const struct admit_rules r = rules(c->listener);
@@ -108,7 +116,7 @@ int conn_let_in(struct conn *c, const struct grant *g, struct err *e)
 		return 0;
 	}
 	c->door->metrics.refused_address++;
-	return err_set(e, ERR_LIMIT, "%s", OVER_MESSAGE);
+	return over_refuse(c, e);
 }
 
 int conn_judge(struct conn *c, int rc, struct err *e)
@@ -123,7 +131,7 @@ int conn_judge(struct conn *c, int rc, struct err *e)
 		return rc;
 	}
 	c->door->metrics.refused_address++;
-	return err_set(e, ERR_LIMIT, "%s", OVER_MESSAGE);
+	return over_refuse(c, e);
 }
 
 /* A connection that asks only what is open to everybody would never show that its grant has ended. */

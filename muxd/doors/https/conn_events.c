@@ -346,7 +346,7 @@ static void check_grant(struct conn *c)
 		return;
 	rc = broker_in_force(c->door->hub, &x->rq, x->flow->while_granted, &e);
 	if (rc && comes) {
-		conn_refuse(c, err_http_status(rc), rc, e.message);
+		conn_refuse_for(c, &e);
 	} else if (rc) {
 		x->stream_broken = true;
 		conn_queue(c);

@@ -47,9 +47,12 @@ bool conn_hold_body(struct conn *c)
 	d->bodies_held += c->x->body.cap - c->held;
 	c->held = c->x->body.cap;
 	while (d->bodies_held > d->hold.bodies && (v = oldest_body(d))) {
-		v->x->retry_after_s = RETRY_S;
-		conn_refuse(v, 429, ERR_LIMIT,
-			    "requests without a grant have filled what is kept for their bodies: send it again, whole");
+		struct err e = {0};
+
+		err_limit(&e, ERR_LIMIT,
+			  &(struct err_share){"fixed.bodies_held", "daemon", d->hold.bodies, d->bodies_held, RETRY_S},
+			  "requests without a grant have filled what is kept for their bodies: send it again, whole");
+		conn_refuse_for(v, &e);
 	}
 	return c->state == CONN_BODY;
 }
@@ -206,10 +209,10 @@ bool conn_hold_call(struct conn *c)
 	own = answers_count(c).held[KIN_OWN];
 	if (own < c->door->hold.begins)
 		return true;
-	x->retry_after_s = RETRY_S;
-	err_set(&e, ERR_LIMIT,
-		"%zu MiB of answers to %.128s wait to be read: read them, then ask again (nothing was done)", own >> 20,
-		x->rq.grant.principal);
+	err_limit(&e, ERR_LIMIT,
+		  &(struct err_share){"fixed.answers_unread", "grant", c->door->hold.begins, own, RETRY_S},
+		  "%zu MiB of answers to %.128s wait to be read: read them, then ask again (nothing was done)",
+		  own >> 20, x->rq.grant.principal);
 	http_reply_error(x, e.code, &e);
 	return false;
 }

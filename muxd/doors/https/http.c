@@ -1,5 +1,6 @@
 #include "muxd/doors/https/http.h"
 #include "base/clock.h"
+#include "base/err_json.h"
 #include "base/text.h"
 #include "muxd/doors/https/route.h"
 #include "muxd/hub/broker/broker_round.h"
@@ -314,39 +315,10 @@ static void error_minimal(struct http_exchange *x, int rc)
 			 err_name(rc), x->id_text);
 }
 
-/* The Status of Kubernetes, for programs; NULL: it is no refusal of Kubernetes. */
-static json_t *kube_details(const struct err *e)
-{
-	if (!e || !e->kube.code)
-		return NULL;
-	return json_pack("{s:{s:i,s:s,s:s}}", "kubernetes", "code", e->kube.code, "reason", e->kube.reason, "message",
-			 e->message + e->kube.at);
-}
-
-/* The verdict, for programs; NULL: it was none of the policy's. */
-static json_t *policy_details(const struct err *e)
-{
-	const struct err_policy *p = e ? &e->policy : NULL;
-
-	if (!p || !p->version[0])
-		return NULL;
-	return json_pack("{s:{s:s,s:s,s:s,s:s}}", "policy", "operation", p->operation, "rule", p->rule, "version",
-			 p->version, "needs", p->needs);
-}
-
-/* The share that is used up, for programs. */
-static json_t *share_details(const struct err *e)
-{
-	const struct err_share *s = &e->share;
-
-	return json_pack("{s:s,s:s,s:I,s:I}", "limit", s->limit, "of", s->of, "value", (json_int_t)s->value, "in_use",
-			 (json_int_t)s->in_use);
-}
-
 static void reply_error(struct http_exchange *x, int status, int rc, const struct err *e, json_t *details)
 {
 	const char *message = e && e->code && e->message[0] ? e->message : err_name(rc);
-	json_t *said = e && e->kube.code ? kube_details(e) : e && e->share.limit ? share_details(e) : policy_details(e);
+	json_t *said = details ? NULL : err_details_json(e);
 	json_t *o =
 	    x->dialect ? x->dialect->error(x, rc, message, &status)
 		       : json_pack("{s:{s:s,s:s,s:s,s:s,s:O*}}", "error", "code", err_name(rc), "message", message,

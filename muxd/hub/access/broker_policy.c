@@ -60,8 +60,10 @@ static int deny(struct hub *h, const struct request *rq, const struct verdict *v
 {
 	struct err_policy p = {0};
 	struct request own = {0}; /* without what the policy allowed of the call before */
+	struct err_share limit;
 	char message[256];
 	json_t *detail;
+	int rc;
 
 	text_put(p.operation, sizeof(p.operation), policy_op_name(q->op));
 	verdict_rule(v, q, p.rule);
@@ -74,9 +76,12 @@ static int deny(struct hub *h, const struct request *rq, const struct verdict *v
 			   "message", message);
 	tell_shape(v, q, detail);
 	audit_denial(h, &own, q->agent, detail);
-	err_set(e, ERR_POLICY_DENIED, "%s; allowed by: %s (policy %s)", message, p.needs, p.version);
+	if (verdict_limit(v, q, &limit))
+		rc = err_limit(e, ERR_LIMIT, &limit, "%s; allowed by: %s (policy %s)", message, p.needs, p.version);
+	else
+		rc = err_set(e, ERR_POLICY_DENIED, "%s; allowed by: %s (policy %s)", message, p.needs, p.version);
 	e->policy = p;
-	return ERR_POLICY_DENIED;
+	return rc;
 }
 
 /* The grant's own operations stand before the policy, whether there is one or not. */

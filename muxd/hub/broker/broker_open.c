@@ -65,12 +65,12 @@ static void audit_refused(const struct open_job *j, int rc, const struct err *e)
 {
 	const char *agent = j->agent ? j->agent->name : j->name, *message = e ? e->message : "";
 
-	if (rc == ERR_POLICY_DENIED) /* told, and counted, as policy.deny */
+	if (e && e->policy.version[0]) /* a verdict: told, and counted, as policy.deny */
 		return;
-	if (e && (e->share.limit || rc == ERR_TOKEN_USED))
+	if (e && (e->share.limit[0] || rc == ERR_TOKEN_USED))
 		audit_verdict(j->hub, &j->rq, agent, err_name(rc),
 			      json_pack("{s:s,s:s}", "what",
-					e->share.limit ? e->share.limit : session_kind_name(j->kind), "message",
+					e->share.limit[0] ? e->share.limit : session_kind_name(j->kind), "message",
 					message));
 	else
 		(void)audit_event(j->hub, "session.refused", &j->rq, agent, err_name(rc),

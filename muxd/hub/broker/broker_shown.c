@@ -282,8 +282,9 @@ static int shown_begin(struct hub *h, const uint8_t digest[SHA256_DIGEST_LENGTH]
 	if (!h->shown && !(h->shown = calloc(1, sizeof(*h->shown))))
 		return err_set(e, ERR_NOMEM, "no memory");
 	if (h->shown->asked >= SHOWN_ASKED_MAX)
-		return err_set(e, ERR_LIMIT, "%d tokens of issuers are being exchanged already: show it again",
-			       SHOWN_ASKED_MAX);
+		return err_limit(e, ERR_LIMIT,
+				 &(struct err_share){"fixed.exchanges", "daemon", SHOWN_ASKED_MAX, h->shown->asked, 5},
+				 "%d tokens of issuers are being exchanged already: show it again", SHOWN_ASKED_MAX);
 	s = calloc(1, sizeof(*s));
 	if (!s || !(s->job = calloc(1, sizeof(*s->job)))) {
 		free(s);
@@ -307,8 +308,9 @@ static int waiting_check(const struct hub *h, size_t held, struct err *e)
 
 	if (held <= most && (!h->shown || h->shown->waiting <= most - held))
 		return 0;
-	return err_set(
+	return err_limit(
 	    e, ERR_LIMIT,
+	    &(struct err_share){"fixed.exchange_bytes", "daemon", most, h->shown ? h->shown->waiting : 0, 5},
 	    "requests with tokens of issuers that are being exchanged hold %u MiB: send it again, or begin with "
 	    "a small one",
 	    (unsigned)(most >> 20));

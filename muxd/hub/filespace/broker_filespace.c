@@ -72,7 +72,7 @@ static void call_on_ready(void *arg, int rc, const struct err *e)
 	struct agent *a = agent_find(j->hub, j->agent);
 	const struct grant *g = &j->rq.grant;
 
-	if (rc == ERR_POLICY_DENIED) { /* told by the policy's own event */
+	if (e && e->policy.version[0]) { /* told by the policy's own event */
 		call_answer(j, rc, e, NULL);
 		return;
 	}

@@ -165,7 +165,9 @@ int inside_call_create(struct inside *x, const struct inside_ask *ask, struct in
 	if (rc)
 		return rc;
 	if (x->ncalls >= INSIDE_CALLS_MAX)
-		return err_set(e, ERR_LIMIT, "%d requests to %s wait already", INSIDE_CALLS_MAX, x->name);
+		return err_limit(e, ERR_LIMIT,
+				 &(struct err_share){"fixed.mcp_requests", "server", INSIDE_CALLS_MAX, x->ncalls, 1},
+				 "%d requests to %s wait already", INSIDE_CALLS_MAX, x->name);
 	c = calloc(1, sizeof(*c));
 	if (!c)
 		return err_set(e, ERR_NOMEM, "no memory for a request");

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/text.h"
 #include "policy/grant.h"
 
 #include <inttypes.h>
@@ -134,14 +135,6 @@ unsigned share_most(const struct conf *c)
 	return c->sessions_max + SHARE_DAEMON_RESERVE;
 }
 
-static int share_refuse(struct err *e, const char *of, const char *limit, uint64_t value, uint64_t in_use)
-{
-	if (e)
-		e->share =
-		    (struct err_share){.limit = limit, .of = of, .value = value, .in_use = in_use, .retry_s = RETRY_S};
-	return ERR_LIMIT;
-}
-
 static unsigned sessions_of(const struct share_load *l, enum conf_share_of of)
 {
 	return l->of[of] ? l->of[of]->sessions : 0;
@@ -154,19 +147,19 @@ static int ask_sessions(const struct conf *c, const struct share_load *l, struct
 	unsigned most = with_reserve(c->sessions_max, SHARE_DAEMON_RESERVE, l->staff, mine);
 
 	if (l->all >= most) {
-		err_set(e, ERR_LIMIT, "%u sessions are open: sessions.max is reached", l->all);
-		return share_refuse(e, "daemon", "sessions.max", most, l->all);
+		return err_limit(e, ERR_LIMIT, &(struct err_share){"sessions.max", "daemon", most, l->all, RETRY_S},
+				 "%u sessions are open: sessions.max is reached", l->all);
 	}
 	if (!l->staff && mine >= part) {
-		err_set(e, ERR_LIMIT, "%u sessions of %s are open: one principal's share of sessions.max is reached",
-			mine, l->principal);
-		return share_refuse(e, "principal", "sessions.max", part, mine);
+		return err_limit(e, ERR_LIMIT, &(struct err_share){"sessions.max", "principal", part, mine, RETRY_S},
+				 "%u sessions of %s are open: one principal's share of sessions.max is reached", mine,
+				 l->principal);
 	}
 	most = with_reserve(sandbox_limit(c), SHARE_SANDBOX_RESERVE, l->staff, l->mine_here);
 	if (here < most)
 		return 0;
-	err_set(e, ERR_LIMIT, "%u sessions of %s are open: sessions.max_per_agent is reached", here, l->agent);
-	return share_refuse(e, "agent", "sessions.max_per_agent", most, here);
+	return err_limit(e, ERR_LIMIT, &(struct err_share){"sessions.max_per_agent", "agent", most, here, RETRY_S},
+			 "%u sessions of %s are open: sessions.max_per_agent is reached", here, l->agent);
 }
 
 static const char *const share_keys[CONF_SHARES][CONF_SHARE_OFS] = {
@@ -181,9 +174,12 @@ static int ask_row(const struct conf *c, const struct share *s, enum conf_share 
 
 	if (!most || s->counted[what] < most)
 		return 0;
-	err_set(e, ERR_LIMIT, "%u %s of %s %.100s are live: %s is reached", s->counted[what], share_words[what],
-		share_of_name(s->of), s->name, share_keys[what][s->of]);
-	return share_refuse(e, share_of_name(s->of), share_keys[what][s->of], most, s->counted[what]);
+	struct err_share told = {.value = most, .in_use = s->counted[what], .retry_s = RETRY_S};
+
+	text_put(told.limit, sizeof(told.limit), share_keys[what][s->of]);
+	text_put(told.of, sizeof(told.of), share_of_name(s->of));
+	return err_limit(e, ERR_LIMIT, &told, "%u %s of %s %.100s are live: %s is reached", s->counted[what],
+			 share_words[what], told.of, s->name, told.limit);
 }
 
 int share_ask(const struct conf *c, const struct share_load *l, struct err *e)
@@ -289,13 +285,12 @@ uint64_t share_minute_sum(const struct share_day *d, uint64_t now)
 static int refuse_record(struct err *e, const struct share *a, const char *limit, uint64_t value, uint64_t used,
 			 unsigned retry_s)
 {
-	err_set(e, ERR_RECORD_SHARE,
-		"agent %.100s added %" PRIu64 " bytes to the record in a day, its share is %" PRIu64 ": %s", a->name,
-		used, value, limit);
-	if (e)
-		e->share = (struct err_share){
-		    .limit = limit, .of = "agent", .value = value, .in_use = used, .retry_s = retry_s};
-	return ERR_RECORD_SHARE;
+	struct err_share told = {.of = "agent", .value = value, .in_use = used, .retry_s = retry_s};
+
+	text_put(told.limit, sizeof(told.limit), limit);
+	return err_limit(e, ERR_RECORD_SHARE, &told,
+			 "agent %.100s added %" PRIu64 " bytes to the record in a day, its share is %" PRIu64 ": %s",
+			 a->name, used, value, limit);
 }
 
 int share_record_ask(const struct conf *c, const struct shares *x, const struct share *a, bool disk_low, uint64_t now,

@@ -167,14 +167,20 @@ static int contexts_room(struct contexts *x, const struct context_owner *o, stru
 		root--;
 	}
 	if (count >= CONTEXTS_PER_OWNER)
-		return err_set(e, ERR_LIMIT, "you have %u contexts in %s, and there is room for %d: delete one", count,
-			       o->agent, CONTEXTS_PER_OWNER);
+		return err_limit(e, ERR_LIMIT,
+				 &(struct err_share){"fixed.contexts_own", "principal", CONTEXTS_PER_OWNER, count, 5},
+				 "you have %u contexts in %s, and there is room for %d: delete one", count, o->agent,
+				 CONTEXTS_PER_OWNER);
 	if (root >= CONTEXTS_SHARE)
-		return err_set(e, ERR_LIMIT, "%.*s, and principals made from it, have %u contexts: delete some",
-			       (int)strcspn(o->principal, "/"), o->principal, root);
+		return err_limit(e, ERR_LIMIT,
+				 &(struct err_share){"fixed.contexts_principal", "principal", CONTEXTS_SHARE, root, 5},
+				 "%.*s, and principals made from it, have %u contexts: delete some",
+				 (int)strcspn(o->principal, "/"), o->principal, root);
 	return HASH_COUNT(x->all) < CONTEXTS_MAX
 		   ? 0
-		   : err_set(e, ERR_LIMIT, "there are %d contexts, and room for no more: delete one", CONTEXTS_MAX);
+		   : err_limit(e, ERR_LIMIT,
+			       &(struct err_share){"fixed.contexts", "daemon", CONTEXTS_MAX, CONTEXTS_MAX, 5},
+			       "there are %d contexts, and room for no more: delete one", CONTEXTS_MAX);
 }
 
 static int refuse_busy(const struct context *c, struct err *e)

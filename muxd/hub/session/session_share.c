@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/conf.h"
 #include "base/err.h"
+#include "base/err_json.h"
 #include "base/text.h"
 #include "muxd/hub/agent/agent.h"
 #include "muxd/hub/core/hub_state.h"
@@ -258,19 +259,13 @@ struct journal_share *session_share_ring(const struct session *s)
 
 /* ---- told */
 
-static json_t *share_json(const struct err_share *x)
-{
-	return json_pack("{s:s,s:s,s:I,s:I}", "limit", x->limit, "of", x->of, "value", (json_int_t)x->value, "in_use",
-			 (json_int_t)x->in_use);
-}
-
 json_t *session_share_json(const struct session *s)
 {
 	struct err e = {0};
 
 	return s->record_held && s->shared &&
 		       record_share_lets(s->hub, s->shares[CONF_SHARE_AGENT], clock_boot_ns(), &e)
-		   ? share_json(&e.share)
+		   ? err_share_json(&e.share)
 		   : NULL;
 }
 
@@ -288,7 +283,7 @@ static void session_share_hold(struct session *s, const struct err *e)
 		text_put(text, sizeof(text), "the session is ended: what is left of its output comes");
 	else
 		text_put(text, sizeof(text), "its agent's share of the record has room again: the session goes on");
-	session_event(s, s->record_held ? "held" : "held_over", s->record_held ? share_json(&e->share) : NULL);
+	session_event(s, s->record_held ? "held" : "held_over", s->record_held ? err_share_json(&e->share) : NULL);
 	TAILQ_FOREACH(a, &s->attachments, of_session)
 	attachment_notice(a, text, !s->record_held);
 }

@@ -122,14 +122,18 @@ static int shells_check_room(struct shells *x, const struct shell_owner *o, stru
 		root += shell_has_root(s, o->principal);
 	}
 	if (count >= SHELLS_PER_OWNER)
-		return err_set(e, ERR_LIMIT, "you have %u shells in %s, and there is room for %d: end one", count,
-			       o->agent, SHELLS_PER_OWNER);
+		return err_limit(
+		    e, ERR_LIMIT, &(struct err_share){"fixed.shells_own", "principal", SHELLS_PER_OWNER, count, 5},
+		    "you have %u shells in %s, and there is room for %d: end one", count, o->agent, SHELLS_PER_OWNER);
 	if (root >= SHELLS_SHARE)
-		return err_set(e, ERR_LIMIT, "%.*s, and principals made from it, have %u shells: end some",
-			       (int)strcspn(o->principal, "/"), o->principal, root);
+		return err_limit(e, ERR_LIMIT,
+				 &(struct err_share){"fixed.shells_principal", "principal", SHELLS_SHARE, root, 5},
+				 "%.*s, and principals made from it, have %u shells: end some",
+				 (int)strcspn(o->principal, "/"), o->principal, root);
 	return HASH_COUNT(x->all) < SHELLS_MAX
 		   ? 0
-		   : err_set(e, ERR_LIMIT, "there are %d shells, and room for no more: end one", SHELLS_MAX);
+		   : err_limit(e, ERR_LIMIT, &(struct err_share){"fixed.shells", "daemon", SHELLS_MAX, SHELLS_MAX, 5},
+			       "there are %d shells, and room for no more: end one", SHELLS_MAX);
 }
 
 static int refuse_busy(const struct shell *s, const char *name, struct err *e)

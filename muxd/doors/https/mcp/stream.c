@@ -176,8 +176,8 @@ void mcp_stream_refuse(struct http_exchange *x, int rc)
 	struct err e = {0};
 
 	if (rc == ERR_LIMIT)
-		err_set(
-		    &e, rc,
+		err_limit(
+		    &e, rc, &(struct err_share){"fixed.mcp_streams", "daemon", MCP_STREAMS_MAX, MCP_STREAMS_MAX, 5},
 		    "too many streams of MCP are listened to: %d are possible, of which %d are one principal's share",
 		    MCP_STREAMS_MAX, MCP_STREAMS_SHARE);
 	http_reply_error(x, rc, &e);

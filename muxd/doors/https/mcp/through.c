@@ -102,7 +102,10 @@ static int watch_begin(struct through *h, struct err *e)
 		return 0;
 	rc = watch_check(h->mcp, &h->who, h->where, h->uri);
 	rc = rc ? rc : mcp_watch_add(h->mcp->watches, &h->who, h->where, h->uri);
-	return rc ? err_set(e, ERR_LIMIT, "too many resources are watched already") : 0;
+	return rc ? err_limit(e, ERR_LIMIT,
+			      &(struct err_share){"fixed.mcp_watches", "daemon", MCP_WATCHES_MAX, MCP_WATCHES_MAX, 5},
+			      "too many resources are watched already")
+		  : 0;
 }
 
 static void through_free(struct through *h)
@@ -299,7 +302,9 @@ static void go_local(struct mcp_turn *t, size_t row)
 		return;
 	}
 	if (methods[row].flags & LEVEL && mcp_stream_log_level(t->mcp->streams, &who, level)) {
-		err_set(&e, ERR_LIMIT, "%d sessions have set a level of log messages already", MCP_LEVELS_MAX);
+		err_limit(&e, ERR_LIMIT,
+			  &(struct err_share){"fixed.mcp_levels", "daemon", MCP_LEVELS_MAX, MCP_LEVELS_MAX, 5},
+			  "%d sessions have set a level of log messages already", MCP_LEVELS_MAX);
 		http_reply_error(t->x, ERR_LIMIT, &e);
 		return;
 	}
@@ -332,8 +337,12 @@ static bool watch_ask(struct mcp_turn *t, struct through *h, const char *uri)
 		mcp_turn_refuse(t, MCP_PARAMS,
 				"params.uri must be the address of a resource, of 2048 bytes at the most");
 	else if (rc == ERR_UNAVAILABLE)
-		http_reply_error(t->x, ERR_LIMIT,
-				 (err_set(&e, ERR_LIMIT, "%d resources are watched already", MCP_WATCHES_MAX), &e));
+		http_reply_error(
+		    t->x, ERR_LIMIT,
+		    (err_limit(&e, ERR_LIMIT,
+			       &(struct err_share){"fixed.mcp_watches", "daemon", MCP_WATCHES_MAX, MCP_WATCHES_MAX, 5},
+			       "%d resources are watched already", MCP_WATCHES_MAX),
+		     &e));
 	else if (rc)
 		http_reply_error(t->x, rc, NULL);
 	return rc != 0;
