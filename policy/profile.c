@@ -431,7 +431,7 @@ static const enum policy_op of_rounds[] = {POLICY_ROUND_START, POLICY_CONTEXT_EX
 static const enum policy_op of_sessions[] = {POLICY_TERMINAL_OPEN, POLICY_EXEC_OPEN, POLICY_PORT_OPEN, POLICY_OPS};
 static const enum policy_op of_contexts[] = {POLICY_CONTEXT_CREATE, POLICY_OPS};
 static const enum policy_op of_requests[] = {POLICY_MCP_CALL, POLICY_OPS};
-static const enum policy_op of_files[] = {POLICY_FILE_READ, POLICY_FILE_WRITE, POLICY_OPS};
+static const enum policy_op of_files[] = {POLICY_FILE_READ, POLICY_FILE_WRITE, POLICY_ARTIFACT_WRITE, POLICY_OPS};
 
 /* The value of a limit, and whether the profile allows what it limits. 0: it is not there. */
 static int take_limit(const struct policy_profile *p, struct yamlnode map, const char *key, const enum policy_op *of,

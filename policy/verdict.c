@@ -104,6 +104,11 @@ static bool runs_code(enum policy_op op)
 	return op == POLICY_ROUND_START || op == POLICY_CONTEXT_EXECUTE || op == POLICY_PYTHON_EXECUTE;
 }
 
+static bool has_size(enum policy_op op)
+{
+	return op == POLICY_FILE_WRITE || op == POLICY_FILE_READ || op == POLICY_ARTIFACT_WRITE;
+}
+
 static enum verdict_why judge_limits(const struct policy_limits *l, const struct policy_question *q)
 {
 	bool runs = runs_code(q->op) && !q->interpreter && !q->opens_nothing;
@@ -117,7 +122,7 @@ static enum verdict_why judge_limits(const struct policy_limits *l, const struct
 		return VERDICT_SESSIONS;
 	if ((q->op == POLICY_CONTEXT_CREATE || q->interpreter) && l->contexts && q->contexts >= l->contexts)
 		return VERDICT_CONTEXTS;
-	if ((q->op == POLICY_FILE_WRITE || q->op == POLICY_FILE_READ) && l->file_size && q->bytes > l->file_size)
+	if (has_size(q->op) && l->file_size && q->bytes > l->file_size)
 		return VERDICT_FILE_SIZE;
 	if (q->op != POLICY_MCP_CALL || q->opens_nothing)
 		return VERDICT_NAMED;
@@ -229,6 +234,11 @@ static void limit_message(const struct policy_profile *p, enum verdict_why why, 
 		clock_format_duration(q->timeout_ns, asked, sizeof(asked));
 		clock_format_duration(l->round_time_ns, most, sizeof(most));
 		text_format(out, size, "a timeout of %s is over the %s that profile \"%s\" allows", asked, most, name);
+	} else if (why == VERDICT_FILE_SIZE && q->bytes == UINT64_MAX) {
+		text_format(out, size,
+			    "nothing says how large it is, and profile \"%s\" lets a file have %" PRIu64
+			    " bytes: send a Content-Length",
+			    name, l->file_size);
 	} else if (why == VERDICT_FILE_SIZE) {
 		text_format(out, size,
 			    "%" PRIu64 " bytes are over the %" PRIu64 " that profile \"%s\" lets a file have", q->bytes,

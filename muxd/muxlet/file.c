@@ -168,7 +168,7 @@ int file_put(const struct file_put *p)
 	if (!err)
 		err = newfile_receive(t.file.fd, NULL, &size);
 	if (!err && p->most >= 0 && size > (uint64_t)p->most)
-		err = EFBIG;
+		err = EMSGSIZE;
 	if (!err)
 		err = wait_turn(t.file.dir_fd);
 	if (!err)
@@ -235,7 +235,7 @@ int file_get(const struct file_put *p, const char *name)
 	else if (!S_ISREG(st.st_mode))
 		err = ENODEV;
 	else if (p->most >= 0 && st.st_size > p->most)
-		err = EFBIG;
+		err = EMSGSIZE;
 	if (!err)
 		err = send_all(fd, &st);
 	close(fd);

@@ -23,6 +23,6 @@ int fs_allow_size(struct fs_work *w, const char *name, long long size)
 {
 	if (w->ask.size_max < 0 || size <= w->ask.size_max)
 		return 0;
-	return fs_fail(w, EFBIG, "%.150s: %lld bytes are over the %lld that your grant lets a file have", name, size,
+	return fs_fail(w, EMSGSIZE, "%.150s: %lld bytes are over the %lld that your grant lets a file have", name, size,
 		       w->ask.size_max);
 }

@@ -70,6 +70,13 @@ fine "$few" POST $rounds '{"argv":["sleep","600"],"wait_ms":0,"pty":{"cols":80,"
 limit "a file over its profile will never do" "403 policy_denied none none -" "$few" POST /v1/agents/demo/fs/write \
 	"$(printf '{"path":"x","data":"%02000d"}' 0)"
 
+octets='Content-Type: application/octet-stream'
+head -c 5000 /dev/zero >"$tmp/big"
+limit "nor will an artifact" "403 policy_denied none none -" "$few" PUT /v1/tasks/few/artifacts/a "@$tmp/big" "$octets"
+equal "which is its profile's" few/limits.file_size "$(jq -r .error.details.policy.rule "$tmp/o")"
+curl -sS -o "$tmp/o" --cacert "$MUXD_STATE/keys/tls.crt" -H "Authorization: Bearer $few" -T - "https://$(ready https)/v1/tasks/few/artifacts/a" <"$tmp/big"
+equal "nor one whose size nobody says" few/limits.file_size "$(jq -r .error.details.policy.rule "$tmp/o")"
+
 # Shares.
 two=$(token two two)
 fine "$two" POST $rounds "$sleeping"
@@ -79,7 +86,6 @@ many=$(token many many)
 fine "$many" POST $contexts '{"language":"python"}'
 fine "$many" POST $contexts '{"language":"python"}'
 limit "a context over its task's share" "429 limit_reached shares.contexts_per_task task waits" "$many" POST $contexts '{"language":"python"}'
-octets='Content-Type: application/octet-stream'
 fine "$two" PUT /v1/tasks/two/artifacts/a x "$octets"
 fine "$two" PUT /v1/tasks/two/artifacts/b x "$octets"
 limit "an artifact over its principal's share" "429 limit_reached shares.artifacts_per_principal principal waits" \

@@ -79,6 +79,20 @@ put() { curl -sS -o "$tmp/o" --cacert "$MUXD_STATE/keys/tls.crt" -H "Authorizati
 put src/big && equal "a file over the profile's size" "policy_denied fix/limits.file_size" "$(said)"
 put /tmp/x && equal "a file outside the workspace" "policy_denied fix/file.write" "$(said)"
 
+# Sizes that nobody knew when they began: the same rule, the same event.
+head -c 1000 /dev/zero >"$tmp/part"
+c() { curl -sS -o "$tmp/o" --cacert "$MUXD_STATE/keys/tls.crt" -H "Authorization: Bearer $fix" "$@"; }
+c -T - "https://$(ready https)/v1/agents/demo/files?path=src/chunks" <"$tmp/big" && equal "chunks over it" "policy_denied fix/limits.file_size" "$(said)"
+c -T "$tmp/part" "https://$(ready https)/v1/agents/demo/files?path=src/grows" && equal "a file of 1000 bytes" "fine -" "$(said)"
+equal "an append to it over it" "policy_denied fix/limits.file_size" \
+	"$(try "$fix" POST /v1/agents/demo/fs/append "$(jq -n '{path: "src/grows", data: ("x" * 100)}')")"
+jq -er '.error.message | contains("profile \"fix\"")' "$tmp/o" >/dev/null && ok "which names the profile" || fail "$(cat "$tmp/o")"
+mkdir -p "$tmp/tree" && cp "$tmp/big" "$tmp/tree" && tar -C "$tmp/tree" -cf "$tmp/tree.tar" big
+c -X PUT --data-binary "@$tmp/tree.tar" -H 'Content-Type: application/x-tar' "https://$(ready https)/v1/agents/demo/fs/tree?path=src/tree" &&
+	equal "a file of a tree over it" "policy_denied fix/limits.file_size" "$(said)"
+late() { [ "$(muxctl audit --event policy.deny -n 100 -o json | jq -rs '[.[].record.detail | select(.rule == "fix/limits.file_size")] | length')" -ge 2 ]; }
+wait_for 20 late && ok "each is a denial in the log" || fail "$(muxctl audit --event policy.deny -n 100 -o json)"
+
 # The other doors.
 equal "an artifact" "policy_denied fix/artifact.write" "$(try "$fix" POST /v1/tasks/fix-1/artifacts '{"name":"a","agent":"demo","path":"src/a"}')"
 equal "a port" "policy_denied -" "$(curl -sS -o "$tmp/o" --cacert "$MUXD_STATE/keys/tls.crt" -H "Authorization: Bearer $fix" -H 'X-Sandbox-ID: demo' -H 'X-Sandbox-Port: 9' "https://$(ready https)/" && said)"

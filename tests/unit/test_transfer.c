@@ -334,10 +334,10 @@ static void a_refusal_has_its_code(void **state)
 	    {EEXIST, ERR_FILE_EXISTS}, {ENOTEMPTY, ERR_NOT_EMPTY},
 	    {ERANGE, ERR_RANGE},       {ECANCELED, ERR_FILE_CHANGED},
 	    {ENOMSG, ERR_PATCH},       {EFBIG, ERR_TOO_LARGE},
-	    {ENOSPC, ERR_NO_SPACE},    {EACCES, ERR_FILE_DENIED},
-	    {ENOENT, ERR_NO_FILE},     {EINVAL, ERR_INVAL},
-	    {ENOSYS, ERR_UNSUPPORTED}, {EIO, ERR_TRANSFER},
-	    {255, ERR_TRANSFER},
+	    {EMSGSIZE, ERR_TOO_LARGE}, {ENOSPC, ERR_NO_SPACE},
+	    {EACCES, ERR_FILE_DENIED}, {ENOENT, ERR_NO_FILE},
+	    {EINVAL, ERR_INVAL},       {ENOSYS, ERR_UNSUPPORTED},
+	    {EIO, ERR_TRANSFER},       {255, ERR_TRANSFER},
 	};
 	struct transfer *t;
 	struct err e;

@@ -35,16 +35,18 @@ static void files_let_go(struct moving *m)
 
 /* ---- what the connection asks for */
 
-static void files_fail(struct moving *m, int rc, const char *message);
+static void files_fail(struct moving *m, const struct err *e);
 
 static ssize_t files_take(struct http_exchange *x, const uint8_t *p, size_t n)
 {
 	struct moving *m = x->flow_arg;
 	ssize_t taken = m->a ? attachment_input(m->a, p, n) : ERR_ENDED; /* the end says why */
+	struct err e = {0};
 
 	if (taken != ERR_TOO_LARGE)
 		return taken;
-	files_fail(m, ERR_TOO_LARGE, "the content is larger than your grant lets a file be (file_max)");
+	session_file_over(attachment_session(m->a), &e);
+	files_fail(m, &e);
 	return -1;
 }
 
@@ -156,18 +158,15 @@ static void files_on_skipped(void *arg, int stream, uint64_t n)
 	(void)arg, (void)stream, (void)n; /* a driver is not overtaken */
 }
 
-static void files_fail(struct moving *m, int rc, const char *message)
+static void files_fail(struct moving *m, const struct err *e)
 {
-	struct err e = {0};
-
 	files_let_go(m);
 	if (m->begun) {
 		m->x->stream_broken = true;
 		wake(m);
 		return;
 	}
-	err_set(&e, rc, "%s", message);
-	http_reply_error(m->x, e.code, &e);
+	http_reply_error(m->x, e->code, e);
 }
 
 /* Of a file what was sent; of a tree what muxlet says of it. */
@@ -199,7 +198,7 @@ static void refuse_take(struct moving *m, struct session *s, const struct sessio
 	struct err e = {0};
 
 	files_let_go(m);
-	err_set(&e, r->failed, "%s", r->message);
+	session_result_failed(r, &e);
 	if (said)
 		json_object_del(said, "error");
 	if (m->only_new && e.code == ERR_FILE_EXISTS)
@@ -213,11 +212,13 @@ static void files_on_ended(void *arg, const struct session_result *r)
 {
 	struct moving *m = arg;
 	struct session *s = attachment_session(m->a);
+	struct err e = {0};
 
 	if (r->failed && m->row->asks && m->row->takes) {
 		refuse_take(m, s, r);
 	} else if (r->failed) {
-		files_fail(m, r->failed, r->message);
+		session_result_failed(r, &e);
+		files_fail(m, &e);
 	} else if (m->row->takes) {
 		reply_put(m, s, r);
 	} else {
@@ -230,7 +231,10 @@ static void files_on_ended(void *arg, const struct session_result *r)
 
 static void files_on_cut(void *arg, enum cut_cause cause, const char *text)
 {
-	files_fail(arg, cause == CUT_SHUTDOWN ? ERR_UNAVAILABLE : ERR_CUT, text);
+	struct err e = {0};
+
+	err_set(&e, cause == CUT_SHUTDOWN ? ERR_UNAVAILABLE : ERR_CUT, "%s", text);
+	files_fail(arg, &e);
 }
 
 static const struct attachment_ops ops = {.readable = files_on_readable,

@@ -70,7 +70,7 @@ static void fs_refuse(struct operating *o, const struct session_result *r, json_
 {
 	struct err e = {0};
 
-	err_set(&e, r->failed, "%s", r->message);
+	session_result_failed(r, &e);
 	if (reply)
 		json_object_del(reply, "error");
 	http_reply_error_with(o->x, e.code, &e, reply && json_object_size(reply) ? reply : NULL);

@@ -318,7 +318,10 @@ static void error_minimal(struct http_exchange *x, int rc)
 static void reply_error(struct http_exchange *x, int status, int rc, const struct err *e, json_t *details)
 {
 	const char *message = e && e->code && e->message[0] ? e->message : err_name(rc);
-	json_t *said = details ? NULL : err_details_json(e);
+	json_t *said = err_details_json(e);
+
+	if (said && details && json_object_update_missing(said, details) == 0)
+		details = NULL;
 	json_t *o =
 	    x->dialect ? x->dialect->error(x, rc, message, &status)
 		       : json_pack("{s:{s:s,s:s,s:s,s:s,s:O*}}", "error", "code", err_name(rc), "message", message,

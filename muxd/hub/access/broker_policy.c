@@ -305,6 +305,23 @@ void broker_policy_files(const struct hub *h, const struct request *rq, const ch
 		grant_files_meet(&rq->grant.files, &p->files, out);
 }
 
+void broker_policy_size(const struct hub *h, const struct request *rq, const char *agent, const char *task,
+			enum policy_op op, struct err_policy *out)
+{
+	const struct policy_profile *p = profile_of(h, rq, agent, task);
+	const struct policy_question q = {.op = op, .agent = agent, .task = task};
+	const struct verdict v = {.why = VERDICT_FILE_SIZE, .policy = h->policy, .profile = p};
+	uint64_t most = rq->grant.files.size_max;
+
+	*out = (struct err_policy){0};
+	if (!p || !p->limits.file_size || (most && most <= p->limits.file_size))
+		return;
+	text_put(out->operation, sizeof(out->operation), policy_op_name(op));
+	verdict_rule(&v, &q, out->rule);
+	text_put(out->version, sizeof(out->version), verdict_version(&v));
+	verdict_hint(&v, &q, out->needs, sizeof(out->needs));
+}
+
 uint64_t broker_policy_round_time(const struct hub *h, const struct request *rq, const char *agent, const char *task)
 {
 	const struct policy_profile *p = profile_of(h, rq, agent, task);

@@ -52,6 +52,12 @@ void broker_policy_shape(const struct hub *h, const struct request *rq, const st
  */
 bool broker_policy_is(const struct hub *h, const struct request *rq);
 /*
+ * Of the most bytes of a file that broker_policy_files() gives: what a denial by the profile says, where the profile
+ * has set it. version "": it has not.
+ */
+void broker_policy_size(const struct hub *h, const struct request *rq, const char *agent, const char *task,
+			enum policy_op op, struct err_policy *out);
+/*
  * What the profile of a call narrows besides: the paths and sizes of files within the grant's, and the longest a round
  * may take (0: no limit).
  */

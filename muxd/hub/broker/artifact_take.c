@@ -214,7 +214,7 @@ static void take_on_ended(void *arg, const struct session_result *r)
 {
 	struct taking *t = arg;
 	struct err e = {0};
-	int rc = r->failed ? err_set(&e, r->failed, "%s", r->message) : 0;
+	int rc = r->failed ? session_result_failed(r, &e) : 0;
 
 	if (t->revision[0])
 		rc = git_export_result(r, (const char *)buf_ptr(&t->said), buf_len(&t->said), t->revision, t->base,

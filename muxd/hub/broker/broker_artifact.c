@@ -175,7 +175,10 @@ static void artifact_begin(struct artifact_job *j)
 	if (!rc && j->name)
 		rc = artifact_name_check(j->name, &e);
 	if (!rc)
-		rc = broker_policy(h, &j->rq, &(struct policy_question){.op = calls[j->call].op, .task = j->task},
+		rc = broker_policy(h, &j->rq,
+				   &(struct policy_question){.op = calls[j->call].op,
+							     .task = j->task,
+							     .bytes = j->call == CALL_PUT ? j->put.size : 0},
 				   calls[j->call].name, &j->rq.policy, &e);
 	if (!rc)
 		rc = gate_pass(h, &j->rq, artifact_on_writable, j, &e);

@@ -440,6 +440,15 @@ static void limit_time(struct open_job *j, const char *agent)
 		j->launch.timeout_ns = most;
 }
 
+static void limit_size(struct open_job *j, const char *agent)
+{
+	struct transfer *t = j->launch.transfer;
+
+	if (t)
+		broker_policy_size(j->hub, &j->rq, agent, j->launch.task, broker_policy_op_of(j->kind, &j->launch),
+				   &t->by_policy);
+}
+
 /* Files as grant and profile allow them together; a round that asks for no time has no more than the profile's. */
 static int make_launch(struct open_job *j, const struct exec_spec *spec, struct grant_files *out_files, struct err *e)
 {
@@ -450,9 +459,12 @@ static int make_launch(struct open_job *j, const struct exec_spec *spec, struct 
 		broker_policy_files(j->hub, &j->rq, spec->agent, spec->task, &g.files);
 	*out_files = g.files;
 	rc = launch_from_spec(j->hub, &g, spec, &j->launch, e);
-	if (!rc)
-		limit_time(j, spec->agent);
-	return rc;
+	if (rc)
+		return rc;
+	limit_time(j, spec->agent);
+	if (!spec->judged)
+		limit_size(j, spec->agent);
+	return 0;
 }
 
 /* By its whole name a pod may be another profile's than by the one that was said. */
@@ -466,6 +478,7 @@ static int limit_anew(struct open_job *j, struct err *e)
 	if (!j->launch.transfer || j->judged)
 		return 0;
 	broker_policy_files(j->hub, &j->rq, j->agent->name, j->launch.task, &files);
+	limit_size(j, j->agent->name);
 	return transfer_limit(j->launch.transfer, &files, e);
 }
 

@@ -68,7 +68,8 @@ static const struct reason reasons[] = {
     {EINVAL, ERR_INVAL, NULL},
     {EBADMSG, ERR_TRANSFER, "its content did not arrive whole"},
     {ESTALE, ERR_TRANSFER, "it became shorter while it was read"},
-    {EFBIG, ERR_TOO_LARGE, "it is larger than your grant lets a file be"},
+    {EMSGSIZE, ERR_TOO_LARGE, "it is larger than your grant lets a file be"}, /* whose limit: transfer.h, over */
+    {EFBIG, ERR_TOO_LARGE, "it is larger than a file may be"},
     {EDOM, ERR_PATH_DENIED, "your grant does not allow that path, or a link is on the way"},
 };
 

@@ -13,6 +13,7 @@
 #ifndef MUXD_HUB_SESSION_SESSION_H
 #define MUXD_HUB_SESSION_SESSION_H
 
+#include "base/err.h"
 #include "base/ids.h"
 #include "base/json.h"
 #include "muxd/link/link.h"
@@ -40,8 +41,14 @@ struct session_result {
 	char sha256[3][65]; /* lower-case hex; of rounds, without [0] */
 	int refused;        /* EXIT_NOT_STARTED: ERR_*, and message says why; 0: not known, or it started */
 	int failed;         /* of a transfer or a connection to a port: ERR_*, and message says it; 0: it went well */
+	struct err_policy policy; /* failed, since a profile denies it; version "": no verdict */
 	uint64_t duration_ns;
 };
+
+/* `failed` as an error, with its verdict. */
+int session_result_failed(const struct session_result *r, struct err *e);
+/* Of a transfer whose input was refused as ERR_TOO_LARGE: why. */
+int session_file_over(const struct session *s, struct err *e);
 
 const char *session_kind_name(enum session_kind k);
 const char *session_state_name(enum session_state s);

@@ -133,6 +133,33 @@ static void fill_message(const struct session *s, char *out, size_t size)
 	}
 }
 
+/* A size that nobody knew when it began: the verdict is told as one that is told before. */
+static void session_denied_late(struct session *s)
+{
+	const struct err_policy *p = &s->result->policy;
+	struct request rq;
+
+	session_request(s, &rq);
+	rq.policy = (struct policy_mark){0};
+	audit_denial(s->hub, &rq, s->agent->name,
+		     json_pack("{s:s,s:s,s:s*,s:s,s:s,s:s,s:s,s:s}", "what", s->launch.transfer->row->event,
+			       "operation", p->operation, "task", s->launch.task[0] ? s->launch.task : NULL, "rule",
+			       p->rule, "version", p->version, "needs", p->needs, "message", s->result->message,
+			       "session", s->id_text));
+}
+
+int session_result_failed(const struct session_result *r, struct err *e)
+{
+	err_set(e, r->failed, "%s", r->message);
+	e->policy = r->policy;
+	return r->failed;
+}
+
+int session_file_over(const struct session *s, struct err *e)
+{
+	return transfer_over(s->launch.transfer, e);
+}
+
 /* The file's own numbers, and whether it is there. */
 static void fill_transfer(struct session *s)
 {
@@ -146,8 +173,11 @@ static void fill_transfer(struct session *s)
 	else if (t->row->gives)
 		r->total[STREAM_OUTPUT] = t->content.total;
 	r->failed = transfer_result(t, s->agent->name, r, &e);
+	r->policy = e.policy;
 	if (r->failed)
 		text_format(r->message, sizeof(r->message), "%.190s", e.message);
+	if (r->policy.version[0])
+		session_denied_late(s);
 	if (!t->head_known) /* there is nothing that a client could still take */
 		session_pass_over(s, STREAM_OUTPUT);
 }

@@ -124,14 +124,15 @@ void session_input_again(struct session *s, uint64_t from)
 /* A transfer takes as much content as was announced, and as a grant lets a file have, and no more. */
 static int check_transfer(struct session *s, size_t n)
 {
-	const struct transfer *t = s->launch.transfer;
+	struct transfer *t = s->launch.transfer;
 
 	if (s->kind != SESSION_FILE)
 		return 0;
 	if (!t || !t->row->takes || t->trailer_due)
 		return ERR_ENDED;
 	if (t->size_max && n > t->size_max - t->content.total) {
-		session_doom(s, EXIT_KILLED, "more content came than the grant lets a file have");
+		t->over = true;
+		session_doom(s, EXIT_KILLED, "more content came than a file may have here");
 		return ERR_TOO_LARGE;
 	}
 	if (t->size == UINT64_MAX || n <= t->size - t->content.total)

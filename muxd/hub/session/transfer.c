@@ -7,6 +7,8 @@
 #include "base/schema.h"
 #include "base/text.h"
 
+#include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,6 +52,7 @@ static bool gives_all(const struct transfer *t)
 static void take_limits(struct transfer *t, const struct grant_files *limits)
 {
 	t->limited = limits && grant_files_limited(limits);
+	t->file_max = limits ? limits->size_max : 0;
 	t->size_max = limits && t->op != FILE_TREE_PUT && t->op != FILE_CHANGES ? limits->size_max : 0;
 }
 
@@ -349,13 +352,32 @@ bool transfer_take_text(struct transfer *t, struct buf *out, bool *out_more)
 	return true;
 }
 
+int transfer_over(const struct transfer *t, struct err *e)
+{
+	const struct err_policy by = t->by_policy;
+
+	if (!by.version[0])
+		return err_set(e, ERR_TOO_LARGE,
+			       "it is larger than the %" PRIu64 " bytes that your grant lets a file have", t->file_max);
+	err_set(e, ERR_POLICY_DENIED,
+		"it is larger than the %" PRIu64 " bytes that profile \"%.*s\" lets a file have (policy %s)",
+		t->file_max, (int)strcspn(by.rule, "/"), by.rule, by.version);
+	if (e)
+		e->policy = by;
+	return ERR_POLICY_DENIED;
+}
+
 /* Muxlet's exit code in words: its own sentence, then ours, then the system's. */
 static int refused(struct transfer *t, int errnum, const char *what, struct err *e)
 {
 	const char *said = json_string_value(json_object_get(t->reply, "error")), *text;
 	char buf[128], clean[200];
 	int code = file_op_error(t->row, errnum, &text);
+	struct err over = {0};
 
+	t->over = t->over || errnum == EMSGSIZE;
+	if (t->over && t->by_policy.version[0])
+		return err_again(e, transfer_over(t, &over), &over, what);
 	if (said)
 		text_put(clean, sizeof(clean), said);
 	return err_set(e, code, "%s: %s", what, said ? clean : text ? text : strerror_r(errnum, buf, sizeof(buf)));
@@ -377,8 +399,12 @@ int transfer_result(struct transfer *t, const char *agent, const struct session_
 {
 	char what[300];
 
+	struct err over = {0};
+
 	take_reply(t, r->cause == EXIT_EXITED && !r->signal && !r->code);
 	text_format(what, sizeof(what), "%s of %.160s in %.100s", file_op_name(t->op), t->path, agent);
+	if (t->over)
+		return err_again(e, transfer_over(t, &over), &over, what);
 	switch (r->cause) {
 	case EXIT_EXITED:
 		break;

@@ -16,6 +16,7 @@
 #define MUXD_HUB_SESSION_TRANSFER_H
 
 #include "base/buf.h"
+#include "base/err.h"
 #include "muxd/hub/session/exec_spec.h"
 #include "muxd/hub/session/file_limits.h"
 #include "muxd/hub/session/file_op.h"
@@ -48,8 +49,12 @@ struct transfer {
 	int64_t mtime_s; /* get */
 	uint64_t size;   /* put: as announced, or UINT64_MAX; get: as told */
 	bool parents;
-	bool limited;        /* put and get: below the workspace alone, without links */
-	uint64_t size_max;   /* of the content; 0: no limit */
+	bool limited;      /* put and get: below the workspace alone, without links */
+	uint64_t size_max; /* of the content; 0: no limit */
+	uint64_t file_max; /* of each file: the same, of trees, too */
+	struct err_policy
+	    by_policy;       /* a profile has set file_max: what a denial by it says; version "": the grant has */
+	bool over;           /* more than file_max came, or is there */
 	struct keep content; /* count and digest */
 	char head[TRANSFER_HEAD_MAX + 1];
 	size_t head_len;
@@ -66,6 +71,8 @@ int transfer_create(const struct file_spec *spec, const struct grant_files *limi
 /* Others than it was created with, ahead of its start. */
 int transfer_limit(struct transfer *t, const struct grant_files *limits, struct err *e);
 void transfer_destroy(struct transfer *t); /* NULL-safe */
+/* Over file_max, found late: ERR_TOO_LARGE of the grant, or ERR_POLICY_DENIED with the verdict. */
+int transfer_over(const struct transfer *t, struct err *e);
 /* NULL-ended, to be freed with its strings. NULL: no memory. */
 char **transfer_argv(const struct transfer *t);
 
