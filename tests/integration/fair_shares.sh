@@ -144,6 +144,9 @@ ok "with little room on the disk the one that filled it begins nothing, the othe
 # the record's share
 filler=$(PRINCIPAL=filler GRANT_TASK=filler new_token filler agent rounds)
 begin "$filler" filler
+context=/v1/agents/filler/contexts/$(api "$filler" POST /v1/agents/filler/contexts '{"language":"python"}' | jq -r .context_id)
+in_context() { api "$filler" POST "$context/executions" "{\"code\":\"$1\",\"yield_ms\":20000}" | jq -r '.results[0].data["text/plain"] // .error.code // .state'; }
+equal "a context keeps a variable" finished "$(in_context 'x = 41')"
 conf "  record_per_agent: 3MiB"
 reload_daemon
 held=$(api "$filler" POST /v1/agents/filler/rounds '{"command":"until [ -e go ]; do sleep 0.1; done; yes | head -c 3000000","wait_ms":0}' | jq -r .round_id)
@@ -151,6 +154,8 @@ fill() { api "$filler" POST /v1/agents/filler/rounds '{"command":"head -c 400000
 wait_for 20 fill || fail "the record's share is not told: $(head -c 500 "$tmp/fill")"
 equal "the record's share is told" "shares.record_per_agent agent 3145728 true" \
 	"$(jq -r '.error.details | "\(.limit) \(.of) \(.value) \(.in_use >= .value)"' "$tmp/fill")"
+equal "a context is not reset then, and goes on as it is" "record_share_full idle 1" \
+	"$(api "$filler" POST "$context/reset" '{}' | jq -r .error.code) $(api "$filler" GET "$context" | jq -r '"\(.state) \(.generation)"')"
 round() { api "$filler" GET "/v1/rounds/$held"; }
 is_held() { round | jq -e '.held.limit == "shares.record_per_agent"' >/dev/null; }
 wait_for 5 is_held || fail "what runs does not say that it is held: $(round)"
@@ -165,6 +170,7 @@ conf
 reload_daemon
 over() { round | jq -e '.state == "finished" and .held == null and .stdout.total_bytes == 3000000' >/dev/null; }
 wait_for 10 over || fail "what was held does not go on: $(round | jq -c 'del(.stdout.data)')"
+equal "its variables too" 42 "$(in_context 'x + 1')"
 muxctl verify --all >"$tmp/verify" || fail "verify: $(tail -n 5 "$tmp/verify")"
 told=$(muxctl export "$held" --format json)
 grep -q '"held"' <<<"$told" && grep -q held_over <<<"$told" || fail "its recording does not tell of it: $told"

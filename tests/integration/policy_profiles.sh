@@ -106,6 +106,7 @@ equal "code runs in it" finished "$(jq -r .state "$tmp/o")"
 execution=$(jq -r .execution_id "$tmp/o")
 equal "another task in the call is none of the grant's" "task_mismatch -" "$(try "$fix" DELETE "$context?task_id=free")"
 equal "nor of its shells" "task_mismatch -" "$(try "$fix" DELETE "/v1/agents/demo/shells/none?task_id=free")"
+equal "a reset takes the place of the only one" "fine -" "$(try "$fix" POST "$context/reset" '{}')"
 api "$fix" POST "$context/executions" '{"code":"import os; os._exit(1)","yield_ms":20000}' >"$tmp/o"
 ended() { [ "$(api "$fix" GET "$context" | jq -r .state)" = ended ]; }
 wait_for 20 ended || fail "its interpreter goes on: $(api "$fix" GET "$context")"

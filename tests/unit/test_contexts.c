@@ -92,6 +92,8 @@ static void an_end_has_its_reason(void **state)
 	assert_string_equal(json_get_text(shown, "reason"), "the sandbox was stopped");
 	assert_int_equal(contexts_enter(x, &me, &run, &e), ERR_CONTEXT_ENDED);
 	assert_non_null(strstr(e.message, "stopped"));
+	kernel.generation = 3;
+	assert_int_equal(contexts_enter(x, &me, &kernel, &e), ERR_BAD_STATE); /* another reset came between */
 	kernel.generation = 2;
 	assert_int_equal(contexts_enter(x, &me, &kernel, &e), 0);
 	assert_int_equal(begin(x, &kernel, 12), 0);

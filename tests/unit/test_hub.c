@@ -686,11 +686,23 @@ static void children_have_the_share_of_their_principal(void **state)
 	hub_rig_destroy(r);
 }
 
-/* Whose connection broke again and again has terminals that wait for him: the one that waits longest makes room. */
+static unsigned terminals_that_stay(const struct hub_rig *r)
+{
+	const struct session *s;
+	unsigned n = 0;
+
+	TAILQ_FOREACH(s, &r->hub->order, order)
+	n += s->state != SESSION_ENDED && !s->killing;
+	return n;
+}
+
+/* Whose connection broke again and again has terminals that wait for him: the one that waits longest makes room, for
+ * one that nothing else refuses. */
 static void terminals_that_linger_do_not_keep_their_person_out(void **state)
 {
 	FRESH(r);
-	struct hub_client c[32], other;
+	struct hub_client c[32], other, refused;
+	struct request counted = hub_request();
 	const struct session *first;
 	unsigned n = 0;
 
@@ -710,6 +722,13 @@ static void terminals_that_linger_do_not_keep_their_person_out(void **state)
 	assert_true(first->killing || first->state == SESSION_ENDED);
 	assert_int_equal(other.ends + other.cuts, 0);
 	assert_true(hub_until(r, hub_audited(r, "session.end") >= 31 - 2 - SHARE_SANDBOX_RESERVE));
+	n = terminals_that_stay(r);
+	counted.grant.bounds.uses = 1; /* which nobody counts here: it is refused behind the limits */
+	hub_ask(r, &refused, SESSION_TERMINAL, "read x", &counted);
+	assert_true(hub_until(r, refused.opened));
+	assert_int_equal(refused.rc, ERR_UNSUPPORTED);
+	assert_int_equal(terminals_that_stay(r), n);
+	buf_finish(&refused.got);
 	client_leaves(&c[31]);
 	client_leaves(&other);
 	buf_finish(&c[31].got);

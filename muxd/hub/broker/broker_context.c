@@ -1,6 +1,6 @@
 /*
  * Contexts: made, executed in, interrupted, reset, deleted. Each begins with whose it is and ends with an answer; what
- * runs in one is ended and waited for before another begins in its place.
+ * runs in one is ended and waited for before another begins in its place, and goes on where that one is refused.
  */
 #define LOG_SUBSYS "broker"
 #include "muxd/hub/broker/broker_context.h"
@@ -33,7 +33,9 @@ struct context_job {
 	char *text[5], **env;
 	char agent[AGENT_NAME_MAX + 1];
 	struct context_use use;
-	struct session_waiter waiter;
+	struct session_waiter waiter; /* for the end of what runs in it, then go */
+	exec_go *go;
+	void *go_arg;
 	broker_json_done *done;
 	void *arg;
 };
@@ -125,6 +127,52 @@ static int context_error(struct context_job *j, int rc, const struct err *e, str
 			     "the context has ended, and its variables with it: it ended with its sandbox");
 }
 
+/* ---- what runs in it ends */
+
+static void context_on_cleared(void *arg, struct session *s)
+{
+	struct context_job *j = arg;
+	struct err e = {0};
+
+	if (session_result(s))
+		j->go(j->go_arg, 0, NULL);
+	else
+		j->go(j->go_arg, err_set(&e, ERR_CANCELLED, "the daemon is stopping"), &e);
+}
+
+/* One that runs, told to end, unless it is an end itself; NULL: none does. */
+static struct session *end_one(struct context_job *j, const struct id *id, const char *why)
+{
+	struct session *s = id_is_nil(id) ? NULL : hub_session_find(j->hub, id);
+
+	if (!s || s->end == END_TOLD)
+		return NULL;
+	if (s->launch.context.role != CONTEXT_DELETION)
+		session_kill(s, EXIT_KILLED, why);
+	return s;
+}
+
+/* As exec_place has it: its execution and its interpreter. */
+static bool context_clear(void *arg, exec_go *go, void *go_arg)
+{
+	struct context_job *j = arg;
+	const char *why = j->op->op == POLICY_CONTEXT_DELETE ? CONTEXT_DELETED : "the context was reset";
+	struct context_owner o = owner_of(j);
+	struct session *busy, *interpreter;
+	struct context_view v;
+
+	if (contexts_find(j->hub->contexts, &o, &j->use.id, &v, NULL))
+		return true; /* gone by that end */
+	busy = end_one(j, &v.busy, why);
+	interpreter = end_one(j, &v.session, why);
+	if (!busy && !interpreter)
+		return true;
+	j->go = go;
+	j->go_arg = go_arg;
+	session_wait(busy ? busy : interpreter, &j->waiter, context_on_cleared, j);
+	return false;
+}
+
 /* ---- a round of it begins */
 
 static bool context_runs_code(enum context_role role)
@@ -152,8 +200,12 @@ static void context_default_time(struct context_job *j, uint64_t usual)
 		j->wish.timeout_ns = most && most < usual ? most : usual;
 }
 
-static void context_open(struct context_job *j, const char *const *env, const char *cwd, broker_open_done *then)
+/* v: the context as it is, NULL: a new one. A reset, and the end of a shell, take the place of what runs in it. */
+static void context_open(struct context_job *j, const struct context_view *v, const char *const *env, const char *cwd,
+			 broker_open_done *then)
 {
+	bool begins = j->use.role == CONTEXT_INTERPRETER, ends = j->use.role == CONTEXT_DELETION;
+	struct exec_place place = {.clear = context_clear, .arg = j};
 	struct exec_spec spec = {.kind = SESSION_ROUND,
 				 .agent = j->agent,
 				 .task = j->wish.task,
@@ -161,19 +213,21 @@ static void context_open(struct context_job *j, const char *const *env, const ch
 				 .env = env,
 				 .cwd = cwd,
 				 .context = &j->use,
+				 .place = v && (begins || ends) ? &place : NULL,
 				 .timeout_ns = hard_timeout(j),
 				 .judged_ns = context_runs_code(j->use.role) ? j->wish.timeout_ns : 0,
 				 .head = UINT64_MAX,
 				 .tail = UINT64_MAX};
-	bool begins = j->use.role == CONTEXT_INTERPRETER;
 	struct context_call call;
 	char shell[64];
 
+	if (v)
+		place.of[0] = v->session, place.of[1] = v->busy;
 	if (j->use.language == CONTEXT_BASH) {
 		context_shell_name(&j->use.id, shell);
 		spec.shell = shell;
 		spec.shell_anew = begins;
-		spec.shell_end = j->use.role == CONTEXT_DELETION;
+		spec.shell_end = ends;
 		spec.command = begins ? ":" : spec.shell_end ? NULL : j->wish.code;
 	} else {
 		context_call(&j->use, (int64_t)(j->wish.timeout_ns / NS_PER_MS), &call);
@@ -231,7 +285,7 @@ static void context_create(struct context_job *j, const struct context_view *v)
 	if (id_new(&j->use.id))
 		context_refuse(j, err_set(&e, ERR_NOMEM, "no id for the context"), &e);
 	else
-		context_open(j, j->wish.env, j->wish.cwd, context_on_begun);
+		context_open(j, NULL, j->wish.env, j->wish.cwd, context_on_begun);
 }
 
 /* ---- executions */
@@ -273,7 +327,7 @@ static void context_execute(struct context_job *j, const struct context_view *v)
 	if (rc)
 		context_refuse(j, rc, &e);
 	else
-		context_open(j, NULL, NULL, context_on_execution);
+		context_open(j, v, NULL, NULL, context_on_execution);
 }
 
 static void context_python(struct context_job *j, const struct context_view *v)
@@ -282,7 +336,7 @@ static void context_python(struct context_job *j, const struct context_view *v)
 	j->use = (struct context_use){.role = CONTEXT_ONCE, .language = CONTEXT_PYTHON};
 	use_code(j);
 	context_default_time(j, PYTHON_TIMEOUT_NS);
-	context_open(j, j->wish.env, j->wish.cwd, context_on_execution);
+	context_open(j, NULL, j->wish.env, j->wish.cwd, context_on_execution);
 }
 
 /* ---- interrupt */
@@ -304,19 +358,6 @@ static void context_interrupt(struct context_job *j, const struct context_view *
 }
 
 /* ---- reset and end */
-
-static void context_empty(struct context_job *j);
-
-static void context_on_end(void *arg, struct session *s)
-{
-	struct context_job *j = arg;
-	struct err e = {0};
-
-	if (session_result(s))
-		context_empty(j);
-	else
-		context_refuse(j, err_set(&e, ERR_CANCELLED, "the daemon is stopping"), &e);
-}
 
 static void shell_on_deleted(void *arg, int rc, const struct err *e, json_t *round)
 {
@@ -342,19 +383,12 @@ static void shell_on_deletion(void *arg, int rc, const struct err *e, struct ses
 		broker_round_wait(j->hub, &j->rq, session_id(s), SHELL_BEGIN_NS, shell_on_deleted, j);
 }
 
-/* A shell that is kept in the sandbox as it runs is removed there; else there is nothing left. */
 static void context_gone(struct context_job *j)
 {
 	struct shell_owner o = {j->agent, j->rq.grant.principal};
-	const struct id *now = sandbox_of(j);
 	char name[64];
 
 	context_shell_name(&j->use.id, name);
-	if (j->use.language == CONTEXT_BASH && now && shells_kept_in(j->hub->shells, &o, name, now)) {
-		j->use.role = CONTEXT_DELETION;
-		context_open(j, NULL, NULL, shell_on_deletion);
-		return;
-	}
 	if (j->use.language == CONTEXT_BASH)
 		(void)shells_forget(j->hub->shells, &o, name, NULL);
 	contexts_forget(j->hub->contexts, &j->use.id);
@@ -362,69 +396,57 @@ static void context_gone(struct context_job *j)
 	context_show(j);
 }
 
-/* Nothing of it runs any more. */
-static void context_emptied(struct context_job *j, const struct context_view *v)
+static void context_end(struct context_job *j);
+
+static void context_on_end(void *arg, int rc, const struct err *e)
 {
-	if (strcmp(j->op->event, "context.delete") == 0) {
+	if (rc)
+		context_refuse(arg, rc, e);
+	else
+		context_end(arg);
+}
+
+/* A shell that is kept in the sandbox as it runs is removed there, by a round; of another there is nothing to remove,
+ * and an interpreter is ended as it is. */
+static void context_end(struct context_job *j)
+{
+	struct context_owner o = owner_of(j);
+	struct shell_owner so = {j->agent, j->rq.grant.principal};
+	const struct id *now = sandbox_of(j);
+	struct context_view v;
+	char name[64];
+	bool there = contexts_find(j->hub->contexts, &o, &j->use.id, &v, NULL) == 0;
+
+	context_shell_name(&j->use.id, name);
+	if (there && j->use.language == CONTEXT_BASH && now && shells_kept_in(j->hub->shells, &so, name, now)) {
+		j->use.role = CONTEXT_DELETION;
+		context_open(j, &v, NULL, NULL, shell_on_deletion);
+	} else if (context_clear(j, context_on_end, j)) {
 		context_gone(j);
-		return;
 	}
+}
+
+static void context_delete(struct context_job *j, const struct context_view *v)
+{
+	j->use = v->use;
+	context_end(j);
+}
+
+static void context_reset(struct context_job *j, const struct context_view *v)
+{
+	struct err e = {0};
+
 	j->use = v->use;
 	j->use.role = CONTEXT_INTERPRETER;
 	j->use.generation++;
-	context_open(j, j->wish.env ? j->wish.env : v->env, v->cwd, context_on_begun);
-}
-
-/* One that runs, told to end; NULL: none does. */
-static struct session *end_one(struct context_job *j, const struct id *id, const char *why)
-{
-	struct session *s = id_is_nil(id) ? NULL : hub_session_find(j->hub, id);
-
-	if (!s || s->end == END_TOLD)
-		return NULL;
-	session_kill(s, EXIT_KILLED, why);
-	return s;
-}
-
-static void context_empty(struct context_job *j)
-{
-	bool deletes = strcmp(j->op->event, "context.delete") == 0;
-	const char *why = deletes ? CONTEXT_DELETED : "the context was reset";
-	struct context_owner o = owner_of(j);
-	struct session *busy, *interpreter;
-	struct context_view v;
-	struct err e = {0};
-	int rc = contexts_find(j->hub->contexts, &o, &j->use.id, &v, &e);
-
-	if (rc && deletes) { /* by that end */
-		context_gone(j);
-		return;
-	}
-	if (rc) {
-		context_refuse(j, rc, &e);
-		return;
-	}
-	busy = end_one(j, &v.busy, why);
-	interpreter = end_one(j, &v.session, why);
-	if (busy || interpreter)
-		session_wait(busy ? busy : interpreter, &j->waiter, context_on_end, j);
-	else
-		context_emptied(j, &v);
-}
-
-static void context_end(struct context_job *j, const struct context_view *v)
-{
-	struct err e = {0};
-
-	j->use = v->use;
-	if (v->env_lost && !j->wish.env && strcmp(j->op->event, "context.reset") == 0)
+	if (v->env_lost && !j->wish.env)
 		context_refuse(j,
 			       err_set(&e, ERR_BAD_STATE,
 				       "the daemon was restarted, and the values of the context's environment are not "
 				       "kept over that: send env with the reset"),
 			       &e);
 	else
-		context_empty(j);
+		context_open(j, v, j->wish.env ? j->wish.env : v->env, v->cwd, context_on_begun);
 }
 
 /* ---- list */
@@ -546,8 +568,8 @@ static void context_ask(struct hub *h, const struct request *rq, const struct co
 	}
 
 CONTEXT_CALL(broker_context_create, "context.create", POLICY_CONTEXT_CREATE, false, true, context_create)
-CONTEXT_CALL(broker_context_reset, "context.reset", POLICY_CONTEXT_EXECUTE, true, false, context_end)
-CONTEXT_CALL(broker_context_delete, "context.delete", POLICY_CONTEXT_DELETE, true, false, context_end)
+CONTEXT_CALL(broker_context_reset, "context.reset", POLICY_CONTEXT_EXECUTE, true, false, context_reset)
+CONTEXT_CALL(broker_context_delete, "context.delete", POLICY_CONTEXT_DELETE, true, false, context_delete)
 CONTEXT_CALL(broker_context_interrupt, "context.interrupt", POLICY_CONTEXT_EXECUTE, true, false, context_interrupt)
 CONTEXT_CALL(broker_context_execute, "context.execute", POLICY_CONTEXT_EXECUTE, true, true, context_execute)
 CONTEXT_CALL(broker_python, "python.execute", POLICY_PYTHON_EXECUTE, false, true, context_python)

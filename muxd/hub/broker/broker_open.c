@@ -45,6 +45,8 @@ struct open_job {
 	bool uses;                       /* it is a use of a grant that has a number of them, not yet counted */
 	bool never_wakes;                /* it runs in only_in or nowhere */
 	struct id only_in;
+	struct exec_place place; /* clear NULL: it takes none */
+	bool cleared;            /* which was left for it, so the place is its own */
 	const struct attachment_ops *ops;
 	void *ops_arg;
 	broker_open_done *done;
@@ -101,7 +103,7 @@ static const char *start_event(const struct session *s)
 
 /* A person's own terminal that waits for the longest, with nobody at it, makes room for the one that is opened now;
  * here: it is the sandbox that has no room, so an end elsewhere would give none. */
-static bool broker_open_make_room(struct hub *h, const struct agent *a, bool here, const struct grant *g)
+static struct session *broker_open_room(struct hub *h, const struct agent *a, bool here, const struct grant *g)
 {
 	struct session *s, *oldest = NULL;
 
@@ -112,13 +114,29 @@ static bool broker_open_make_room(struct hub *h, const struct agent *a, bool her
 	    (!oldest || (s->agent == a) > (oldest->agent == a) ||
 	     ((s->agent == a) == (oldest->agent == a) && s->linger_at < oldest->linger_at)))
 		oldest = s;
-	if (oldest)
-		session_kill(oldest, EXIT_KILLED,
-			     "it made room for another of the same person's: a limit of sessions is reached");
 	return oldest;
 }
 
-static int check_shares(struct open_job *j, struct err *e)
+static void broker_open_make_room(struct session *s)
+{
+	if (s)
+		session_kill(s, EXIT_KILLED,
+			     "it made room for another of the same person's: a limit of sessions is reached");
+}
+
+/* Sessions that end for it are not counted beside it. */
+static void places_set_aside(const struct open_job *j, bool aside)
+{
+	for (size_t i = 0; i < sizeof(j->place.of) / sizeof(j->place.of[0]); i++) {
+		struct session *s = hub_session_find(j->hub, &j->place.of[i]);
+
+		if (s)
+			session_share_set_aside(s, aside);
+	}
+}
+
+/* *out_room: who is to end for it, once nothing can refuse it any more; NULL: nobody. */
+static int ask_shares(struct open_job *j, struct session **out_room, struct err *e)
 {
 	const struct grant *g = &j->rq.grant;
 	struct agent *a = j->agent;
@@ -128,7 +146,18 @@ static int check_shares(struct open_job *j, struct err *e)
 	if (rc != ERR_LIMIT || !share_is_staff(g))
 		return rc;
 	here = session_share_ask_elsewhere(a, g, j->kind, &j->launch, NULL) == 0;
-	return broker_open_make_room(j->hub, a, here, g) ? 0 : rc;
+	*out_room = broker_open_room(j->hub, a, here, g);
+	return *out_room ? 0 : rc;
+}
+
+static int check_shares(struct open_job *j, struct session **out_room, struct err *e)
+{
+	int rc;
+
+	places_set_aside(j, true);
+	rc = ask_shares(j, out_room, e);
+	places_set_aside(j, false);
+	return rc;
 }
 
 /* Files and ports are muxlet's own work. NULL: it can do that. */
@@ -301,7 +330,14 @@ static const char *policy_version(const struct hub *h)
 
 static int ask_policy(struct open_job *j, const char *agent, struct err *e)
 {
-	return j->judged ? 0 : broker_policy_launch(j->hub, &j->rq, agent, j->kind, &j->launch, &j->rq.policy, e);
+	int rc;
+
+	if (j->judged)
+		return 0;
+	places_set_aside(j, true);
+	rc = broker_policy_launch(j->hub, &j->rq, agent, j->kind, &j->launch, &j->rq.policy, e);
+	places_set_aside(j, false);
+	return rc;
 }
 
 /* While a sandbox woke the policy may have changed, and with it the paths and times that the launch has. */
@@ -341,11 +377,39 @@ static int count_use(struct open_job *j, struct err *e)
 			 broker_open_on_used, j, e);
 }
 
+static void broker_open_on_cleared(void *arg, int rc, const struct err *e)
+{
+	struct open_job *j = arg;
+
+	j->cleared = true;
+	if (rc)
+		broker_open_begin(j, rc, e);
+	else
+		broker_open_on_ready(j, 0, NULL);
+}
+
+/*
+ * All that may refuse it, before anything is begun or ended. A place that was left for it is not judged again: whoever
+ * was in it ended for that.
+ */
+static int may_begin(struct open_job *j, struct session **out_room, struct err *e)
+{
+	int rc = j->cleared ? 0 : ask_policy_again(j, e);
+
+	if (!rc)
+		rc = check_muxlet(j->agent, j->kind, &j->launch, e);
+	if (!rc && !j->cleared)
+		rc = check_shares(j, out_room, e);
+	if (!rc)
+		rc = enter_context(j, e);
+	return rc ? rc : count_use(j, e);
+}
+
 /* The sandbox is awake, and the record can be written. From here on the session carries the job. */
 static void broker_open_begin(void *arg, int rc, const struct err *e)
 {
 	struct open_job *j = arg;
-	struct session *s = NULL;
+	struct session *s = NULL, *room = NULL;
 	struct err here = {0};
 
 	if (rc) {
@@ -359,6 +423,7 @@ static void broker_open_begin(void *arg, int rc, const struct err *e)
 	}
 	/* The record may have been waited for, and its sandbox may have gone or be ending by now: it is woken again. */
 	if (j->agent->state != AGENT_UP || j->agent->stopping) {
+		j->cleared = false;
 		agent_need(j->agent, broker_open_on_ready, j);
 		return;
 	}
@@ -374,16 +439,8 @@ static void broker_open_begin(void *arg, int rc, const struct err *e)
 	if (!rc && seen_before(j)) /* the same call came meanwhile, and waited too */
 		return;
 	if (!rc)
-		rc = ask_policy_again(j, &here);
-	if (!rc)
-		rc = check_muxlet(j->agent, j->kind, &j->launch, &here);
-	if (!rc)
-		rc = check_shares(j, &here);
-	if (!rc)
-		rc = enter_context(j, &here);
-	if (!rc)
-		rc = count_use(j, &here);
-	if (rc == GATE_WAITS)
+		rc = may_begin(j, &room, &here);
+	if (rc == GATE_WAITS || (!rc && j->place.clear && !j->place.clear(j->place.arg, broker_open_on_cleared, j)))
 		return;
 	if (!rc && j->launch.shell.name[0])
 		rc = enter_shell(j, &here);
@@ -396,6 +453,7 @@ static void broker_open_begin(void *arg, int rc, const struct err *e)
 		job_fail(j, rc, &here);
 		return;
 	}
+	broker_open_make_room(room);
 	session_touch(s);
 	s->on_opened = broker_open_on_opened;
 	s->opened_arg = j;
@@ -589,6 +647,8 @@ void broker_open(struct hub *h, const struct request *rq, const struct exec_spec
 	j->never_wakes = spec->only_in;
 	if (spec->only_in)
 		j->only_in = *spec->only_in;
+	if (spec->place)
+		j->place = *spec->place;
 	j->ops = ops;
 	j->ops_arg = ops_arg;
 	j->done = done;

@@ -205,7 +205,9 @@ int contexts_enter(struct contexts *x, const struct context_owner *o, const stru
 	c = contexts_own(x, o, &u->id, e);
 	if (!c)
 		return ERR_NOT_FOUND;
-	rc = refuse_busy(c, e);
+	if (u->role == CONTEXT_INTERPRETER && u->generation != c->use.generation + 1)
+		return err_set(e, ERR_BAD_STATE, "the context was reset by another call meanwhile");
+	rc = u->role == CONTEXT_EXECUTION ? refuse_busy(c, e) : 0;
 	if (rc || u->role != CONTEXT_EXECUTION)
 		return rc;
 	if (c->ended || u->generation != c->use.generation)

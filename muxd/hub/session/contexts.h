@@ -78,7 +78,8 @@ void contexts_destroy(struct contexts *x); /* NULL-safe */
 /* ERR_NOT_FOUND: there is none, or it is another's. */
 int contexts_find(struct contexts *x, const struct context_owner *o, const struct id *id, struct context_view *out,
 		  struct err *e);
-/* May a round of this use begin? ERR_NOT_FOUND, ERR_CONTEXT_BUSY, ERR_CONTEXT_ENDED, ERR_LIMIT. Changes nothing. */
+/* May a round of this use begin? ERR_NOT_FOUND, ERR_CONTEXT_BUSY, ERR_CONTEXT_ENDED, ERR_LIMIT; ERR_BAD_STATE: another
+ * interpreter came between. Of a reset and of an end whoever asks ends first what runs. Changes nothing. */
 int contexts_enter(struct contexts *x, const struct context_owner *o, const struct context_use *u, struct err *e);
 /*
  * A round of it has begun, or was found in the record again: what is older changes nothing then. env: as launch has

@@ -55,6 +55,18 @@ struct port_spec {
 	const char *use; /* for the record: "GET /path"; no secrets. NULL */
 };
 
+/*
+ * Sessions whose place the new one takes, in shares and profiles too: they end first, and that behind all that may
+ * refuse it. clear: true: nothing of them is left; false: they are told to end, and go is called once when they have,
+ * with 0, or ERR_CANCELLED where the daemon stops.
+ */
+typedef void exec_go(void *arg, int rc, const struct err *e);
+struct exec_place {
+	struct id of[2]; /* nil: none */
+	bool (*clear)(void *arg, exec_go *go, void *go_arg);
+	void *arg;
+};
+
 /* What to run. Strings are copied. */
 struct exec_spec {
 	enum session_kind kind;
@@ -101,6 +113,7 @@ struct exec_spec {
 	 * being stopped held. ERR_LINK_LOST. NULL: in the agent's, which is made or woken.
 	 */
 	const struct id *only_in;
+	const struct exec_place *place; /* copied; NULL: it takes none */
 	bool judged; /* a part of a call that the policy was asked about: it is not asked once more */
 	bool part;   /* of something that was a use of the grant (grant_use.h): it is no further one */
 };

@@ -43,7 +43,7 @@ static unsigned own_in_sandbox(const struct agent *a, const struct grant *g)
 	unsigned n = 0;
 
 	for (s = a->channels; s; s = s->hh_channel.next)
-		n += s->state != SESSION_ENDED && grant_same_root(s->grant->principal, g->principal);
+		n += s->state != SESSION_ENDED && !s->share_aside && grant_same_root(s->grant->principal, g->principal);
 	return n;
 }
 
@@ -159,6 +159,17 @@ void session_share_give(struct session *s)
 	count(s, -1);
 	for (int of = 0; of < CONF_SHARE_OFS; of++)
 		s->shares[of] = NULL;
+}
+
+void session_share_set_aside(struct session *s, bool aside)
+{
+	int by = aside ? -1 : 1;
+
+	if (!s->shared || s->share_aside == aside)
+		return;
+	s->share_aside = aside;
+	s->hub->stats.sessions_live[s->kind] += (unsigned)by;
+	count(s, by);
 }
 
 /* ---- what holds it */

@@ -25,6 +25,8 @@ int session_share_ask_elsewhere(const struct agent *a, const struct grant *g, en
 				const struct launch *l, struct err *e);
 void session_share_take(struct session *s); /* with grant and launch; once */
 void session_share_give(struct session *s); /* none: nothing */
+/* One that ends for another is left out while that is asked for: set aside, and back in the same turn. */
+void session_share_set_aside(struct session *s, bool aside);
 /* Counts for the question: sessions that live under its task. */
 void session_share_count(const struct hub *h, struct policy_question *q);
 

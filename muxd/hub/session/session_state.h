@@ -101,6 +101,7 @@ struct session {
 	struct journal_share share;
 	struct share *shares[CONF_SHARE_OFS]; /* session_share.h; NULL: counted in none */
 	bool shared, share_apart;             /* counted; not held by shares.* */
+	bool share_aside;                     /* not counted, while another is asked for that takes its place */
 	bool record_held;                     /* its agent's share of the record is used up */
 	uint64_t record_most;                 /* bytes of a stream that the record keeps */
 	uint64_t in_offset;                   /* journaled input */
