@@ -81,6 +81,7 @@ static void err_fill(struct err *e, int code, const char *suffix, const char *fm
 	e->kube = (struct err_kube){0};
 	e->policy = (struct err_policy){0};
 	e->share = (struct err_share){0};
+	e->begun = (struct err_begun){0};
 }
 
 int err_set(struct err *e, int code, const char *fmt, ...)
@@ -100,6 +101,7 @@ int err_again(struct err *e, int rc, const struct err *why, const char *head)
 	const struct err_kube kube = why ? why->kube : (struct err_kube){0};
 	const struct err_policy policy = why ? why->policy : (struct err_policy){0};
 	const struct err_share share = why ? why->share : (struct err_share){0};
+	const struct err_begun begun = why ? why->begun : (struct err_begun){0};
 	size_t was = why ? strlen(why->message) : 0, is;
 
 	if (!e)
@@ -109,6 +111,7 @@ int err_again(struct err *e, int rc, const struct err *why, const char *head)
 	e->kube = kube;
 	e->policy = policy;
 	e->share = share;
+	e->begun = begun;
 	if (head && kube.code)
 		e->kube.at = is > was && is - was + kube.at < is ? (unsigned)(is - was) + kube.at : (unsigned)is;
 	return rc;
@@ -126,6 +129,14 @@ int err_limit(struct err *e, int code, const struct err_share *what, const char 
 	va_end(ap);
 	e->share = share;
 	return code;
+}
+
+void err_set_begun(struct err *e, const char *id, bool round)
+{
+	if (!e)
+		return;
+	text_put(e->begun.id, sizeof(e->begun.id), id ? id : "");
+	e->begun.round = round;
 }
 
 static int err_from_errno(int errnum)

@@ -13,6 +13,7 @@
 #ifndef BASE_ERR_H
 #define BASE_ERR_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -210,12 +211,19 @@ struct err_share {
 	unsigned retry_s; /* when asking again may help; 0: waiting does not. Each 429 has one. */
 };
 
+/* The session that had begun when this went wrong, as the record has it: a round or a program of another kind. */
+struct err_begun {
+	char id[37]; /* "": nothing had begun */
+	bool round;
+};
+
 struct err {
 	int code;                      /* ERR_*, 0 = none */
 	char message[ERR_MESSAGE_MAX]; /* one sentence: what was wrong, where; no secrets */
 	struct err_kube kube;
 	struct err_policy policy; /* its version "": it is no verdict */
 	struct err_share share;
+	struct err_begun begun;
 };
 
 /* Stable name ("token_expired"); "ok" for 0, "internal" for a number not in the table. Never NULL. */
@@ -230,7 +238,7 @@ int err_by_name(const char *name);
 int err_set(struct err *e, int code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 /*
  * The error why once more, with code rc, behind "head: " (NULL: without). Where why is NULL or says nothing the message
- * is the code's name. What Kubernetes, the policy or a limit said goes along.
+ * is the code's name. What Kubernetes, the policy or a limit said goes along, and what had begun.
  */
 int err_again(struct err *e, int rc, const struct err *why, const char *head);
 /*
@@ -239,6 +247,8 @@ int err_again(struct err *e, int rc, const struct err *why, const char *head);
  */
 int err_limit(struct err *e, int code, const struct err_share *what, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
+/* Behind err_set(), which knows of nothing that had begun. e, id: NULL allowed. */
+void err_set_begun(struct err *e, const char *id, bool round);
 /* err_set() for a failed system call: maps errno (ENOSPC, EADDRINUSE, EACCES, ENOMEM ...), appends strerror. */
 int err_sys(struct err *e, int errnum, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 

@@ -30,13 +30,13 @@ json_t *err_details_json(const struct err *e)
 
 	if (!e)
 		return NULL;
-	if (e->kube.code)
-		return kube_json(e);
-	o = err_share_json(&e->share);
+	o = e->kube.code ? kube_json(e) : err_share_json(&e->share);
 	if (o && e->share.retry_s)
 		(void)json_object_set_new(o, "retry_after", json_integer(e->share.retry_s));
 	if (e->policy.version[0] && (o || (o = json_object())))
 		(void)json_object_set_new(o, "policy", policy_json(&e->policy));
+	if (e->begun.id[0] && (o || (o = json_object())))
+		(void)json_object_set_new(o, e->begun.round ? "round_id" : "session_id", json_string(e->begun.id));
 	return o;
 }
 

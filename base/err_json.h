@@ -12,8 +12,8 @@ struct err_share;
 /* {limit, of, value, in_use}. NULL: it is no limit. */
 json_t *err_share_json(const struct err_share *s);
 /*
- * "details" of an answer: of Kubernetes, of the limit that is reached (retry_after as well), of the policy. NULL: there
- * are none.
+ * "details" of an answer: of Kubernetes, of the limit that is reached (retry_after as well), of the policy, and what
+ * had begun. NULL: there are none.
  */
 json_t *err_details_json(const struct err *e);
 /* Between processes: the limit as a member "limit" of o, where it is one; and back. */

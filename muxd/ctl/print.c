@@ -1,4 +1,5 @@
 /* Errors, JSON and tables of muxctl; declared in ctl.h. */
+#include "base/ids.h"
 #include "base/text.h"
 #include "base/visible.h"
 #include "muxd/ctl/ctl.h"
@@ -27,8 +28,10 @@ char *ctl_json_text(const json_t *o, size_t flags)
 
 static int fail_json(const struct err *e, const char *hint)
 {
-	json_t *o =
-	    json_pack("{s:{s:s,s:s,s:s}}", "error", "code", err_name(e->code), "message", e->message, "hint", hint);
+	const char *key = e->begun.round ? "round_id" : "session_id";
+	json_t *begun = e->begun.id[0] ? json_pack("{s:s}", key, e->begun.id) : NULL;
+	json_t *o = json_pack("{s:{s:s,s:s,s:s,s:o*}}", "error", "code", err_name(e->code), "message", e->message,
+			      "hint", hint, "details", begun);
 	char *text = o ? ctl_json_text(o, JSON_COMPACT) : NULL;
 
 	fprintf(stderr, "%s\n", text ? text : "{\"error\":{\"code\":\"out_of_memory\"}}");
@@ -48,9 +51,21 @@ int ctl_fail(struct ctl *c, const struct err *e)
 	else
 		fprintf(stderr, "muxctl: %s\n  hint: %s [%s]\n", message && *message ? message : err_name(e->code),
 			clean_hint ? clean_hint : "", err_name(e->code));
+	if (!c->json && e->begun.id[0])
+		fprintf(stderr, "  %s: %s\n", e->begun.round ? "round" : "session", e->begun.id);
 	free(message);
 	free(clean_hint);
 	return err_exit_code(e->code);
+}
+
+/* An id alone: it goes to a terminal as it is. */
+static void take_begun(const json_t *details, struct err *e)
+{
+	const char *round = json_get_text(details, "round_id"), *session = json_get_text(details, "session_id");
+	struct id id;
+
+	if (id_parse(*round ? round : session, &id) == 0)
+		err_set_begun(e, *round ? round : session, *round);
 }
 
 int ctl_remote_error(struct ctl *c, const json_t *error, struct err *e)
@@ -62,9 +77,12 @@ int ctl_remote_error(struct ctl *c, const json_t *error, struct err *e)
 	json_opt_str(error, "hint", &hint, NULL);
 	int rc = err_by_name(code);
 	text_put(c->hint, sizeof(c->hint), hint);
-	if (rc == 0)
-		return err_set(e, ERR_INTERNAL, "%s (%s)", message, code);
-	return err_set(e, rc, "%s", message);
+	if (rc)
+		err_set(e, rc, "%s", message);
+	else
+		rc = err_set(e, ERR_INTERNAL, "%s (%s)", message, code);
+	take_begun(json_object_get(error, "details"), e);
+	return rc;
 }
 
 int ctl_print_json(struct ctl *c, const json_t *o)

@@ -149,6 +149,7 @@ for what, start, code in (("no JSON", b"{", "invalid_request"), ("nothing to run
     x = Exec(start).rest()
     got = x.error["code"] if x.error else "exit %s" % (x.end or {}).get("exit")
     equal("refused: " + what, code, got)
+equal("and the round that did not start is named", 36, len(x.error["details"]["round_id"]))
 w = WebSocket(path, "/v1/agents/%s/exec" % agent, token)
 w.frame(INPUT + b"x")
 equal("input before START", 4400, w.end().code)

@@ -77,7 +77,8 @@ async function commands(s) {
   equal("without check", 4, (await s.commands.run("exit 4", { check: false })).exitCode);
   r = await s.commands.run("kill -9 $$", { check: false });
   equal("a signal", [137, "KILL"], [r.exitCode, r.signal]);
-  await raises("a program that is not there", muxd.ProgramNotFound, () => s.commands.run(["no-such-program"]), { status: 400 });
+  const failed = await raises("a program that is not there", muxd.ProgramNotFound, () => s.commands.run(["no-such-program"]), { status: 400 });
+  equal("whose round is named", 36, failed.roundId.length);
   await raises("a time that is up", SandboxExecTimeout, () => s.commands.run("echo part; sleep 30", { timeoutMs: 400 }), { code: "sandbox_exec_timeout", stdout: "part\n" });
   equal("input at once", "grüß", (await s.commands.run("cat", { stdin: "grüß" })).stdout);
 }

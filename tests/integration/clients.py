@@ -111,7 +111,8 @@ async def commands(s):
     equal("it is in the result, too", 3, e.result.exit_code)
     equal("without check", 4, (await s.commands.run("exit 4", check=False)).exit_code)
     equal("a signal", (137, "KILL"), (lambda r: (r.exit_code, r.signal))(await s.commands.run("kill -9 $$", check=False)))
-    await raises("a program that is not there", errors.ProgramNotFound, lambda: s.commands.run(["no-such-program"]), status=400)
+    failed = await raises("a program that is not there", errors.ProgramNotFound, lambda: s.commands.run(["no-such-program"]), status=400)
+    equal("whose round is named", 36, len(failed.round_id))
     await raises("a time that is up", SandboxExecTimeout, lambda: s.commands.run("echo part; sleep 30", timeout=0.4), code="sandbox_exec_timeout",
                  stdout="part\n")
     await raises("the same, followed", SandboxExecTimeout, lambda: s.commands.run("echo part; sleep 30", timeout=0.4, on_stdout=print_nothing),

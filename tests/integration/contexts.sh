@@ -116,6 +116,8 @@ equal "after a kill of the daemon the context is busy with the same" "context_bu
 api "$token" POST $base/rounds '{"command":"touch /workspace/go","wait_ms":20000}' >/dev/null
 equal "which ends" "done early late 'kept'" "$(execution "$id" | said)"
 equal "and its variables live on" "done 41" "$(run "$py" x | said)"
+equal "a context whose directory is not there: its round is named" "invalid_request 36" \
+	"$(contexts POST "" '{"language":"python","cwd":"/nowhere"}' | jq -r '"\(.error.code) \(.error.details.round_id | length)"')"
 equal "what its environment was is not known any more" bad_state "$(contexts POST "/$py/reset" '{}' | code)"
 equal "a reset is a fresh interpreter under the same id" "$py idle 2" "$(contexts POST "/$py/reset" '{"env":{"A":"2"}}' | jq -r '"\(.context_id) \(.state) \(.generation)"')"
 equal "without what was there, with what it began with" "NameError ('/tmp', '2')" "$(run "$py" x | jq -r .error.name) $(run "$py" 'import os; os.getcwd(), os.environ["A"]' | jq -r '.results[0].data["text/plain"]')"

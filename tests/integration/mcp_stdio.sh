@@ -32,6 +32,9 @@ call() { jq -nc --argjson id "$1" --arg s "$2" '{jsonrpc: "2.0", $id, method: "t
 mapfile -t said < <(printf '%s\n\n%s\nnonsense\n%s\n' "$hello" "$(call 2 'echo hi')" '{"jsonrpc":"2.0","id":3,"method":"none"}' |
 	muxctl mcp lines --task story | jq -c '[.id, .error.code, .result.structuredContent.stdout]' | sort)
 equal "lines in, lines out" '[1,null,null] [2,null,"hi\n"] [3,-32601,null] [null,-32700,null]' "${said[*]}"
+printf '%s\n%s\n' "$hello" '{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"sandbox.session.exec","arguments":{"task_id":"story","session_id":"lines","argv":["nosuch"]}}}' |
+	muxctl mcp lines --task story | jq -r 'select(.id == 2).result.content[0].text' | head -n 1 | grep -qE '^program_not_found: .*\(round_id [0-9a-f-]{36}\)$' &&
+	ok "a start that failed names its round" || fail "no round is named"
 muxctl grant create --agent lines --principal poor --kind agent --scopes rounds --task story --reason test -o json | jq -r .token >"$tmp/token"
 equal "a grant from a file: its tools alone" false "$(printf '%s\n%s\n' "$hello" '{"jsonrpc":"2.0","id":2,"method":"tools/list"}' |
 	muxctl mcp lines --token-file "$tmp/token" | jq -c 'select(.id == 2).result.tools | any(.name == "artifact.put")')"

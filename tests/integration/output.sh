@@ -205,6 +205,8 @@ token=$mine
 
 theirs=$id
 id=$(muxctl exec -o json $agent -c 'seq 100000; echo fine >&2' | jq -r .session)
+equal "muxctl exec names the round of a start that failed" "program_not_found 36" \
+	"$(muxctl exec -o json $agent -- nosuch 2>&1 | jq -r '"\(.error.code) \(.error.details.round_id | length)"')"
 equal "muxctl round output has all of it" "$(seq 100000 | sum)" "$(muxctl round output "$id" | sum)"
 equal "as one who follows" "$(seq 100000 | sum)" "$(muxctl round output --follow "$id" | sum)"
 equal "of stderr" fine "$(muxctl round output "$id" --stream stderr)"

@@ -88,6 +88,12 @@ equal "an empty argv" invalid_request "$(round '{"argv":[]}' | code)"
 equal "an unknown field" invalid_request "$(round '{"argv":["true"],"shell":"x"}' | code)"
 equal "a cwd that does not exist" invalid_request "$(round '{"argv":["true"],"cwd":"/nowhere"}' | code)"
 equal "a program that does not exist" program_not_found "$(round '{"argv":["nosuch"]}' | code)"
+# It did not start, and the record has its round all the same.
+for body in '{"argv":["nosuch"]}' '{"argv":["true"],"cwd":"/nowhere"}'; do
+	failed=$(round "$body" | jq -r .error.details.round_id)
+	equal "whose round is named" "$failed finished not_started" "$(api "$token" GET "/v1/rounds/$failed" | jq -r '"\(.round_id) \(.state) \(.exit.cause)"')"
+done
+equal "no round began: none is named" null "$(round '{"argv":[]}' | jq -r .error.details)"
 equal "a file that is no program" program_not_executable "$(round '{"argv":["/etc/passwd"]}' | code)"
 equal "another agent" forbidden "$(api "$token" POST /v1/agents/other/rounds '{"argv":["true"]}' | code)"
 equal "another task than the grant's" task_mismatch "$(round '{"argv":["true"],"task_id":"elsewhere"}' | code)"

@@ -18,6 +18,12 @@ class SandboxError(Exception):
         self.details: Dict[str, Any] = details or {}
         self.retry_after = 1.0  # seconds; of 429 and 503
 
+    @property
+    def round_id(self) -> str:
+        """The round of a start that failed, as the record has it; empty: nothing had begun."""
+        said = self.details.get("round_id")
+        return said if isinstance(said, str) else ""
+
     def __str__(self) -> str:
         text = f"{self.code}: {self.message}"
         if self.hint:

@@ -660,6 +660,8 @@ export interface Error {
     request_id: Id;
     details?: {
       offset?: number;
+      round_id?: string;
+      session_id?: string;
       limit?: string;
       of?: "principal" | "task" | "agent" | "daemon" | "grant" | "issuer" | "edge" | "server" | "address";
       retry_after?: number;

@@ -34,6 +34,11 @@ export class SandboxError extends Error {
     this.retryAfter = about.retryAfter ?? 1;
   }
 
+  /** The round of a start that failed, as the record has it; empty: nothing had begun. */
+  get roundId(): string {
+    return typeof this.details.round_id === "string" ? this.details.round_id : "";
+  }
+
   override toString(): string {
     const hint = this.hint && ` ${this.hint}`;
     return `${this.code}: ${this.message.replace(/\.$/, "")}.${hint}${this.requestId && ` (request ${this.requestId})`}`;

@@ -318,16 +318,17 @@ static void error_minimal(struct http_exchange *x, int rc)
 static void reply_error(struct http_exchange *x, int status, int rc, const struct err *e, json_t *details)
 {
 	const char *message = e && e->code && e->message[0] ? e->message : err_name(rc);
-	json_t *said = err_details_json(e);
+	json_t *said = err_details_json(e), *o;
 
-	if (said && details && json_object_update_missing(said, details) == 0)
-		details = NULL;
-	json_t *o =
-	    x->dialect ? x->dialect->error(x, rc, message, &status)
-		       : json_pack("{s:{s:s,s:s,s:s,s:s,s:O*}}", "error", "code", err_name(rc), "message", message,
-				   "hint", err_hint(rc), "request_id", x->id_text, "details", details ? details : said);
-
+	if (!said)
+		said = json_incref(details); /* NULL: there are none */
+	else if (details)
+		(void)json_object_update_missing(said, details);
 	x->error = rc;
+	x->begun = e ? e->begun : (struct err_begun){0};
+	o = x->dialect ? x->dialect->error(x, rc, message, &status)
+		       : json_pack("{s:{s:s,s:s,s:s,s:s,s:O*}}", "error", "code", err_name(rc), "message", message,
+				   "hint", err_hint(rc), "request_id", x->id_text, "details", said);
 	if (status == 401)
 		x->challenge = true;
 	if (e && e->share.retry_s)

@@ -115,6 +115,7 @@ struct http_exchange {
 	void *flow_arg;
 	const struct http_dialect *dialect; /* NULL: ours */
 	void *dialect_arg;
+	struct err_begun begun;                           /* of the error that was answered */
 	void (*wake)(void *arg, struct http_exchange *x); /* set by the connection; done_arg is its arg */
 	uint64_t started_ns;
 	uint64_t wait_ns; /* rounds: how long the answer may take */

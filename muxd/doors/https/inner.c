@@ -62,6 +62,7 @@ static void inner_tell(struct inner *i)
 {
 	inner_set_state(i, INNER_TOLD);
 	i->answer.message = i->message;
+	i->answer.begun = &i->x->begun;
 	i->answer.status = i->x->status;
 	i->answer.repeated = i->x->repeated;
 	i->answer.json = i->json;

@@ -43,6 +43,7 @@ struct inner_ask {
 struct inner_answer {
 	int rc;
 	const char *message;
+	const struct err_begun *begun; /* of an error */
 	int status;
 	const json_t *json;
 	const uint8_t *content;

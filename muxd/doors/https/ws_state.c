@@ -75,12 +75,14 @@ void ws_close(struct ws *w, int code, const char *reason)
 void ws_fail(struct ws *w, int rc, const struct err *e)
 {
 	const char *message = e && e->message[0] ? e->message : err_name(rc);
-	json_t *o;
+	json_t *o, *begun = NULL;
 
 	if (w->state >= WS_CLOSING)
 		return;
-	o = json_pack("{s:s,s:s,s:s,s:i}", "code", err_name(rc), "message", message, "hint", err_hint(rc), "status",
-		      err_http_status(rc));
+	if (e && e->begun.id[0])
+		begun = json_pack("{s:s}", e->begun.round ? "round_id" : "session_id", e->begun.id);
+	o = json_pack("{s:s,s:s,s:s,s:i,s:o*}", "code", err_name(rc), "message", message, "hint", err_hint(rc),
+		      "status", err_http_status(rc), "details", begun);
 	(void)web_wire_put_json(&w->out, WIRE_ERROR, o); /* without memory the close code says enough */
 	json_decref(o);
 	log_info(&(struct log_ids){.peer = w->conn->peer, .agent = ws_agent(w)}, "terminal refused or ended: %s: %s",

@@ -249,7 +249,7 @@ static void context_on_shell(void *arg, int rc, const struct err *e, json_t *rou
 	if (!rc && !(json_is_integer(code) && json_integer_value(code) == 0))
 		rc = err_set(&here, ERR_UNAVAILABLE, "bash did not begin: %.300s",
 			     json_get_text(json_object_get(round, "stderr"), "data")),
-		e = &here;
+		err_set_begun(&here, json_get_text(round, "round_id"), true), e = &here;
 	if (rc) {
 		context_refuse(j, rc, e);
 		return;

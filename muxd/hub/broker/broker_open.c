@@ -257,8 +257,8 @@ static int remember_exec_id(const struct open_job *j, const struct session *s)
 	return exec_ids_add(j->hub->exec_ids, j->agent->name, j->rq.grant.principal, s->launch.exec_id, &u);
 }
 
-/* Not started: the client hears why, and gets no attachment. */
-static void answer_failure(struct open_job *j, int rc, const char *why)
+/* Not started: the client hears why, and which session of the record that was; it gets no attachment. */
+static void answer_failure(struct open_job *j, const struct session *s, int rc, const char *why)
 {
 	struct err e = {0};
 
@@ -267,6 +267,8 @@ static void answer_failure(struct open_job *j, int rc, const char *why)
 		attachment_detach(j->attachment);
 	}
 	err_set(&e, rc, "%s", why && *why ? why : "the program could not be started");
+	if (s->kind == SESSION_TERMINAL || s->kind == SESSION_EXEC || s->kind == SESSION_ROUND)
+		err_set_begun(&e, s->id_text, s->kind == SESSION_ROUND);
 	j->done(j->arg, e.code, &e, NULL, NULL, NULL);
 }
 
@@ -275,7 +277,7 @@ static void broker_open_on_opened(void *arg, struct session *s, int rc, const ch
 	struct open_job *j = arg;
 
 	if (rc) {
-		answer_failure(j, rc, why);
+		answer_failure(j, s, rc, why);
 	} else {
 		if (j->attachment)
 			attachment_release(j->attachment); /* queued only: the door hears `done` first */

@@ -60,6 +60,8 @@ static void answer_wait(struct wait_job *w, struct session *s)
 	rc = broker_in_force(s->hub, &w->rq, "round", &e);
 	if (!rc && !(o = w->told(s)))
 		rc = err_set(&e, ERR_NOMEM, "no memory for the answer");
+	if (rc)
+		err_set_begun(&e, s->id_text, true);
 	wait_end(w, rc, rc ? &e : NULL, o);
 	json_decref(o);
 }

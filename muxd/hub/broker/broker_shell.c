@@ -77,7 +77,7 @@ static void shell_on_ended(void *arg, int rc, const struct err *e, json_t *round
 
 	if (!rc && !(json_is_integer(code) && json_integer_value(code) == 0))
 		rc = err_set(&here, ERR_UNAVAILABLE, "shell %s has not ended: round %s says why", j->name, id ?: "?"),
-		e = &here;
+		err_set_begun(&here, id, true), e = &here;
 	if (rc) {
 		shell_refuse(j, rc, e);
 		return;

@@ -112,7 +112,7 @@ static bool takes_exec_id(const struct mcp_tool *t)
 }
 
 /* A program may have begun although the call failed: then its exec_id is told, or a second call would be a second. */
-static json_t *call_error(const struct mcp_call *c, int rc, const char *message)
+static json_t *call_unsure(const struct mcp_call *c, int rc, const char *message)
 {
 	char next[600];
 
@@ -130,6 +130,18 @@ static json_t *call_error(const struct mcp_call *c, int rc, const char *message)
 		    "%s It may have begun, and may still run: look at what it did before you make the call again.",
 		    next_of(rc));
 	return error_json(rc, message, next);
+}
+
+/* The record has a round that had begun, whether it started or not. */
+static json_t *call_error(const struct mcp_call *c, int rc, const char *message, const struct err_begun *begun)
+{
+	char text[ERR_MESSAGE_MAX + 80];
+
+	if (!begun || !begun->id[0])
+		return call_unsure(c, rc, message);
+	text_format(text, sizeof(text), "%s (%s %s)", message && *message ? message : err_name(rc),
+		    begun->round ? "round_id" : "session_id", begun->id);
+	return call_unsure(c, rc, text);
 }
 
 json_t *mcp_tool_result(json_t *structured)
@@ -330,7 +342,7 @@ static void call_on_answer(void *arg, const struct inner_answer *a)
 		round_goes_on(c, a->json);
 		return;
 	}
-	c->outcome.result = a->rc ? call_error(c, a->rc, a->message) : mcp_tool_result(structured_of(c, a));
+	c->outcome.result = a->rc ? call_error(c, a->rc, a->message, a->begun) : mcp_tool_result(structured_of(c, a));
 	call_tell(c, NULL);
 }
 
@@ -361,7 +373,7 @@ static void call_look(struct mcp_call *c)
 	c->looked_ns = clock_boot_ns();
 	caller_put(c, &ask);
 	if (inner_begin(&ask, call_on_answer, c, &c->inner, &e))
-		call_finish(c, call_error(c, e.code, e.message));
+		call_finish(c, call_error(c, e.code, e.message, NULL));
 }
 
 static void call_on_pause(uv_timer_t *h)
@@ -475,7 +487,7 @@ int mcp_call_begin(const struct mcp_caller *who, const struct mcp_wish *w, const
 	if (rc == 0)
 		rc = call_ask(c, w, &e);
 	if (rc)
-		call_finish(c, call_error(c, rc, e.message));
+		call_finish(c, call_error(c, rc, e.message, NULL));
 	*out = c;
 	return 0;
 }
