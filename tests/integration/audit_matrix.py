@@ -2,7 +2,9 @@
 
     audit_matrix.py policy                                 a policy with a profile that lacks each operation
     audit_matrix.py run STATE_DIR FACTS.json CELLS.json    drives the cells against a daemon that runs
+    audit_matrix.py furnish STATE_DIR FACTS.json PHASE     makes what `closed` acts on: contexts, a shell, rounds
     audit_matrix.py closed STATE_DIR FACTS.json PHASE      drives what is no look while the record takes nothing
+    audit_matrix.py kept STATE_DIR FACTS.json PHASE        is what was refused meanwhile as it was?
     audit_matrix.py check CELLS.json < EVENTS              judges answers and events (JSON lines of `muxctl audit`)
     audit_matrix.py edge STATE_DIR CENTRE FACTS.json CELLS.json    drives an edge with leases in a grant's place
     audit_matrix.py edge-check CELLS.json < EVENTS         judges that
@@ -14,7 +16,7 @@ operation says here whom it lets in and what it leaves in the log.
 What a cell must give follows from its credential (RULES) and its operation's class (what it needs, about what it is);
 EXCEPTIONS are named with their reasons. docs/security.md, "The audit log".
 """
-import base64, collections, concurrent.futures, json, os, re, socket, ssl, struct, subprocess, sys, threading, time, urllib.error, urllib.request, uuid
+import base64, collections, concurrent.futures, http.client, json, os, re, socket, ssl, struct, subprocess, sys, threading, time, urllib.error, urllib.request, uuid
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
@@ -583,9 +585,10 @@ def whole(got):
     return end and found and len(body) >= int(found.group(1))
 
 
-def rest(facts, source, name, o, path, token, cred, headers=()):
+def rest(facts, source, name, o, path, token, cred, headers=(), patience=30):
     method = name.split()[0]
     sock, peer = connect(facts, source)
+    sock.settimeout(patience)
     body = b"" if o.body is None else o.body.encode() if isinstance(o.body, str) else json.dumps(o.body).encode()
     lines = [f"{method} {path} HTTP/1.1", "Host: " + facts["https"], "Connection: close", *headers]
     if method != "GET":
@@ -998,32 +1001,155 @@ def check_edge(path):
 # Their answers come from memory or from the monitor, and nothing is recorded of them.
 LOOKS = ("sandbox.read", "session.list", "session.watch", "policy.read", "context.read", "round.read", "lease.read", "run.read", "workflow.read",
          "grant.list", "record.read")
-# Nothing starts by them, and the ring has their events: whoever may end what runs must be able to.
-STAYS = {"GET /v1/agents/{agent}/locks", "POST /v1/rounds/{id}/signal", "POST /v1/sessions/{id}/terminate", "GET /v1/sessions/{id}/attach",
-         "attach"}
+# Nothing starts by them, and the ring has their events: whoever may end what runs must be able to. What each is answered, and why.
+ENDS = "whoever may end what runs must be able to"
+INPUT = "what runs stands still: its input waits in its queue, and reaches the program when the record takes it"
+GO_ON = {"GET /v1/agents/{agent}/locks": ("ok", "a look, whose event the ring has"),
+         "POST /v1/rounds/{id}/signal": ("ok", ENDS), "POST /v1/sessions/{id}/terminate": ("ok", ENDS),
+         "POST /v1/agents/{agent}/contexts/{id}/interrupt": ("ok", ENDS),
+         "POST /v1/rounds/{id}/stdin": ("ok", INPUT), "POST /v1/rounds/{id}/keys": ("ok", INPUT),
+         "POST /v1/rounds/{id}/resize": ("ok", "nothing starts, and the ring has the size"),
+         "DELETE /v1/agents/{agent}/contexts/{id} (python)": ("no answer", ENDS + "; the answer comes when the record has the end"),
+         "GET /v1/sessions/{id}/attach": ("ok", "a look at what stands still")}
 CLOSED = {"record_unavailable", "disk_full", "unavailable"}
+# Of the tools of MCP: those that only look, and those of the calls above.
+TOOLS_LOOK = {"sandbox.session.show", "sandbox.session.list", "sandbox.session.snapshots", "sandbox.port.list", "sandbox.lock.list", "sandbox.round.list",
+              "sandbox.round.show", "sandbox.round.output", "sandbox.shell.list", "sandbox.context.list", "sandbox.terminal.screen"}
+TOOLS_GO_ON = {"sandbox.round.stdin": INPUT, "sandbox.terminal.keys": INPUT, "sandbox.terminal.resize": INPUT, "sandbox.round.signal": ENDS,
+               "sandbox.round.end": ENDS, "sandbox.context.interrupt": ENDS}
+GIVEN = {"session_id": AGENT, "task_id": "m", "path": "m", "to": "m2", "argv": ["true"], "content": "x", "patch": FS["patch"]["data"], "pattern": "x",
+         "name": "m", "reason": "the matrix", "code": "1", "language": "python", "signal": "CONT", "keys": ["x"], "cols": 80, "rows": 24, "data": "x",
+         "shell": "kept", "service": "none", "server": "none", "method": "ping", "snapshot_id": ABSENT, "lock_id": ABSENT}
 
 
-def closed(state, facts, phase):
-    """Every operation that is not a look, by every door, while the record takes nothing: prints those that were answered otherwise."""
+class Local(http.client.HTTPConnection):
+    """To api.sock."""
+
+    def __init__(self, state):
+        super().__init__("localhost", timeout=60)
+        self.path = os.path.join(state, "api.sock")
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self.path)
+
+
+def cut_off(sock):
+    try:
+        sock.shutdown(socket.SHUT_RDWR)
+    except OSError:
+        pass  # it was answered
+
+
+def ask(state, token, method, path, body=None, headers=(), patience=None):
+    connection = Local(state)
+    connection.connect()
+    if path != "/mcp":  # of furnish and kept, whose events are not those of what was driven
+        headers = {"X-Request-Id": "0f0f0f0f" + str(uuid.uuid4())[8:], **dict(headers)}
+    if patience:  # a stream that is kept alive would be read for ever
+        ends = threading.Timer(patience, cut_off, (connection.sock,))
+        ends.daemon = True
+        ends.start()
+    connection.request(method, path, None if body is None else json.dumps(body),
+                       {"Authorization": "Bearer " + token, "Content-Type": "application/json", **dict(headers)})
+    got = connection.getresponse()
+    text = got.read().decode()
+    connection.close()
+    if got.headers.get_content_type() == "text/event-stream":
+        text = [line[5:] for line in text.splitlines() if line.startswith("data:") and line[5:].strip()][-1]
+    return json.loads(text)
+
+
+def tools(state, token, method, patience=None, **params):
+    meta = {"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}}
+    head = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2026-07-28", "Mcp-Method": method}
+    if "name" in params:
+        head["Mcp-Name"] = params["name"]
+    return ask(state, token, "POST", "/mcp", {"jsonrpc": "2.0", "id": "1", "method": method, "params": {**params, "_meta": meta}}, head, patience)
+
+
+def tool(state, token, name, schema, objects):
+    acts = {"sandbox.round.end": "terminate", "sandbox.round.signal": "signal", "sandbox.terminal.keys": "keys", "sandbox.terminal.resize": "keys"}
+    given = {**GIVEN, "round_id": objects[acts.get(name, "stdin")], "execution_id": objects["execution"],
+             "context_id": objects["busy" if "interrupt" in name else "bash" if "delete" in name else "idle"]}
+    args = {key: given[key] for key in schema["required"]}
+    args.update({"argv": ["true"]} if name in ("sandbox.round.start", "sandbox.terminal.start") else {"data": "x"} if name == "sandbox.round.stdin" else
+                {"session_id": AGENT, "path": "m"} if name == "artifact.keep" else {})
+    try:
+        answer = tools(state, token, "tools/call", 12, name=name, arguments=args)
+    except (OSError, ValueError, IndexError, http.client.HTTPException):
+        return "no answer"
+    result = answer.get("result", {"isError": True, "content": [{"text": str(answer.get("error", {}).get("data", {}).get("code"))}]})
+    return result["content"][0]["text"].split(":")[0] if result.get("isError") else "ok"
+
+
+def closed_by(state, facts, phase):
+    """Facts and token: what is acted on is its own principal's."""
     with open(facts) as f:
         facts = json.load(f)
     facts["state"], facts["tls"] = state, ssl.create_default_context(cafile=os.path.join(state, "keys/tls.crt"))
     token, _ = Mint(state, (facts["revoked"], facts["revoked_id"])).token("closed-" + phase, kind="service", agent="*")
-    todo = [(door, index, name, o) for door in ("rest", "ws", "port", "runtime", "ssh") for index, (name, o) in enumerate(TABLES[door].items())
-            if policy_of(door, name) and policy_of(door, name) not in LOOKS and name not in STAYS
-            and not (phase == "killed" and ("/v1/grants" in name or "/v1/edge" in name))
+    return facts, token, os.path.join(os.path.dirname(state), "closed-" + phase)
+
+
+def furnish(state, facts, phase):
+    facts, token, to = closed_by(state, facts, phase)
+    contexts, rounds = f"/v1/agents/{AGENT}/contexts", f"/v1/agents/{AGENT}/rounds"
+
+    def context(language):
+        return ask(state, token, "POST", contexts, {"language": language, "task_id": "m"})["context_id"]
+
+    def start(**body):
+        return ask(state, token, "POST", rounds, {"task_id": "m", "wait_ms": 0, **body})["round_id"]
+
+    made = {"idle": context("python"), "busy": context("python"), "python": context("python"), "bash": context("bash"),
+            "stdin": start(argv=["cat"], stdin_open=True), "keys": start(argv=["cat"], pty={"cols": 80, "rows": 24}),
+            "signal": start(command="trap : INT; while :; do sleep 1; done"), "terminate": start(argv=["sleep", "600"]),
+            "shell": start(command="kept=1", shell="kept", wait_ms=20000)}
+    ask(state, token, "POST", f"{contexts}/{made['idle']}/executions", {"code": "x = 41", "yield_ms": 20000})
+    made["execution"] = ask(state, token, "POST", f"{contexts}/{made['busy']}/executions", {"code": "while True: pass", "yield_ms": 0})["execution_id"]
+    with open(to, "w") as f:
+        json.dump(made, f)
+    return 0
+
+
+def closed_path(name, o, facts, door, objects):
+    acts = {"contexts/{id}/interrupt": "busy", "contexts/{id} (python)": "python", "DELETE /v1/agents/{agent}/contexts/{id}": "bash",
+            "contexts/{id}/": "idle", "/stdin": "stdin", "/keys": "keys", "/resize": "keys", "/signal": "signal", "/terminate": "terminate"}
+    for part, which in acts.items():
+        if part in name and "{id}" in name:
+            return name.split()[1].replace("{agent}", AGENT).replace("{id}", objects[which])
+    return path_of(name, o, AGENT, facts, True, door, "closed").replace("/shells/none", "/shells/kept")
+
+
+def closed(state, facts, phase):
+    """Every operation that is not a look, by every door, while the record takes nothing: prints those that were answered otherwise."""
+    facts, token, objects = closed_by(state, facts, phase)
+    with open(objects) as f:
+        objects = json.load(f)
+    tables = {**TABLES, "rest": {**REST, "DELETE /v1/agents/{agent}/contexts/{id} (python)": REST["DELETE /v1/agents/{agent}/contexts/{id}"]}}
+    todo = [(door, index, name, o) for door in ("rest", "ws", "api.sock", "port", "runtime", "ssh") for index, (name, o) in enumerate(tables[door].items())
+            if policy_of(door, name.removesuffix(" (python)")) and policy_of(door, name.removesuffix(" (python)")) not in LOOKS
+            and not (phase == "killed" and ("/v1/grants" in name or "/v1/edge" in name))  # the monitor stands still then
+            and not (door == "api.sock" and name in GO_ON)  # once is enough, and some can be done once
+            and name != "attach"  # a look at what stands still, by SSH: it waits
             and policy_of(door, name) != "record.keep"]  # a hold is the recorder's own line: it waits until there is room
+    shown = {t["name"]: t for t in tools(state, token, "tools/list")["result"]["tools"]}
+    todo += [("mcp", 0, name, t["inputSchema"]) for name, t in shown.items() if name not in TOOLS_LOOK]
 
     def one(door, index, name, o):
-        o = bodied(o, "closed")
-        source = address(index + {"rest": 0, "ws": 110, "port": 120, "runtime": 130, "ssh": 140}[door], 40 + ("stopped", "killed", "full").index(phase))
-        path = path_of(name, o, AGENT, facts, True, door, "closed") if door in ("rest", "ws") else ""
+        if door != "mcp":  # whose o is a schema
+            o = bodied(o, "closed")
+        source = None if door == "api.sock" else address(index + {"rest": 0, "ws": 110, "port": 120, "runtime": 130, "ssh": 140}.get(door, 0), 40 + PHASES.index(phase))
+        path = closed_path(name, o, facts, door, objects) if door in ("rest", "ws", "api.sock") else ""
         try:
-            if door == "rest":
-                return rest(facts, source, name, o, path, token, "closed")[0]
-            if door == "ws":
+            if door == "mcp":
+                return tool(state, token, name, o, objects)
+            if door == "ws" or name in WS:
                 return ws(facts, source, name, o, path, token, "closed")[0]
+            if door in ("rest", "api.sock"):
+                return rest(facts, source, name, o, path, token, "closed", patience=8 if GO_ON.get(name, ("",))[0] == "no answer" else 30)[0]
             if door == "port":
                 return rest(facts, source, "GET /", o, "/", token, "closed", ("X-Sandbox-ID: " + AGENT, "X-Sandbox-Port: 9"))[0]
             if door == "runtime":
@@ -1032,18 +1158,39 @@ def closed(state, facts, phase):
         except Exception as error:
             return f"{type(error).__name__}: {error}"
 
-    with concurrent.futures.ThreadPoolExecutor(64) as pool:
+    with concurrent.futures.ThreadPoolExecutor(len(todo)) as pool:
         got = list(pool.map(lambda t: one(*t), todo))
-    faults = [f"{door} {name}: {answer}" for (door, _, name, _), answer in zip(todo, got) if answer == "ok" or ": " in answer and "Error" in answer]
-    refused = collections.Counter(got)
-    print(f"  {phase}: {len(got)} operations, " + ", ".join(f"{n} {code}" for code, n in refused.most_common()))
-    for (door, _, name, _), answer in zip(todo, got):
-        if answer not in CLOSED and os.environ.get("CLOSED_ALL"):
-            print(f"    {door} {name}: {answer}")
+    faults = [f"{door} {name}: {answer}" for (door, _, name, _), answer in zip(todo, got)
+              if (answer not in ("ok", "already_ended") if name in TOOLS_GO_ON else answer != GO_ON[name][0] if name in GO_ON else answer not in CLOSED)]
+    print(f"  {phase}: {len(got)} operations, " + ", ".join(f"{n} {code}" for code, n in collections.Counter(got).most_common()))
     for fault in faults:
         print("  " + fault, file=sys.stderr)
     return 1 if faults else 0
 
+
+def kept(state, facts, phase):
+    """What was refused has changed nothing; what went on has been done."""
+    facts, token, objects = closed_by(state, facts, phase)
+    with open(objects) as f:
+        objects = json.load(f)
+    contexts = f"/v1/agents/{AGENT}/contexts"
+
+    def state_of(which):
+        return ask(state, token, "GET", f"{contexts}/{objects[which]}").get("state")
+
+    ran = ask(state, token, "POST", f"{contexts}/{objects['idle']}/executions", {"code": "x + 1", "yield_ms": 20000})
+    seen = {"variable": [r["data"].get("text/plain") for r in ran.get("results", [])], "bash": state_of("bash"), "python": state_of("python"),
+            "shells": [x["state"] for x in ask(state, token, "GET", f"/v1/agents/{AGENT}/shells")["shells"] if x["name"] == "kept"],
+            "terminated": ask(state, token, "GET", "/v1/rounds/" + objects["terminate"] + "?wait_ms=20000")["exit"]["cause"],
+            "typed": ask(state, token, "GET", "/v1/rounds/" + objects["stdin"])["stdout"]["data"]}
+    want = {"variable": ["42"], "bash": "idle", "python": None, "shells": ["kept"], "terminated": "killed", "typed": "xx"}  # by the API and by MCP
+    for key in want:
+        if seen[key] != want[key]:
+            print(f"  {key}: {seen[key]}, not {want[key]}", file=sys.stderr)
+    return 0 if seen == want else 1
+
+
+PHASES = ("stopped", "killed", "full")
 
 # ---- judging
 
@@ -1212,6 +1359,8 @@ if __name__ == "__main__":
         print(ALL)
     elif sys.argv[1] == "closed":
         sys.exit(closed(*sys.argv[2:]))
+    elif sys.argv[1] in ("furnish", "kept"):
+        sys.exit({"furnish": furnish, "kept": kept}[sys.argv[1]](*sys.argv[2:]))
     elif sys.argv[1] == "edge":
         drive_edge(*sys.argv[2:])
     elif sys.argv[1] == "edge-check":
