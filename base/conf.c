@@ -4,6 +4,7 @@
 #include "base/conf_table.h"
 #include "base/err.h"
 #include "base/ids.h"
+#include "base/record_rule.h"
 #include "base/slurp.h"
 #include "base/text.h"
 #include "base/yamldoc.h"
@@ -266,20 +267,22 @@ static int read_each(struct conf_reader *r, const yaml_node_t *n, const char *wh
 struct rule_entry {
 	const char *kind, *session, *rule;
 	uint64_t head, tail;
+	bool floor;
 };
 
 static int read_rule(struct conf_reader *r, const yaml_node_t *n)
 {
 	static const struct conf_field fields[] = {
 	    {"kind", FIELD_CHOICE, offsetof(struct rule_entry, kind), "*|staff|agent|auditor|service", NULL},
-	    {"session", FIELD_CHOICE, offsetof(struct rule_entry, session), "*|terminal|exec|round|file|port", NULL},
-	    {"rule", FIELD_CHOICE, offsetof(struct rule_entry, rule), "full|truncated|metadata", NULL},
+	    {"session", FIELD_CHOICE, offsetof(struct rule_entry, session), RECORD_RULE_SESSIONS, NULL},
+	    {"rule", FIELD_CHOICE, offsetof(struct rule_entry, rule), RECORD_RULE_KINDS, NULL},
 	    {"head", FIELD_SIZE, offsetof(struct rule_entry, head), NULL, NULL},
 	    {"tail", FIELD_SIZE, offsetof(struct rule_entry, tail), NULL, NULL},
+	    {"floor", FIELD_BOOL, offsetof(struct rule_entry, floor), NULL, NULL},
 	};
 	static const struct conf_fields all = FIELDS("record.rules", fields);
 	struct rule_entry x = {.kind = "*", .session = "*", .head = CONF_RULE_HEAD, .tail = CONF_RULE_TAIL};
-	enum conf_rule_kind k = RULE_TRUNCATED;
+	enum conf_rule_kind k;
 	int rc = read_fields(r, n, &all, &x);
 
 	if (rc < 0)
@@ -287,13 +290,12 @@ static int read_rule(struct conf_reader *r, const yaml_node_t *n)
 	if (!x.rule)
 		return conf_fail(r, &n->start_mark,
 				 "an entry of record.rules names no rule: full, truncated or metadata");
-	if (strcmp(x.rule, "full") == 0)
-		k = RULE_FULL;
-	else if (strcmp(x.rule, "metadata") == 0)
-		k = RULE_METADATA;
+	rc = record_rule_kind_parse(x.rule, &k);
+	if (rc < 0)
+		return rc;
 	if (k != RULE_TRUNCATED && (field_of(r, n, "head") || field_of(r, n, "tail")))
 		return conf_fail(r, &n->start_mark, "head and tail of record.rules go with the rule truncated only");
-	rc = conf_rule_add(r->conf, x.kind, x.session, k, x.head, x.tail);
+	rc = conf_rule_add(r->conf, x.kind, x.session, k, x.head, x.tail, x.floor);
 	if (rc == ERR_LIMIT)
 		return conf_fail(r, &n->start_mark, "record.rules has too many entries");
 	return rc < 0 ? conf_fail_memory(r) : 0;

@@ -26,6 +26,7 @@ struct conf_rule {
 	enum conf_rule_kind rule;
 	uint64_t head; /* bytes kept at the start: of a stream (round, exec), of a burst (terminal) */
 	uint64_t tail; /* bytes kept at its end */
+	bool floor;    /* a profile may have more kept of these, never less (record_rule.h) */
 };
 
 /* A person of staff who may log in by public key; the reason is asked for at the prompt. */

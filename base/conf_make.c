@@ -14,12 +14,12 @@
 #define DESCRIBE_MAX (64 * 1024)
 
 int conf_rule_add(struct conf *c, const char *kind, const char *session, enum conf_rule_kind rule, uint64_t head,
-		  uint64_t tail)
+		  uint64_t tail, bool floor)
 {
 	if (c->nrules >= RULES_MAX)
 		return ERR_LIMIT;
 	struct conf_rule r = {
-	    .kind = strdup(kind), .session = strdup(session), .rule = rule, .head = head, .tail = tail};
+	    .kind = strdup(kind), .session = strdup(session), .rule = rule, .head = head, .tail = tail, .floor = floor};
 	if (r.kind && r.session && list_append(&c->rules, &c->nrules, &r, sizeof(r)) == 0)
 		return 0;
 	free(r.kind);
@@ -33,7 +33,7 @@ int conf_rules_close(struct conf *c)
 
 	if (last && strcmp(last->kind, "*") == 0 && strcmp(last->session, "*") == 0)
 		return 0;
-	return conf_rule_add(c, "*", "*", RULE_TRUNCATED, CONF_RULE_HEAD, CONF_RULE_TAIL);
+	return conf_rule_add(c, "*", "*", RULE_TRUNCATED, CONF_RULE_HEAD, CONF_RULE_TAIL, false);
 }
 
 void conf_rules_clear(struct conf *c)

@@ -43,7 +43,7 @@ const char *conf_choice_nearest(const char *choices, const char *word, size_t *o
 
 /* Append a rule (strings are copied). The list always ends with one that matches everything: see conf_rules_close. */
 int conf_rule_add(struct conf *c, const char *kind, const char *session, enum conf_rule_kind rule, uint64_t head,
-		  uint64_t tail);
+		  uint64_t tail, bool floor);
 int conf_rules_close(struct conf *c);
 void conf_rules_clear(struct conf *c);
 

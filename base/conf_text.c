@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/conf_table.h"
+#include "base/record_rule.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -82,11 +83,11 @@ static json_t *strings_of(char *const *list, size_t n)
 
 static json_t *rule_of(const struct conf *c, size_t i)
 {
-	static const char *const names[] = {"full", "truncated", "metadata"};
 	const struct conf_rule *r = &c->rules[i];
 
-	return json_pack("{s:s,s:s,s:s,s:I,s:I}", "kind", r->kind, "session", r->session, "rule", names[r->rule],
-			 "head", (json_int_t)r->head, "tail", (json_int_t)r->tail);
+	return json_pack("{s:s,s:s,s:s,s:I,s:I,s:b}", "kind", r->kind, "session", r->session, "rule",
+			 record_rule_kind_name(r->rule), "head", (json_int_t)r->head, "tail", (json_int_t)r->tail,
+			 "floor", r->floor);
 }
 
 static json_t *staff_of(const struct conf *c, size_t i)

@@ -30,6 +30,31 @@ const char *policy_op_help(enum policy_op op)
 	return (size_t)op < POLICY_OPS ? operations[op].help : "";
 }
 
+const char *policy_op_session(enum policy_op op)
+{
+	switch (op) {
+	case POLICY_TERMINAL_OPEN:
+		return "terminal";
+	case POLICY_EXEC_OPEN:
+		return "exec";
+	case POLICY_ROUND_START:
+	case POLICY_ROUND_INPUT:
+	case POLICY_CONTEXT_CREATE:
+	case POLICY_CONTEXT_EXECUTE:
+	case POLICY_PYTHON_EXECUTE:
+		return "round";
+	case POLICY_FILE_READ:
+	case POLICY_FILE_WRITE:
+		return "file";
+	case POLICY_PORT_OPEN:
+		return "port";
+	case POLICY_MCP_CALL:
+		return "mcp";
+	default:
+		return NULL;
+	}
+}
+
 unsigned policy_op_options(enum policy_op op)
 {
 	return (size_t)op < POLICY_OPS ? operations[op].options : 0;

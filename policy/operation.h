@@ -82,6 +82,8 @@ enum policy_op {
 
 const char *policy_op_name(enum policy_op op);
 const char *policy_op_help(enum policy_op op);
+/* The kind of session that it begins, as recordings name it; NULL: none. */
+const char *policy_op_session(enum policy_op op);
 unsigned policy_op_options(enum policy_op op); /* enum policy_option */
 /* POLICY_OPS when there is none of that name. */
 enum policy_op policy_op_find(const char *name);

@@ -8,6 +8,7 @@
 #include "base/yamldoc.h"
 #include "files/paths.h"
 #include "policy/profile_keys.h"
+#include "policy/profile_record.h"
 #include "policy/profile_shape.h"
 
 #include <openssl/sha.h>
@@ -49,6 +50,7 @@ static void profile_finish(struct policy_profile *p)
 	for (size_t i = 0; i < POLICY_OPS; i++)
 		rule_finish(&p->rules[i]);
 	profile_shape_finish(p);
+	profile_record_finish(p);
 }
 
 void policy_destroy(struct policy *p)
@@ -595,26 +597,25 @@ static int check_reached(const struct policy *p, const struct policy_profile *q,
 	return 0;
 }
 
-static const struct profile_later profile_later[] = {
-    {"deny", "is not needed: what allow does not name is denied"},
-    {"images", "is written image, for one or a list"},
-    {"record", "is not supported yet: record.rules in the configuration says what is kept"},
-    {"watch", "is written session.watch under allow, with principals"},
-    {"drive", "is written session.drive under allow, with principals"},
-    {NULL, NULL}};
+static const struct profile_later profile_later[] = {{"deny", "is not needed: what allow does not name is denied"},
+						     {"images", "is written image, for one or a list"},
+						     {"watch", "is written session.watch under allow, with principals"},
+						     {"drive", "is written session.drive under allow, with principals"},
+						     {NULL, NULL}};
 
 static int take_profile(struct policy *p, struct yamlnode map, struct err *e)
 {
 	struct policy_profile *to = &p->profiles[p->nprofiles];
-	int rc =
-	    profile_check_keys(map, "a profile", "name|match|allow|limits|image|resources|about", profile_later, e);
+	int rc = profile_check_keys(map, "a profile", "name|match|allow|limits|image|resources|record|about",
+				    profile_later, e);
 
 	if (rc)
 		return rc;
 	to->line = yamlnode_line(map);
 	p->nprofiles++; /* from here on it is freed with the others */
 	if ((rc = take_name(p, to, map, e)) || (rc = take_match(to, map, e)) || (rc = take_allow(to, map, e)) ||
-	    (rc = take_limits(to, map, e)) || (rc = profile_take_shape(to, map, e)))
+	    (rc = take_limits(to, map, e)) || (rc = profile_take_shape(to, map, e)) ||
+	    (rc = profile_take_record(to, map, e)))
 		return rc;
 	return check_reached(p, to, map, e);
 }

@@ -15,7 +15,9 @@
 #define POLICY_SHA_LEN      65 /* SHA-256 in hex, and an end */
 
 struct conf;
+struct conf_rule;
 struct paths;
+struct record_rule;
 
 /* Patterns in which `*` stands for any characters, `/` too; n 0: any. */
 struct policy_names {
@@ -73,6 +75,8 @@ struct policy_profile {
 	struct policy_limits limits;
 	struct policy_images images;
 	struct policy_resources resources;
+	struct conf_rule *record; /* kind "*"; n 0: as the configuration says */
+	size_t nrecord;
 };
 struct policy {
 	char version[POLICY_VERSION_LEN], sha256[POLICY_SHA_LEN];
@@ -87,6 +91,9 @@ struct policy {
 bool policy_name_match(const char *pattern, const char *text);
 /* The profile that decides for it; NULL: none matches. */
 const struct policy_profile *policy_profile_for(const struct policy *p, const struct policy_question *q);
+/* The rule for recordings of such a session ("terminal", "round", "mcp") keep by the profile; not given: it says
+ * nothing of them, or is NULL. */
+void policy_record_for(const struct policy_profile *p, const char *session, struct record_rule *out);
 
 /*
  * name: of the file, for messages: "policy.yaml:12:7: ...". ERR_CONFIG says what is wrong and what was likely meant:

@@ -1,4 +1,5 @@
 /* muxctl policy: what a file of task profiles says, offline; and what the audit log has of verdicts and texts. */
+#include "base/record_rule.h"
 #include "base/slurp.h"
 #include "base/text.h"
 #include "muxd/ctl/content.h"
@@ -66,6 +67,28 @@ static json_t *made_with(const struct verdict *v, const struct policy_question *
 			 resources_json(&shape.resources));
 }
 
+/* Of a session that an allowed call begins, by the profile; NULL: the configuration says what is kept of it. */
+static json_t *recorded(const struct verdict *v, const struct policy_question *q)
+{
+	const char *session = v->allowed ? policy_op_session(q->op) : NULL;
+	struct record_rule r = {0};
+
+	if (session)
+		policy_record_for(v->profile, session, &r);
+	return r.given ? record_rule_json(&r) : NULL;
+}
+
+/* In words, "" of none. */
+static void recorded_text(const json_t *o, char *out, size_t size)
+{
+	const json_t *head = json_object_get(o, "head"), *tail = json_object_get(o, "tail");
+
+	text_put(out, size, json_get_text(o, "rule"));
+	if (head && tail)
+		text_format(out, size, "%.16s, %" PRId64 " and %" PRId64 " bytes", json_get_text(o, "rule"),
+			    (int64_t)json_integer_value(head), (int64_t)json_integer_value(tail));
+}
+
 /* In words, "" of nothing in particular. */
 static void made_text(const json_t *made, char *out, size_t size)
 {
@@ -97,9 +120,9 @@ static json_t *judge(const struct policy *p, const char *text, struct err *e)
 	verdict_rule(&v, &call.q, rule);
 	verdict_message(&v, &call.q, message, sizeof(message));
 	verdict_hint(&v, &call.q, needs, sizeof(needs));
-	return json_pack("{s:s,s:s,s:s,s:s,s:s,s:s*,s:o*}", "call", text, "verdict", v.allowed ? "allow" : "deny",
+	return json_pack("{s:s,s:s,s:s,s:s,s:s,s:s*,s:o*,s:o*}", "call", text, "verdict", v.allowed ? "allow" : "deny",
 			 "rule", rule, "version", p->version, "message", message, "needs", *needs ? needs : NULL,
-			 "made_with", made_with(&v, &call.q));
+			 "made_with", made_with(&v, &call.q), "recorded", recorded(&v, &call.q));
 }
 
 static bool is_denied(const json_t *verdict)
@@ -110,7 +133,7 @@ static bool is_denied(const json_t *verdict)
 static void print_verdict(const json_t *o)
 {
 	char *call = ctl_clean(json_get_text(o, "call")), *needs = ctl_clean(json_get_text(o, "needs"));
-	char made[300];
+	char made[300], kept[100];
 
 	/* own: verdicts, and the names of the policy's rules */
 	printf("%-5s  %-28s  %s\n", json_get_text(o, "verdict"), json_get_text(o, "rule"), call ? call : "");
@@ -119,6 +142,9 @@ static void print_verdict(const json_t *o)
 	made_text(json_object_get(o, "made_with"), made, sizeof(made));
 	if (*made)
 		printf("       made with: %s\n", made); /* own: names of the policy, quantities */
+	recorded_text(json_object_get(o, "recorded"), kept, sizeof(kept));
+	if (*kept)
+		printf("       recorded: %s\n", kept); /* own: words of the policy, sizes */
 	free(call);
 	free(needs);
 }
@@ -238,16 +264,20 @@ static void add_word(char *text, size_t size, const char *key, const struct poli
 static void compare(const struct policy *a, const struct policy *b, const char *call, json_t *out)
 {
 	json_t *was = judge(a, call, NULL), *is = judge(b, call, NULL);
-	char was_made[300], is_made[300];
+	char was_made[300], is_made[300], was_kept[100], is_kept[100];
 
 	made_text(json_object_get(was, "made_with"), was_made, sizeof(was_made));
 	made_text(json_object_get(is, "made_with"), is_made, sizeof(is_made));
-	if (was && is && (is_denied(was) != is_denied(is) || strcmp(was_made, is_made) != 0))
-		json_array_append_new(out, json_pack("{s:s,s:s,s:s,s:s,s:s,s:s,s:s}", "call", call, "was",
-						     json_get_text(was, "verdict"), "was_rule",
-						     json_get_text(was, "rule"), "is", json_get_text(is, "verdict"),
-						     "is_rule", json_get_text(is, "rule"), "was_made_with", was_made,
-						     "is_made_with", is_made));
+	recorded_text(json_object_get(was, "recorded"), was_kept, sizeof(was_kept));
+	recorded_text(json_object_get(is, "recorded"), is_kept, sizeof(is_kept));
+	if (was && is &&
+	    (is_denied(was) != is_denied(is) || strcmp(was_made, is_made) != 0 || strcmp(was_kept, is_kept) != 0))
+		json_array_append_new(out,
+				      json_pack("{s:s,s:s,s:s,s:s,s:s,s:s,s:s,s:s,s:s}", "call", call, "was",
+						json_get_text(was, "verdict"), "was_rule", json_get_text(was, "rule"),
+						"is", json_get_text(is, "verdict"), "is_rule",
+						json_get_text(is, "rule"), "was_made_with", was_made, "is_made_with",
+						is_made, "was_recorded", was_kept, "is_recorded", is_kept));
 	json_decref(was);
 	json_decref(is);
 }
@@ -358,8 +388,13 @@ static void drop_repeats(json_t *list)
 	json_decref(seen);
 }
 
-static const struct ctl_column diff_columns[] = {
-    {"was", "WAS"}, {"is", "IS"}, {"call", "CALL"}, {"is_rule", "RULE"}, {"is_made_with", "MADE WITH"}, {NULL, NULL}};
+static const struct ctl_column diff_columns[] = {{"was", "WAS"},
+						 {"is", "IS"},
+						 {"call", "CALL"},
+						 {"is_rule", "RULE"},
+						 {"is_made_with", "MADE WITH"},
+						 {"is_recorded", "RECORDED"},
+						 {NULL, NULL}};
 
 static int policy_diff_run(struct ctl *c, const struct ctl_args *a)
 {

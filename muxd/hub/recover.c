@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
+#include "base/record_rule.h"
 #include "base/text.h"
 #include "muxd/hub/broker/round_wishes.h"
 #include "muxd/hub/core/exec_ids.h"
@@ -77,6 +78,7 @@ static int restore_launch(struct launch *l, const json_t *open)
 	const char *task = "", *digest = "", *lease = "", *run = "", *client = "", *cwd = NULL, *exec_id = NULL;
 	int64_t cols = 0, rows = 0, timeout = 0, idle = 0, head = 0, tail = 0;
 	size_t n = json_array_size(argv);
+	struct record_rule record;
 
 	(void)json_opt_str(open, "task", &task, NULL);
 	(void)json_opt_str(open, "digest", &digest, NULL);
@@ -93,6 +95,7 @@ static int restore_launch(struct launch *l, const json_t *open)
 	(void)json_opt_int(open, "idle_timeout_ms", 0, INT64_MAX / 1000000, &idle, NULL);
 	(void)json_opt_int(open, "head", 0, INT64_MAX, &head, NULL);
 	(void)json_opt_int(open, "tail", 0, INT64_MAX, &tail, NULL);
+	(void)record_rule_read(open, &record, NULL);                     /* the recorder tells of one that cannot be */
 	(void)shell_use_read(json_object_get(open, "shell"), &l->shell); /* most are in none */
 	(void)context_use_read(json_object_get(open, "context"), &l->context);
 	text_put(l->server, sizeof(l->server), json_get_text(json_object_get(open, "mcp"), "server"));
@@ -110,7 +113,8 @@ static int restore_launch(struct launch *l, const json_t *open)
 	l->argv = calloc(n + 1, sizeof(*l->argv));
 	if (json_is_array(json_object_get(open, "artifacts")))
 		l->artifacts = json_incref(json_object_get(open, "artifacts"));
-	if (!l->argv || (cwd && !(l->cwd = strdup(cwd))) || (exec_id && !(l->exec_id = strdup(exec_id))))
+	if (launch_record_by(l, &record) || !l->argv || (cwd && !(l->cwd = strdup(cwd))) ||
+	    (exec_id && !(l->exec_id = strdup(exec_id))))
 		return ERR_NOMEM;
 	for (size_t i = 0; i < n; i++) {
 		const char *s = json_string_value(json_array_get(argv, i));

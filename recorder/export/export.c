@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/record_rule.h"
 #include "recorder/chain/chain_text.h"
 #include "recorder/export/export_out.h"
 #include "recorder/format/event.h"
@@ -25,7 +26,7 @@ static int set_gap(json_t *o, const struct ring_record *rec)
 		       json_object_set_new(o, "sha256_to_end", json_string(sha)) |
 		       json_object_set_new(o, "rule",
 					   json_string(g.rule <= RULE_METADATA
-							   ? trunc_rule_name((enum conf_rule_kind)g.rule)
+							   ? record_rule_kind_name((enum conf_rule_kind)g.rule)
 							   : "unknown"))
 		   ? ERR_NOMEM
 		   : 0;

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/record_rule.h"
 #include "base/text.h"
 #include "base/utf8.h"
 #include "recorder/export/export_out.h"
@@ -239,7 +240,7 @@ static int put_gap(struct export *x, const struct ring_record *rec)
 	else
 		text_format(text, sizeof text, "%" PRIu64 " bytes of %s left out (rule %s)", g.bytes,
 			    event_stream_name(rec->stream),
-			    g.rule <= RULE_METADATA ? trunc_rule_name((enum conf_rule_kind)g.rule) : "unknown");
+			    g.rule <= RULE_METADATA ? record_rule_kind_name((enum conf_rule_kind)g.rule) : "unknown");
 	return put_text(x, rec->boot_ns, 'm', text);
 }
 

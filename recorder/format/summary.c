@@ -3,6 +3,7 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/record_rule.h"
 
 #include <stdlib.h>
 
@@ -180,9 +181,9 @@ int summary_make(struct recording *r, json_t **out, struct err *e)
 		(void)json_parse(info->exit_json, strlen(info->exit_json), RING_RECORD_MAX, &exit, NULL);
 	o = json_pack("{s:o, s:o, s:s, s:I, s:I, s:o?, s:s, s:o, s:o, s:o}", "first_ns", nanoseconds(info->first_ns),
 		      "last_ns", nanoseconds(info->last_ns), "wall_at", wall, "events", (json_int_t)info->events,
-		      "file_size", (json_int_t)info->file_size, "exit", exit, "rule", trunc_rule_name(info->rule.kind),
-		      "streams", streams_json(info), "timeline", timeline_json(r, info, e), "sizes",
-		      sizes_json(r, info->blocks));
+		      "file_size", (json_int_t)info->file_size, "exit", exit, "rule",
+		      record_rule_kind_name(info->rule.kind), "streams", streams_json(info), "timeline",
+		      timeline_json(r, info, e), "sizes", sizes_json(r, info->blocks));
 	if (!o)
 		return err_set(e, ERR_NOMEM, "no memory for a summary");
 	*out = o;

@@ -3,6 +3,7 @@
 #include "base/buf.h"
 #include "base/bytes.h"
 #include "base/err.h"
+#include "base/record_rule.h"
 #include "recorder/chain/digest.h"
 #include "recorder/format/event.h"
 
@@ -272,30 +273,13 @@ int trunc_restore(struct trunc *t, const uint8_t *p, size_t n, struct err *e)
 /* ---- the rule */
 
 void trunc_rule_choose(const struct conf_rule *rules, size_t n, const char *principal_kind, const char *session,
-		       bool pty, struct trunc_rule *out)
+		       bool pty, const struct record_rule *named, struct trunc_rule *out)
 {
-	struct trunc_rule r = {.kind = RULE_FULL, .burst = pty || strcmp(session, "terminal") == 0};
-	bool file = strcmp(session, "file") == 0 || strcmp(session, "port") == 0;
+	struct record_rule r;
 
-	if (file) /* whole files and what servers say are not what "everything" is meant to keep */
-		r.kind = RULE_METADATA;
-	for (size_t i = 0; i < n; i++) {
-		const struct conf_rule *c = &rules[i];
-		if (strcmp(c->kind, "*") != 0 && strcmp(c->kind, principal_kind) != 0)
-			continue;
-		if ((file || strcmp(c->session, "*") != 0) && strcmp(c->session, session) != 0)
-			continue;
-		r.kind = c->rule;
-		r.head = c->head;
-		r.tail = c->tail;
-		break;
-	}
-	*out = r;
-}
-
-const char *trunc_rule_name(enum conf_rule_kind k)
-{
-	return k == RULE_FULL ? "full" : k == RULE_TRUNCATED ? "truncated" : "metadata";
+	record_rule_choose(rules, n, principal_kind, session, named, &r);
+	*out = (struct trunc_rule){
+	    .kind = r.kind, .burst = pty || strcmp(session, "terminal") == 0, .head = r.head, .tail = r.tail};
 }
 
 void trunc_close(struct trunc *t)

@@ -19,6 +19,7 @@
 
 struct buf;
 struct err;
+struct record_rule;
 struct trunc;
 
 #define TRUNC_TAIL_MAX  (1024 * 1024) /* a configured tail above it is cut down to it */
@@ -39,11 +40,10 @@ struct trunc_totals {
 	uint8_t sha256[32];
 };
 
-/* session: "terminal", "exec", "round"; pty: an exec with one counts as a terminal. First match wins; none: full.
- * "file" and "port" are matched by rules that name them; none: metadata. */
+/* The rule that holds for such a session (base/record_rule.h); pty: an exec with one counts as a terminal. named: what
+ * a profile says of it, as its OPEN has it; may be NULL. */
 void trunc_rule_choose(const struct conf_rule *rules, size_t n, const char *principal_kind, const char *session,
-		       bool pty, struct trunc_rule *out);
-const char *trunc_rule_name(enum conf_rule_kind k);
+		       bool pty, const struct record_rule *named, struct trunc_rule *out);
 
 typedef int trunc_emit(void *arg, const struct ring_record *rec, struct err *e);
 

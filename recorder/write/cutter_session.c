@@ -6,6 +6,7 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "base/record_rule.h"
 #include "recorder/format/recording.h"
 #include "recorder/write/cutter_state.h"
 
@@ -16,8 +17,10 @@
 void cut_options(struct cutter *c, const char *open, size_t n, struct builder_options *out)
 {
 	const char *kind = "", *principal_kind = "";
+	struct record_rule named = {0};
 	bool pty = false;
 	json_t *o = NULL;
+	struct err e = {0};
 
 	*out = (struct builder_options){.dir = c->dir, .files = &c->files};
 	/* What cannot be read is kept in full: trunc_rule_choose() of nothing known falls to the last rule. */
@@ -25,10 +28,12 @@ void cut_options(struct cutter *c, const char *open, size_t n, struct builder_op
 		(void)json_opt_str(o, "kind", &kind, NULL);
 		(void)json_opt_str(o, "principal_kind", &principal_kind, NULL);
 		(void)json_opt_bool(o, "pty", &pty, NULL);
+		if (record_rule_read(o, &named, &e))
+			log_warn(NULL, "the rule in an OPEN is not taken, the configuration's holds: %s", e.message);
 	}
 	out->staff = strcmp(principal_kind, "staff") == 0;
 	out->pty = pty;
-	trunc_rule_choose(c->rules, c->nrules, principal_kind, kind, pty, &out->rule);
+	trunc_rule_choose(c->rules, c->nrules, principal_kind, kind, pty, &named, &out->rule);
 	json_decref(o);
 }
 

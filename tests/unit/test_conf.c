@@ -153,13 +153,16 @@ static void rules_end_with_one_for_everything(void **state)
 	struct conf *c = parsed("record:\n"
 				"  rules:\n"
 				"    - {kind: agent, session: round, rule: metadata}\n"
-				"    - {kind: auditor, rule: full}\n"
+				"    - {kind: auditor, rule: full, floor: true}\n"
 				"    - {rule: truncated, session: terminal, head: 1MiB, tail: 0}\n");
 	assert_int_equal(c->nrules, 4);
 	assert_string_equal(c->rules[0].kind, "agent");
 	assert_string_equal(c->rules[0].session, "round");
 	assert_int_equal(c->rules[0].rule, RULE_METADATA);
 	assert_int_equal(c->rules[1].rule, RULE_FULL);
+	assert_true(c->rules[1].floor);
+	assert_false(c->rules[0].floor);
+	assert_false(c->rules[3].floor);
 	assert_int_equal(c->rules[2].head, MIB);
 	assert_int_equal(c->rules[2].tail, 0);
 	assert_string_equal(c->rules[3].kind, "*");
@@ -287,7 +290,7 @@ static void mistakes_are_named_with_their_place(void **state)
 	     "muxd.yaml:1:31: unknown key \"knd\" in record.rules, did you mean kind?"},
 	    {"record: {rules: {rule: full}}", "muxd.yaml:1:17: record.rules is not a list"},
 	    {"record: {rules: [full]}",
-	     "muxd.yaml:1:18: an entry of record.rules is not a mapping of kind|session|rule|head|tail"},
+	     "muxd.yaml:1:18: an entry of record.rules is not a mapping of kind|session|rule|head|tail|floor"},
 	    {"staff: [{principal: ann}]", "muxd.yaml:1:9: an entry of staff has no keys"},
 	    {"staff: [{principal: ann, keys: [x], agents: '*', scopes: terminal}]",
 	     "muxd.yaml:1:33: staff: keys is not an OpenSSH public key (ssh-ed25519 AAAA...)"},

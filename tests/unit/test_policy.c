@@ -1,7 +1,9 @@
 // tier: check
 /* Policies: what a file says of calls, which files are refused and where, and what a denial tells. */
 #include "base/conf.h"
+#include "base/conf_table.h"
 #include "base/err.h"
+#include "base/record_rule.h"
 #include "policy/call.h"
 #include "policy/grant_narrow.h"
 #include "policy/profile.h"
@@ -296,6 +298,60 @@ static void what_was_judged_is_asked_of_its_shape_alone(void **state)
 	policy_destroy(p);
 }
 
+/* ---- what is recorded */
+
+#define RECORDED                                                                                                       \
+	"policy: 1\notherwise: as_granted\nprofiles:\n"                                                                \
+	"- {name: all, match: {task: all}, allow: ['*'], record: full}\n"                                              \
+	"- {name: less, match: {task: less}, allow: ['*'], record: {rule: truncated, head: 1KiB}}\n"                   \
+	"- {name: some, match: {task: some}, allow: ['*'], record: [{session: round, rule: metadata},\n"               \
+	"   {session: file, rule: full}]}\n"                                                                           \
+	"- {name: order, match: {task: order}, allow: ['*'], record: [{session: terminal, rule: full},\n"              \
+	"   {rule: metadata}, {session: port, rule: truncated, head: 0, tail: 2MiB}]}\n"                               \
+	"- {name: none, match: {task: none}, allow: ['*']}\n"
+
+static void a_profile_says_what_is_recorded(void **state)
+{
+	static const struct {
+		const char *task, *session, *by; /* by NULL: the configuration says */
+		enum conf_rule_kind kind;
+		uint64_t head, tail;
+	} rows[] = {
+	    {"all", "round", "all/record", RULE_FULL, 0, 0},
+	    {"all", "terminal", "all/record", RULE_FULL, 0, 0},
+	    {"all", "mcp", "all/record", RULE_FULL, 0, 0},
+	    {"all", "file", NULL, RULE_FULL, 0, 0}, /* whole files are named by themselves */
+	    {"all", "port", NULL, RULE_FULL, 0, 0},
+	    {"less", "exec", "less/record", RULE_TRUNCATED, 1024, CONF_RULE_TAIL},
+	    {"some", "round", "some/record", RULE_METADATA, 0, 0},
+	    {"some", "file", "some/record", RULE_FULL, 0, 0},
+	    {"some", "terminal", NULL, RULE_FULL, 0, 0},
+	    {"order", "terminal", "order/record", RULE_FULL, 0, 0},
+	    {"order", "exec", "order/record", RULE_METADATA, 0, 0},
+	    {"order", "port", "order/record", RULE_TRUNCATED, 0, MIB(2)},
+	    {"order", "file", NULL, RULE_FULL, 0, 0},
+	    {"none", "round", NULL, RULE_FULL, 0, 0},
+	    {"other", "round", NULL, RULE_FULL, 0, 0},
+	};
+	struct policy *p = policy_of(RECORDED);
+	unsigned wrong = 0;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct policy_question q = {.op = POLICY_ROUND_START, .task = rows[i].task};
+		struct verdict v = policy_verdict(p, &q);
+		struct record_rule r;
+
+		assert_true(v.allowed);
+		policy_record_for(v.profile, rows[i].session, &r);
+		if (r.given != (rows[i].by != NULL) || strcmp(r.by, rows[i].by ? rows[i].by : "") != 0 ||
+		    r.kind != rows[i].kind || r.head != rows[i].head || r.tail != rows[i].tail)
+			print_error("row %zu: %s by \"%s\"\n", i, record_rule_kind_name(r.kind), r.by), wrong++;
+	}
+	assert_int_equal(wrong, 0);
+	policy_destroy(p);
+}
+
 /* ---- against the configuration */
 
 static struct conf *conf_of(const char *text)
@@ -492,7 +548,26 @@ static const struct {
      "p:7:40: over is of resources.most, which profile \"a\" does not have"},
     {ONE "  allow: []\n  resources: {most: {cpu: 1}, default: {cpu: 1001m}}\n",
      "p:7:40: default of resources is more than most of profile \"a\""},
-    {ONE "  allow: []\n  record: full\n", "p:7:3: record of a profile is not supported yet"},
+    {ONE "  allow: []\n  record: ful\n", "p:7:11: rule of record is \"ful\": did you mean full?"},
+    {ONE "  allow: []\n  record: zebra\n", "p:7:11: rule of record is \"zebra\", not one of full|truncated|metadata"},
+    {ONE "  allow: []\n  record: []\n", "p:7:11: record of profile \"a\" is empty: without it record.rules"},
+    {ONE "  allow: []\n  record: {session: round}\n", "p:7:11: an entry of record names no rule"},
+    {ONE "  allow: []\n  record: {rules: full}\n", "p:7:12: unknown key \"rules\" in record, did you mean rule?"},
+    {ONE "  allow: []\n  record: {rule: [full]}\n", "p:7:18: rule of record is \"\", not one of"},
+    {ONE "  allow: []\n  record: {rule: full, session: rounds}\n",
+     "p:7:33: session of record is \"rounds\": did you mean round?"},
+    {ONE "  allow: []\n  record: {rule: full, kind: agent}\n",
+     "p:7:24: kind of record is written under match of the profile"},
+    {ONE "  allow: []\n  record: {rule: full, floor: true}\n",
+     "p:7:24: floor of record is the configuration's, in record.rules"},
+    {ONE "  allow: []\n  record: {rule: full, head: 1KiB}\n",
+     "p:7:30: head of record goes with the rule truncated only"},
+    {ONE "  allow: []\n  record: {rule: truncated, tail: big}\n", "p:7:35: tail of record is no size"},
+    {ONE "  allow: []\n  record:\n  - {session: file, rule: full}\n  - {session: file, rule: metadata}\n",
+     "p:9:15: session file stands twice in record of profile \"a\""},
+    {ONE "  allow: []\n  record:\n  - rule: full\n  - {session: round, rule: metadata}\n",
+     "p:9:15: session round of record can never match: the entry for every session comes before it"},
+    {ONE "  allow: []\n  record: [{rule: full}, 7]\n", "p:7:26: record is not a mapping of keys to values"},
     {ONE "  allow: []\n  watch: [alice]\n", "p:7:3: watch of a profile is written session.watch under allow"},
     {ONE "  allow: []\n  deny: [file.read]\n",
      "p:7:3: deny of a profile is not needed: what allow does not name is denied"},
@@ -675,6 +750,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_cases),
 	    cmocka_unit_test(a_sandbox_has_what_its_profile_says),
+	    cmocka_unit_test(a_profile_says_what_is_recorded),
 	    cmocka_unit_test(nothing_goes_round_a_shape),
 	    cmocka_unit_test(what_was_judged_is_asked_of_its_shape_alone),
 	    cmocka_unit_test(profiles_stay_within_the_configuration),

@@ -191,6 +191,69 @@ static void records_after_the_seal_open_nothing(void **state)
 	assert_int_equal(s.open, 0);
 }
 
+static void session_open_with(struct place *p, struct id *out, const char *record)
+{
+	char json[400];
+	assert_int_equal(id_new(out), 0);
+	snprintf(json, sizeof(json),
+		 "{\"v\":1,\"kind\":\"round\",\"agent\":\"demo\",\"principal\":\"pat\",\"principal_kind\":\"agent\","
+		 "\"wall_ns\":%lld,\"boot_id\":\"%s\"%s%s}",
+		 (long long)clock_wall_ns(), clock_boot_id(), *record ? ",\"record\":" : "", record);
+	text(p, RING_OPEN, out, json);
+}
+
+/* Of a profile, in OPEN; below a floor of the configuration nobody goes, and what cannot be read counts as not said. */
+static void the_rule_of_an_open_is_taken(void **state)
+{
+	static const struct {
+		bool floor;
+		const char *record, *bad;
+		enum conf_rule_kind kind;
+		uint64_t head, tail;
+	} rows[] = {
+	    {false, "", NULL, RULE_FULL, 0, 0},
+	    {false, "{\"rule\":\"metadata\",\"by\":\"a/record\"}", NULL, RULE_METADATA, 0, 0},
+	    {false, "{\"rule\":\"truncated\",\"head\":100,\"tail\":200}", NULL, RULE_TRUNCATED, 100, 200},
+	    {true, "{\"rule\":\"metadata\"}", NULL, RULE_FULL, 0, 0},
+	    {true, "{\"rule\":\"truncated\",\"head\":100,\"tail\":200}", NULL, RULE_FULL, 0, 0},
+	    {false, "{\"rule\":\"nothing\"}", "not one of", RULE_FULL, 0, 0},
+	    {false, "\"metadata\"", "is no object", RULE_FULL, 0, 0},
+	};
+	struct place *p = *state;
+
+	start(p);
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct recording *r;
+		char path[160];
+		uint64_t at = 0, out = 0;
+		struct id id;
+
+		p->conf->rules[0].floor = rows[i].floor;
+		assert_int_equal(cutter_configure(p->cutter, p->conf, NULL, NULL), 0);
+		if (rows[i].bad)
+			(void)quiet(NULL);
+		session_open_with(p, &id, rows[i].record);
+		send_bytes(p, &id, &at, 50000);
+		text(p, RING_EXIT, &id, "{\"cause\":\"exit\",\"code\":0}");
+		consumed(p, &id);
+		verify(p, &id, true);
+		assert_int_equal(recording_find(p->dir, &id, path, sizeof(path), NULL), 0);
+		assert_int_equal(recording_open(path, &r, NULL), 0);
+		assert_int_equal(recording_info(r)->rule.kind, rows[i].kind);
+		if (rows[i].kind == RULE_TRUNCATED) {
+			assert_int_equal(recording_info(r)->rule.head, rows[i].head);
+			assert_int_equal(recording_info(r)->rule.tail, rows[i].tail);
+		}
+		recording_close(r);
+		struct source *s = source_of(p, &id);
+		struct ring_record rec;
+		while (source_next(s, &rec, NULL) == 1)
+			out += rec.type == RING_DATA ? rec.len : 0;
+		source_destroy(s);
+		assert_int_equal(out, rows[i].kind == RULE_FULL ? at : rows[i].head + rows[i].tail);
+	}
+}
+
 static void damaged_open_recording_is_kept_and_cut_anew(void **state)
 {
 	struct place *p = *state;
@@ -516,11 +579,17 @@ static void the_index_is_used_by_one_at_a_time(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    CUTTER_TEST(long_session_outlives_its_segments),  CUTTER_TEST(restart_goes_on_with_open_recordings),
-	    CUTTER_TEST(what_cannot_be_written_is_cut_later), CUTTER_TEST(session_without_its_open_is_kept),
-	    CUTTER_TEST(records_after_the_seal_open_nothing), CUTTER_TEST(damaged_open_recording_is_kept_and_cut_anew),
-	    CUTTER_TEST(sessions_of_a_lost_hub_are_ended),    CUTTER_TEST(the_last_records_are_in_the_index_at_the_end),
-	    CUTTER_TEST(an_end_before_the_end_is_told),       CUTTER_TEST(old_recordings_leave_a_tombstone),
+	    CUTTER_TEST(long_session_outlives_its_segments),
+	    CUTTER_TEST(restart_goes_on_with_open_recordings),
+	    CUTTER_TEST(what_cannot_be_written_is_cut_later),
+	    CUTTER_TEST(session_without_its_open_is_kept),
+	    CUTTER_TEST(the_rule_of_an_open_is_taken),
+	    CUTTER_TEST(records_after_the_seal_open_nothing),
+	    CUTTER_TEST(damaged_open_recording_is_kept_and_cut_anew),
+	    CUTTER_TEST(sessions_of_a_lost_hub_are_ended),
+	    CUTTER_TEST(the_last_records_are_in_the_index_at_the_end),
+	    CUTTER_TEST(an_end_before_the_end_is_told),
+	    CUTTER_TEST(old_recordings_leave_a_tombstone),
 	    CUTTER_TEST(the_index_is_used_by_one_at_a_time),
 	};
 	return cmocka_run_group_tests_name("recorder_cutter", tests, quiet, NULL);

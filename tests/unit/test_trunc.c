@@ -3,6 +3,7 @@
 #include "base/buf.h"
 #include "base/bytes.h"
 #include "base/err.h"
+#include "base/record_rule.h"
 #include "recorder/format/event.h"
 #include "recorder/format/trunc.h"
 
@@ -286,43 +287,140 @@ static void waiting_is_bounded(void **state)
 	trunc_destroy(t);
 }
 
+/* A profile's word holds, but below a floor of the configuration, where whichever keeps more does. */
+static void a_floor_is_gone_below_by_nobody(void **state)
+{
+	static const struct {
+		struct conf_rule by_conf;
+		struct record_rule named;
+		enum conf_rule_kind kind;
+		uint64_t head, tail;
+	} rows[] = {
+	    {{.rule = RULE_FULL}, {.kind = RULE_METADATA}, RULE_METADATA, 0, 0},
+	    {{.rule = RULE_METADATA}, {.kind = RULE_FULL}, RULE_FULL, 0, 0},
+	    {{.rule = RULE_FULL, .floor = true}, {.kind = RULE_METADATA}, RULE_FULL, 0, 0},
+	    {{.rule = RULE_FULL, .floor = true}, {.kind = RULE_TRUNCATED, .head = 9}, RULE_FULL, 0, 0},
+	    {{.rule = RULE_METADATA, .floor = true}, {.kind = RULE_FULL}, RULE_FULL, 0, 0},
+	    {{.rule = RULE_METADATA, .floor = true}, {.kind = RULE_METADATA}, RULE_METADATA, 0, 0},
+	    {{.rule = RULE_TRUNCATED, .head = 5, .tail = 6, .floor = true},
+	     {.kind = RULE_METADATA},
+	     RULE_TRUNCATED,
+	     5,
+	     6},
+	    {{.rule = RULE_TRUNCATED, .head = 5, .tail = 6, .floor = true},
+	     {.kind = RULE_TRUNCATED, .head = 9, .tail = 1},
+	     RULE_TRUNCATED,
+	     9,
+	     6},
+	    {{.rule = RULE_TRUNCATED, .head = 5, .tail = 6},
+	     {.kind = RULE_TRUNCATED, .head = 9, .tail = 1},
+	     RULE_TRUNCATED,
+	     9,
+	     1},
+	};
+	char any[] = "*";
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct conf_rule rule = rows[i].by_conf;
+		struct record_rule named = rows[i].named;
+		struct trunc_rule r;
+
+		rule.kind = rule.session = any;
+		named.given = true;
+		trunc_rule_choose(&rule, 1, "agent", "round", false, &named, &r);
+		if (r.kind != rows[i].kind)
+			fail_msg("row %zu: %d", i, r.kind);
+		if (r.kind == RULE_TRUNCATED && (r.head != rows[i].head || r.tail != rows[i].tail))
+			fail_msg("row %zu: %llu and %llu", i, (unsigned long long)r.head, (unsigned long long)r.tail);
+		/* a rule for everything is none of ports, nor is its floor */
+		trunc_rule_choose(&rule, 1, "agent", "port", false, &named, &r);
+		assert_int_equal(r.kind, named.kind);
+	}
+}
+
+/* As an OPEN has it, and whatever else may stand there. */
+static void a_rule_is_read_from_an_open(void **state)
+{
+	static const struct {
+		const char *open;
+		int rc;
+		bool given;
+		enum conf_rule_kind kind;
+		uint64_t head, tail;
+	} rows[] = {
+	    {"{}", 0, false, RULE_FULL, 0, 0},
+	    {"{\"record\":{\"rule\":\"metadata\",\"by\":\"a/record\"}}", 0, true, RULE_METADATA, 0, 0},
+	    {"{\"record\":{\"rule\":\"truncated\",\"head\":0,\"tail\":7}}", 0, true, RULE_TRUNCATED, 0, 7},
+	    {"{\"record\":\"metadata\"}", ERR_INVAL, false, RULE_FULL, 0, 0},
+	    {"{\"record\":{}}", ERR_INVAL, false, RULE_FULL, 0, 0},
+	    {"{\"record\":{\"rule\":\"nothing\"}}", ERR_INVAL, false, RULE_FULL, 0, 0},
+	    {"{\"record\":{\"rule\":2}}", ERR_INVAL, false, RULE_FULL, 0, 0},
+	    {"{\"record\":{\"rule\":\"truncated\",\"head\":1}}", ERR_INVAL, false, RULE_FULL, 0, 0},
+	    {"{\"record\":{\"rule\":\"truncated\",\"head\":-1,\"tail\":1}}", ERR_INVAL, false, RULE_FULL, 0, 0},
+	    {"{\"record\":{\"rule\":\"full\",\"head\":1,\"tail\":1}}", ERR_INVAL, false, RULE_FULL, 0, 0},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct record_rule r = {.given = true}, again;
+		struct err e = {0};
+		json_t *o = NULL, *back;
+
+		assert_int_equal(json_parse(rows[i].open, strlen(rows[i].open), 1000, &o, NULL), 0);
+		if (record_rule_read(o, &r, &e) != rows[i].rc || r.given != rows[i].given || r.kind != rows[i].kind ||
+		    r.head != rows[i].head || r.tail != rows[i].tail)
+			fail_msg("%s: %s", rows[i].open, e.message);
+		json_decref(o);
+		if (!r.given)
+			continue;
+		back = json_pack("{s:o}", "record", record_rule_json(&r));
+		assert_int_equal(record_rule_read(back, &again, NULL), 0);
+		assert_memory_equal(&again, &r, sizeof(r));
+		json_decref(back);
+	}
+}
+
 static void rules_are_chosen_first_match_first(void **state)
 {
 	char agent[] = "agent", round[] = "round", any[] = "*", staff[] = "staff";
 	static char port[] = "port";
 	const struct conf_rule every = {.kind = any, .session = any, .rule = RULE_FULL};
 	const struct conf_rule named = {.kind = any, .session = port, .rule = RULE_FULL};
-	struct conf_rule rules[] = {
-	    {agent, round, RULE_TRUNCATED, 10, 20}, {staff, any, RULE_FULL, 0, 0}, {any, any, RULE_METADATA, 0, 0}};
+	struct conf_rule rules[] = {{agent, round, RULE_TRUNCATED, 10, 20, false},
+				    {staff, any, RULE_FULL, 0, 0, false},
+				    {any, any, RULE_METADATA, 0, 0, false}};
 	struct trunc_rule r;
 
 	(void)state;
-	trunc_rule_choose(rules, 3, "agent", "round", false, &r);
+	trunc_rule_choose(rules, 3, "agent", "round", false, NULL, &r);
 	assert_int_equal(r.kind, RULE_TRUNCATED);
 	assert_int_equal(r.tail, 20);
 	assert_false(r.burst);
-	trunc_rule_choose(rules, 3, "staff", "terminal", true, &r);
+	trunc_rule_choose(rules, 3, "staff", "terminal", true, NULL, &r);
 	assert_int_equal(r.kind, RULE_FULL);
 	assert_true(r.burst);
-	trunc_rule_choose(rules, 3, "agent", "exec", true, &r);
+	trunc_rule_choose(rules, 3, "agent", "exec", true, NULL, &r);
 	assert_int_equal(r.kind, RULE_METADATA);
 	assert_true(r.burst);
 	/* whole files and what servers say: by their own name alone */
-	trunc_rule_choose(NULL, 0, "agent", "file", false, &r);
+	trunc_rule_choose(NULL, 0, "agent", "file", false, NULL, &r);
 	assert_int_equal(r.kind, RULE_METADATA);
-	trunc_rule_choose(NULL, 0, "agent", "port", false, &r);
+	trunc_rule_choose(NULL, 0, "agent", "port", false, NULL, &r);
 	assert_int_equal(r.kind, RULE_METADATA);
-	trunc_rule_choose(&every, 1, "agent", "port", false, &r);
+	trunc_rule_choose(&every, 1, "agent", "port", false, NULL, &r);
 	assert_int_equal(r.kind, RULE_METADATA);
-	trunc_rule_choose(&named, 1, "agent", "port", false, &r);
+	trunc_rule_choose(&named, 1, "agent", "port", false, NULL, &r);
 	assert_int_equal(r.kind, RULE_FULL);
-	trunc_rule_choose(rules, 1, "auditor", "exec", false, &r);
+	trunc_rule_choose(rules, 1, "auditor", "exec", false, NULL, &r);
 	assert_int_equal(r.kind, RULE_FULL);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(a_floor_is_gone_below_by_nobody),
+	    cmocka_unit_test(a_rule_is_read_from_an_open),
 	    cmocka_unit_test(sessions_come_out_as_in_the_table),
 	    cmocka_unit_test(a_state_is_taken_up_anywhere),
 	    cmocka_unit_test(a_damaged_state_is_refused),

@@ -322,6 +322,12 @@ void broker_policy_size(const struct hub *h, const struct request *rq, const cha
 	verdict_hint(&v, &q, out->needs, sizeof(out->needs));
 }
 
+void broker_policy_record(const struct hub *h, const struct request *rq, const char *agent, const char *task,
+			  enum session_kind kind, struct record_rule *out)
+{
+	policy_record_for(profile_of(h, rq, agent, task), session_kind_name(kind), out);
+}
+
 uint64_t broker_policy_round_time(const struct hub *h, const struct request *rq, const char *agent, const char *task)
 {
 	const struct policy_profile *p = profile_of(h, rq, agent, task);

@@ -13,6 +13,7 @@
 #include "muxd/hub/session/session.h"
 
 struct launch;
+struct record_rule;
 
 /*
  * Kind and principal of the question are the request's; agent and task too where it names none. what: the call's name
@@ -63,6 +64,9 @@ void broker_policy_size(const struct hub *h, const struct request *rq, const cha
  */
 void broker_policy_files(const struct hub *h, const struct request *rq, const char *agent, const char *task,
 			 struct grant_files *out);
+/* The rule of a session's recording by its profile, whatever let it begin. */
+void broker_policy_record(const struct hub *h, const struct request *rq, const char *agent, const char *task,
+			  enum session_kind kind, struct record_rule *out);
 uint64_t broker_policy_round_time(const struct hub *h, const struct request *rq, const char *agent, const char *task);
 
 #endif

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
+#include "base/record_rule.h"
 #include "base/text.h"
 #include "muxd/hub/access/broker_check.h"
 #include "muxd/hub/access/broker_policy.h"
@@ -294,6 +295,14 @@ static int enter_shell(struct open_job *j, struct err *e)
 	return rc ? rc : launch_enter_shell(&j->launch) ? err_set(e, ERR_NOMEM, "no memory for the call") : 0;
 }
 
+static int take_record(struct open_job *j, struct err *e)
+{
+	struct record_rule r;
+
+	broker_policy_record(j->hub, &j->rq, j->agent->name, j->launch.task, j->kind, &r);
+	return launch_record_by(&j->launch, &r) ? err_set(e, ERR_NOMEM, "no memory for a session") : 0;
+}
+
 static int enter_context(const struct open_job *j, struct err *e)
 {
 	const struct context_use *u = &j->launch.context;
@@ -446,6 +455,8 @@ static void broker_open_begin(void *arg, int rc, const struct err *e)
 		return;
 	if (!rc && j->launch.shell.name[0])
 		rc = enter_shell(j, &here);
+	if (!rc)
+		rc = take_record(j, &here);
 	if (!rc)
 		rc = session_create(j->agent, &j->rq, j->kind, &j->launch, &s, &here);
 	if (!rc)

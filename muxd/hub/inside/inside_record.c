@@ -4,7 +4,9 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
+#include "base/record_rule.h"
 #include "base/text.h"
+#include "muxd/hub/access/broker_policy.h"
 #include "muxd/hub/agent/agent.h"
 #include "muxd/hub/agent/filespace_due.h"
 #include "muxd/hub/core/hub_state.h"
@@ -50,6 +52,7 @@ static json_t *inside_open_json(struct hub *h, const struct inside_facts *f, con
 {
 	const struct grant *g = &f->rq->grant;
 	const struct id none = {0};
+	struct record_rule record;
 	char grant_id[ID_STR_LEN], sandbox_id[ID_STR_LEN];
 	json_t *argv = json_pack("[s,s]", f->server, f->method), *o;
 
@@ -71,6 +74,9 @@ static json_t *inside_open_json(struct hub *h, const struct inside_facts *f, con
 		json_object_set_new(o, "agent_since_ns", json_integer(agent_life(h, f->agent->name)));
 	if (o)
 		audit_set_lease(o, &f->rq->work);
+	broker_policy_record(h, f->rq, f->agent->name, f->task, SESSION_MCP, &record);
+	if (o && record.given)
+		json_object_set_new(o, "record", record_rule_json(&record));
 	return o;
 }
 

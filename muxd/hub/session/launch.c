@@ -1,6 +1,7 @@
 /* What a client asked to run: checked, copied, and given a digest that tells one exec_id's uses apart. */
 #include "muxd/hub/session/launch.h"
 #include "base/err.h"
+#include "base/record_rule.h"
 #include "base/text.h"
 #include "muxd/hub/core/hub_state.h"
 #include "muxd/hub/session/port.h"
@@ -36,6 +37,7 @@ void launch_finish(struct launch *l)
 	launch_forget_secret(l);
 	transfer_destroy(l->transfer);
 	json_decref(l->artifacts);
+	free(l->record);
 	memset(l, 0, sizeof(*l));
 }
 
@@ -237,6 +239,15 @@ static char **shell_argv(const struct launch *l)
 		argv[i][strcspn(argv[i], "=")] = '\0';
 	free(v);
 	return argv;
+}
+
+int launch_record_by(struct launch *l, const struct record_rule *r)
+{
+	free(l->record);
+	l->record = r->given ? malloc(sizeof(*l->record)) : NULL;
+	if (l->record)
+		*l->record = *r;
+	return r->given && !l->record ? ERR_NOMEM : 0;
 }
 
 int launch_enter_shell(struct launch *l)

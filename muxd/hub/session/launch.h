@@ -19,6 +19,7 @@
 #include <stdint.h>
 
 struct hub;
+struct record_rule;
 
 /* What the client asked for, owned. */
 struct launch {
@@ -45,6 +46,7 @@ struct launch {
 	struct work_ids work;                     /* of the sandbox, when it was opened */
 	uint64_t timeout_ns, idle_ns, head, tail; /* timeouts 0: none */
 	uint64_t judged_ns;                       /* of a context's round, what a profile limits of timeout_ns */
+	struct record_rule *record; /* of its recording, by the profile of its task; NULL: as configured */
 };
 
 int launch_from_spec(struct hub *h, const struct grant *g, const struct exec_spec *spec, struct launch *out,
@@ -55,6 +57,8 @@ static inline bool launch_is_inside(const struct launch *l)
 {
 	return l->server[0] || l->service[0];
 }
+/* The rule of its recording; one that is not given: as configured. ERR_NOMEM. */
+int launch_record_by(struct launch *l, const struct record_rule *r);
 int launch_enter_shell(struct launch *l);
 void launch_finish(struct launch *l);
 void launch_forget_secret(struct launch *l); /* its length stays */

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/conf.h"
 #include "base/err.h"
+#include "base/record_rule.h"
 #include "base/text.h"
 #include "muxd/hub/agent/agent.h"
 #include "muxd/hub/core/hub_state.h"
@@ -162,6 +163,8 @@ json_t *session_open_json(const struct session *s)
 	if (l->service[0])
 		json_object_set_new(o, "service",
 				    json_pack("{s:s,s:s}", "name", l->service, "definition", l->definition));
+	if (l->record)
+		json_object_set_new(o, "record", record_rule_json(l->record));
 	set_str(o, "peer", s->peer);
 	set_str(o, "snapshot_id", s->snapshot_id);
 	set_mark(o, &s->mark);

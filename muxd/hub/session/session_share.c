@@ -106,7 +106,7 @@ static uint64_t record_most(const struct session *s)
 	struct trunc_rule r;
 
 	trunc_rule_choose(c->rules, c->nrules, grant_kind_name(s->grant->kind), session_kind_name(s->kind),
-			  s->launch.pty, &r);
+			  s->launch.pty, s->launch.record, &r);
 	if (r.kind == RULE_METADATA)
 		return 0;
 	return r.kind == RULE_FULL || r.burst ? UINT64_MAX : r.head + r.tail;
