@@ -62,6 +62,8 @@ static const struct schema_field fields[] = {
     {"workdir", SCHEMA_TEXT, false, 1, 4095, check_workdir, 0},
     {"env", SCHEMA_OBJECT, false, 0, 0, check_env, 0},
     {"labels", SCHEMA_OBJECT, false, 0, 0, check_labels, 0},
+    {SETTINGS_EXEC_TIMEOUT, SCHEMA_INTEGER, false, 1, SETTINGS_TIMEOUT_MAX_MS, NULL, 0},
+    {SETTINGS_TRANSFER_TIMEOUT, SCHEMA_INTEGER, false, 1, SETTINGS_TIMEOUT_MAX_MS, NULL, 0},
 };
 
 /* The audit log names who set them in one event, which has to fit into a record of the journal. */

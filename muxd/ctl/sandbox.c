@@ -47,6 +47,8 @@ static const struct ctl_option resume_options[] = {
     {"workdir", 0, "PATH", "Where its programs begin from now on, where a call names no directory."},
     {"env", 'e', "K=V", "Of its programs from now on; may be given many times."},
     {"label", 0, "K=V", "Keep with it, and show; may be given many times."},
+    {"exec-timeout", 0, "DURATION", "Of its rounds that name none, from now on; 0s: as configured."},
+    {"transfer-timeout", 0, "DURATION", "The same of transfers of files."},
     {APP_ID},
     {NO_APP_ID},
     {CLUSTER},
@@ -354,6 +356,19 @@ static int put_timeout(json_t *q, const struct ctl_args *a, struct err *e)
 	return json_object_set_new(q, "timeout_ms", json_integer((json_int_t)(ns / NS_PER_MS)));
 }
 
+/* One of the agent's own, which 0s takes away. */
+static int put_own_timeout(json_t *q, const struct ctl_args *a, const char *option, const char *key, struct err *e)
+{
+	unsigned long long ns = 0;
+	int rc = args_duration(a, option, &ns, e);
+
+	if (rc || !args_has(a, option))
+		return rc;
+	if (ns && ns < NS_PER_MS)
+		return err_set(e, ERR_INVAL, "--%s is less than a millisecond; 0s takes it away", option);
+	return json_object_set_new(q, key, ns ? json_integer((json_int_t)(ns / NS_PER_MS)) : json_null());
+}
+
 static int put_id(json_t *q, const char *what, const char *text, const char *key, struct err *e)
 {
 	struct id id;
@@ -545,6 +560,10 @@ static int put_all(json_t *q, const struct ctl_args *a, struct err *e)
 		rc = put_pairs(q, a, "env", "env", e);
 	if (!rc)
 		rc = put_pairs(q, a, "label", "labels", e);
+	if (!rc)
+		rc = put_own_timeout(q, a, "exec-timeout", "exec_timeout_ms", e);
+	if (!rc)
+		rc = put_own_timeout(q, a, "transfer-timeout", "transfer_timeout_ms", e);
 	if (!rc)
 		rc = put_app(q, a, e);
 	if (!rc)

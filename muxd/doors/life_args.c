@@ -11,9 +11,9 @@
 #define TTL_MIN    NS_PER_SEC
 #define TTL_MAX    (3650 * 86400 * NS_PER_SEC)
 
-static const char *const verb_keys[VERB_COUNT][15] = {
+static const char *const verb_keys[VERB_COUNT][17] = {
     [VERB_RESUME] = {"idle_ttl", "ttl", "pod_template", "timeout_ms", "workdir", "env", "labels", "image", "resources",
-		     "workspace", "app_id", "cluster", "namespace"},
+		     "workspace", "app_id", "cluster", "namespace", "exec_timeout_ms", "transfer_timeout_ms"},
     [VERB_STOP] = {"reason", "timeout_ms"},
     [VERB_KILL] = {"reason", "timeout_ms"},
     [VERB_TERMINATE] = {"reason", "how", "timeout_ms"},
@@ -174,6 +174,16 @@ static int read_workspace(const json_t *o, struct life_call *out, struct err *e)
 	return rc;
 }
 
+static bool has_settings(const json_t *o)
+{
+	static const char *const keys[] = {"workdir", "env", "labels", "exec_timeout_ms", "transfer_timeout_ms"};
+
+	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+		if (json_object_get(o, keys[i]))
+			return true;
+	return false;
+}
+
 int life_args_read(enum life_verb v, const json_t *o, bool of_session, struct life_call *out, struct err *e)
 {
 	int64_t timeout = 0;
@@ -197,9 +207,8 @@ int life_args_read(enum life_verb v, const json_t *o, bool of_session, struct li
 	    (v == VERB_RESUME && (rc = read_workspace(o, out, e))) ||
 	    (v == VERB_FORK && (rc = read_moment(o, of_session, &out->at_ns, e))))
 		return rc;
-	if (v == VERB_RESUME &&
-	    (json_object_get(o, "workdir") || json_object_get(o, "env") || json_object_get(o, "labels")))
-		out->settings = o; /* the broker takes those three alone */
+	if (v == VERB_RESUME && has_settings(o))
+		out->settings = o; /* the broker takes those alone */
 	out->timeout_ns = (uint64_t)timeout * NS_PER_MS;
 	return 0;
 }

@@ -452,6 +452,10 @@ async function life() {
   (await Sandbox.create(s.sandboxId, { ...any, appId: "js-app" })).close();
   equal("its reference", { name: s.sandboxId, appId: "js-app" }, (await s.getInfo()).reference);
   equal("listed by its app", [s.sandboxId], (await Sandbox.list({ ...any, appId: "js-app" })).map((i) => i.sandboxId));
+  const own = await Sandbox.create(s.sandboxId, { ...any, execTimeoutMs: 500, transferTimeoutMs: 60_000 });
+  await raises("its own timeout of commands", SandboxExecTimeout, () => own.commands.run("sleep 30"), { code: "sandbox_exec_timeout" });
+  await own.commands.run("sleep 1", { timeoutMs: 20_000 });
+  own.close();
   for (const place of [{ cluster: "none" }, { namespace: "none" }]) {
     await raises(`not here: ${JSON.stringify(place)}`, muxd.Unsupported, () => Sandbox.create(s.sandboxId, { ...any, ...place }), { status: 501 });
   }

@@ -618,6 +618,10 @@ async def life():
         mine = (await s.get_info()).reference
         equal("its reference", (name, None, None, "py-app"), (mine.name, mine.cluster, mine.namespace, mine.app_id))
         equal("listed by its app", [name], [i.sandbox_id for i in await AsyncSandbox.list(app_id="py-app", **more)])
+        own = await AsyncSandbox.create(name, exec_timeout=0.5, transfer_timeout=60, **more)
+        await raises("its own timeout of commands", SandboxExecTimeout, lambda: own.commands.run("sleep 30"), code="sandbox_exec_timeout")
+        await own.commands.run("sleep 1", timeout=20)
+        await own.aclose()
         for place in ({"cluster": "none"}, {"namespace": "none"}):
             await raises(f"not here: {place}", errors.Unsupported, lambda: AsyncSandbox.create(name, **place, **more), status=501)  # pylint: disable=cell-var-from-loop
         for step in ("..", ".", "", "../x", "x/.."):

@@ -302,6 +302,12 @@ def agents(api, agent):
     api.call("POST", "/v1/agents/{agent}/resume", {200}, agent=agent, body={"image": None})
     for body in ({"cluster": "none"}, {"namespace": "none"}):
         api.refused("POST", "/v1/agents/{agent}/resume", 501, "unsupported", agent=agent, body=body)
+    for field in ("exec_timeout_ms", "transfer_timeout_ms"):
+        api.refused("POST", "/v1/agents/{agent}/resume", 400, "invalid_request", agent=agent, body={field: 0})
+    _, value = api.call("POST", "/v1/agents/{agent}/resume", {200}, agent=agent, body={"exec_timeout_ms": 86400000, "transfer_timeout_ms": 60000})
+    if value and (value["exec_timeout_ms"], value["transfer_timeout_ms"]) != (86400000, 60000):
+        api.fail("its timeouts are not shown")
+    api.call("POST", "/v1/agents/{agent}/resume", {200}, agent=agent, body={"exec_timeout_ms": None, "transfer_timeout_ms": None})
     for field in ("app_id", "cluster", "namespace"):
         api.refused("POST", "/v1/agents/{agent}/resume", 400, "invalid_request", agent=agent, body={field: "No.Label"})
     _, value = api.call("POST", "/v1/agents/{agent}/resume", {200}, agent=agent, body={"app_id": "story"})

@@ -7,7 +7,7 @@
 
 chmod 0711 "$tmp"
 policy=$tmp/policy.yaml
-printf 'policy: {file: %s}\nrounds: {pty: true}\nrouter: {ports: "1-65535"}\n' "$policy" >"$tmp/muxd.yaml"
+printf 'policy: {file: %s}\nrounds: {pty: true, timeout_max: 1h}\nfiles: {timeout_max: 1h}\nrouter: {ports: "1-65535"}\n' "$policy" >"$tmp/muxd.yaml"
 write() { cat >"$policy"; }
 write <<'YAML'
 policy: 1
@@ -59,6 +59,30 @@ denied=$(jq -r .error.request_id "$tmp/o")
 equal "a longer time than the profile's" "policy_denied fix/limits.round_time" \
 	"$(try "$fix" POST /v1/agents/demo/rounds '{"argv":["true"],"timeout_ms":6000}')"
 equal "nobody's profile: as granted" "fine -" "$(try "$free" POST /v1/agents/demo/rounds '{"argv":["true"],"wait_ms":20000}')"
+
+# An agent's own timeout is held by the profile of each round's task, and by the configuration; who asks for more is told.
+times=$(PRINCIPAL=fixer GRANT_TASK=fix-1 new_token demo agent rounds,lifecycle)
+every=$(PRINCIPAL=free GRANT_TASK=free new_token demo agent rounds,lifecycle)
+given() { jq -c '[.exec_timeout_ms, .transfer_timeout_ms, .timeouts_clipped, .by_profile]' "$tmp/o"; }
+took() { muxctl audit -n 1000 --event round.start -o json | jq -rs --arg r "$1" '.[] | select(.record.detail.session == $r).record.detail.timeout_ms'; }
+told() { [ -n "$(took "$1")" ]; }
+own() {
+	local r
+	r=$(api "$1" POST /v1/agents/demo/rounds '{"argv":["true"],"wait_ms":20000}' | jq -r .round_id)
+	wait_for 20 told "$r" >/dev/null
+	took "$r"
+}
+api "$times" POST /v1/agents/demo/resume '{"exec_timeout_ms":60000}' >"$tmp/o"
+equal "more than the profile allows is said" '[60000,null,null,{"clipped":["exec_timeout_ms"],"exec_timeout_ms":5000}]' "$(given)"
+equal "a round has the profile's, one of another task the agent's" "5000 60000" "$(own "$fix") $(own "$free")"
+api "$every" POST /v1/agents/demo/resume '{"exec_timeout_ms":7200000,"transfer_timeout_ms":7200000}' >"$tmp/o"
+equal "so is more than is configured" '[7200000,7200000,["exec_timeout_ms","transfer_timeout_ms"],null]' "$(given)"
+equal "a round has that" 3600000 "$(own "$free")"
+api "$times" POST /v1/agents/demo/resume '{"exec_timeout_ms":2000,"transfer_timeout_ms":null}' >"$tmp/o"
+equal "less than either is fine" '[2000,null,null,null]' "$(given)"
+equal "and counts for both" "2000 2000" "$(own "$fix") $(own "$free")"
+api "$times" POST /v1/agents/demo/resume '{"exec_timeout_ms":null}' >"$tmp/o"
+equal "without one it is as configured" "5000 600000" "$(own "$fix") $(own "$free")"
 
 kept=$(api "$typed" POST /v1/agents/demo/rounds '{"argv":["echo","kept"],"wait_ms":20000}' | jq -r .round_id)
 terminal='{"argv":["sleep","600"],"pty":{"cols":80,"rows":24},"wait_ms":0}'

@@ -45,6 +45,31 @@ muxctl sandbox resume "$agent" --workdir /workspace --env MODE=ctl --label app/i
 equal "muxctl sets them" "/workspace ctl blue hand" "$(round 'echo $PWD $MODE') $(state '.labels | "\(.["app/id"]) \(.by)"')"
 equal "a null takes all of one away" "/workspace null" "$(resume "$manager" '{"workdir": null, "labels": null, "env": null}' >/dev/null; round 'echo $PWD$MODE') $(state .labels)"
 
+# Timeouts: of rounds and transfers that name none; the smaller of theirs and of the configuration's counts, and is said.
+files=$(new_token "$agent" agent rounds,files)
+ends() { api "$worker" POST "/v1/agents/$agent/rounds" "{\"argv\":[\"sleep\",\"$1\"],\"wait_ms\":20000${2-}}" | jq -r '"\(.exit.cause) \(.exit.error)"'; }
+times() { jq -r '"\(.exec_timeout_ms) \(.transfer_timeout_ms) \(.timeouts_clipped | tojson)"'; }
+for bad in '{"exec_timeout_ms": 0}' '{"transfer_timeout_ms": "10s"}' '{"exec_timeout_ms": 86400001}'; do
+	equal "a time that is none: $bad" invalid_request "$(resume "$manager" "$bad" | code)"
+done
+equal "who may run may not set them" forbidden "$(resume "$worker" '{"exec_timeout_ms": 1000}' | code)"
+equal "it has none" "null null null" "$(resume "$manager" '{}' | times)"
+equal "one for rounds" "700 null null" "$(resume "$manager" '{"exec_timeout_ms": 700}' | times)"
+equal "ends a round that names none" "timeout sandbox_exec_timeout" "$(ends 30)"
+equal "and none that does" "exit null" "$(ends 1.2 ',"timeout_ms":20000')"
+equal "it ends code that names none" "timeout" "$(api "$worker" POST "/v1/agents/$agent/python" '{"code":"import time; time.sleep(30)","yield_ms":20000}' | jq -r '.exit.cause // .cause // .error.code')"
+muxctl sandbox stop "$agent" --reason sleep >/dev/null || fail "it does not sleep"
+equal "over a sleep" "timeout sandbox_exec_timeout" "$(ends 30)"
+muxctl sandbox resume "$agent" --exec-timeout 0s --transfer-timeout 500ms >/dev/null || fail "muxctl does not set them"
+equal "muxctl sets them, and takes one away" "null 500 null" "$(state . | times)"
+equal "a round has the configured time again" "exit null" "$(ends 1)"
+mkfifo "$tmp/slow"
+(sleep 3; echo late) >"$tmp/slow" &
+equal "a transfer that names none" sandbox_transfer_timeout "$(curl -sS --cacert "$MUXD_STATE/keys/tls.crt" -H "Authorization: Bearer $files" -T "$tmp/slow" "https://$(ready https)/v1/agents/$agent/files?path=slow" | code)"
+wait $!
+equal "and one that does" none "$( (sleep 1; echo late) | curl -sS --cacert "$MUXD_STATE/keys/tls.crt" -H "Authorization: Bearer $files" -T - "https://$(ready https)/v1/agents/$agent/files?path=slow&timeout_ms=20000" | code)"
+equal "none of either" "null null null" "$(resume "$manager" '{"transfer_timeout_ms": null}' | times)"
+
 # The app that it belongs to: told and listed at once, in the log of each call and start; a copy has none.
 apps() { muxctl sandbox list --app-id "$1" -o json | jq -r '[.agents[] | "\(.agent) \(.reference.app_id)"] | join(",")'; }
 # audited EVENT APP: how many of its events have it
@@ -80,4 +105,4 @@ if [ "$(state .enforced.memory)" = true ]; then
 fi
 muxctl sandbox resume "$agent" --no-resources >/dev/null || fail "muxctl does not take them away"
 equal "and asks for nothing any more" "null null" "$(state '"\(.resources) \(.resources_clipped)"')"
-wait_for 20 set_told "4 settings.1" && ok "each change is told" || fail "$(muxctl audit --since 0 -n 100 --event agent.settings --agent "$agent" -o json)"
+wait_for 20 set_told "7 settings.1" && ok "each change is told" || fail "$(muxctl audit --since 0 -n 100 --event agent.settings --agent "$agent" -o json)"

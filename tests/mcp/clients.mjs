@@ -40,7 +40,7 @@ const kept = {};
 const patch = "*** Begin Patch\n*** Update File: a.txt\n@@\n-one\n+two\n*** End Patch\n";
 // One call of each tool, in an order in which each finds what it needs: arguments, and what has to be in the result.
 const calls = [
-  ["sandbox.session.create", { constraints: { idle_ttl: "1h", ttl: "8h", timeout_ms: 60000, workdir: "/workspace", env: { COLOUR: "blue" }, labels: { of: "story" }, resources: { pids: 500 } } },
+  ["sandbox.session.create", { constraints: { idle_ttl: "1h", ttl: "8h", timeout_ms: 60000, exec_timeout_ms: 600000, transfer_timeout_ms: 600000, workdir: "/workspace", env: { COLOUR: "blue" }, labels: { of: "story" }, resources: { pids: 500 } } },
     (r) => assert.deepEqual([r.state, r.idle_ttl ?? r.idle_ttl_ms !== undefined, r.labels?.of ?? "story"], ["running", r.idle_ttl ?? true, "story"])],
   ["sandbox.session.exec", { argv: ["sh", "-c", "echo out; echo err >&2; exit 3"] }, (r) => {
     assert.deepEqual([r.exit_code, r.stdout, r.stderr, r.stdout_truncated], [3, "out\n", "err\n", false]);

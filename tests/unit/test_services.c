@@ -143,6 +143,42 @@ static void test_settings(void **state)
 	json_decref(now);
 }
 
+static void test_timeouts_of_settings(void **state)
+{
+	static const struct {
+		const char *change;
+		int rc;
+		const char *then; /* of {"exec_timeout_ms": 5, "workdir": "/a"} */
+	} rows[] = {
+	    {"{\"exec_timeout_ms\":1}", 0, "{\"exec_timeout_ms\":1,\"workdir\":\"/a\"}"},
+	    {"{\"transfer_timeout_ms\":86400000}", 0,
+	     "{\"exec_timeout_ms\":5,\"transfer_timeout_ms\":86400000,\"workdir\":\"/a\"}"},
+	    {"{\"exec_timeout_ms\":null}", 0, "{\"workdir\":\"/a\"}"},
+	    {"{\"exec_timeout_ms\":0}", ERR_INVAL, NULL},
+	    {"{\"exec_timeout_ms\":86400001}", ERR_INVAL, NULL},
+	    {"{\"transfer_timeout_ms\":-1}", ERR_INVAL, NULL},
+	    {"{\"transfer_timeout_ms\":1.5}", ERR_INVAL, NULL},
+	    {"{\"transfer_timeout_ms\":\"10s\"}", ERR_INVAL, NULL},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		json_t *now = parse("{\"exec_timeout_ms\":5,\"workdir\":\"/a\"}"), *change = parse(rows[i].change);
+		json_t *got = NULL, *then = NULL;
+		struct err e = {0};
+
+		assert_int_equal(settings_check(change, &e), rows[i].rc);
+		if (rows[i].rc)
+			assert_non_null(strstr(e.message, "_timeout_ms"));
+		else if (!json_equal(got = settings_merge(now, change), then = parse(rows[i].then)))
+			fail_msg("row %zu", i);
+		json_decref(then);
+		json_decref(got);
+		json_decref(change);
+		json_decref(now);
+	}
+}
+
 /* ---- the store */
 
 struct answer {
@@ -370,9 +406,11 @@ static void test_waiters(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_refused), cmocka_unit_test(test_defaults), cmocka_unit_test(test_status),
-	    cmocka_unit_test(test_agents),  cmocka_unit_test(test_settings), cmocka_unit_test(test_ends),
-	    cmocka_unit_test(test_news),    cmocka_unit_test(test_pause),    cmocka_unit_test(test_taken_up),
+	    cmocka_unit_test(test_refused),  cmocka_unit_test(test_defaults),
+	    cmocka_unit_test(test_status),   cmocka_unit_test(test_agents),
+	    cmocka_unit_test(test_settings), cmocka_unit_test(test_timeouts_of_settings),
+	    cmocka_unit_test(test_ends),     cmocka_unit_test(test_news),
+	    cmocka_unit_test(test_pause),    cmocka_unit_test(test_taken_up),
 	    cmocka_unit_test(test_waiters),
 	};
 

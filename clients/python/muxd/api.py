@@ -37,7 +37,7 @@ OPERATIONS: Dict[str, Operation] = {
     "listAgents": Operation("GET", "/v1/agents", ("state", "prefix", "app_id", "after", "limit"), ()),
     "getAgent": Operation("GET", "/v1/agents/{agent}", (), ()),
     "destroyAgent": Operation("DELETE", "/v1/agents/{agent}", ("reason", "wipe"), ()),
-    "resumeAgent": Operation("POST", "/v1/agents/{agent}/resume", (), ("app_id", "cluster", "env", "idle_ttl", "image", "labels", "namespace", "pod_template", "resources", "timeout_ms", "ttl", "workdir", "workspace")),
+    "resumeAgent": Operation("POST", "/v1/agents/{agent}/resume", (), ("app_id", "cluster", "env", "exec_timeout_ms", "idle_ttl", "image", "labels", "namespace", "pod_template", "resources", "timeout_ms", "transfer_timeout_ms", "ttl", "workdir", "workspace")),
     "stopAgent": Operation("POST", "/v1/agents/{agent}/stop", (), ("reason", "timeout_ms")),
     "killInside": Operation("POST", "/v1/agents/{agent}/kill", (), ("reason", "timeout_ms")),
     "terminateAgent": Operation("POST", "/v1/agents/{agent}/terminate", (), ("how", "reason", "timeout_ms")),
@@ -227,6 +227,9 @@ class Agent(_Agent, total=False):
     workdir: str
     env_names: List[str]
     labels: Dict[str, str]
+    exec_timeout_ms: int
+    transfer_timeout_ms: int
+    timeouts_clipped: List[Literal["exec_timeout_ms", "transfer_timeout_ms"]]
     persists: List[str]
     endpoints: List[Dict[str, Any]]
     enforced: Dict[str, Any]

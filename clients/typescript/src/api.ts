@@ -33,7 +33,7 @@ export const OPERATIONS = {
   listAgents: { method: "GET", path: "/v1/agents", query: ["state", "prefix", "app_id", "after", "limit"], body: [] },
   getAgent: { method: "GET", path: "/v1/agents/{agent}", query: [], body: [] },
   destroyAgent: { method: "DELETE", path: "/v1/agents/{agent}", query: ["reason", "wipe"], body: [] },
-  resumeAgent: { method: "POST", path: "/v1/agents/{agent}/resume", query: [], body: ["app_id", "cluster", "env", "idle_ttl", "image", "labels", "namespace", "pod_template", "resources", "timeout_ms", "ttl", "workdir", "workspace"] },
+  resumeAgent: { method: "POST", path: "/v1/agents/{agent}/resume", query: [], body: ["app_id", "cluster", "env", "exec_timeout_ms", "idle_ttl", "image", "labels", "namespace", "pod_template", "resources", "timeout_ms", "transfer_timeout_ms", "ttl", "workdir", "workspace"] },
   stopAgent: { method: "POST", path: "/v1/agents/{agent}/stop", query: [], body: ["reason", "timeout_ms"] },
   killInside: { method: "POST", path: "/v1/agents/{agent}/kill", query: [], body: ["reason", "timeout_ms"] },
   terminateAgent: { method: "POST", path: "/v1/agents/{agent}/terminate", query: [], body: ["how", "reason", "timeout_ms"] },
@@ -173,7 +173,8 @@ export interface Agent {
   by_profile?: {
     image?: string | null;
     resources?: unknown;
-    clipped?: ("cpu" | "memory" | "pids")[] | null;
+    clipped?: ("cpu" | "memory" | "pids" | "exec_timeout_ms")[] | null;
+    exec_timeout_ms?: number;
   };
   resources_made_with?: unknown;
   pod_made_with?: string | null;
@@ -218,6 +219,9 @@ export interface Agent {
   workdir?: string;
   env_names?: string[];
   labels?: Record<string, string>;
+  exec_timeout_ms?: number;
+  transfer_timeout_ms?: number;
+  timeouts_clipped?: ("exec_timeout_ms" | "transfer_timeout_ms")[];
   persists?: string[];
   endpoints?: {
     port: number;

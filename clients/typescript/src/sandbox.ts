@@ -27,6 +27,10 @@ export interface CreateOptions {
   /** Where it is to be; a place that the daemon does not serve is refused. */
   cluster?: string;
   namespace?: string;
+  /** How long its commands may take from now on where a call names no time: then SandboxExecTimeout. */
+  execTimeoutMs?: number;
+  /** The same of transfers of files: then SandboxTransferTimeout. */
+  transferTimeoutMs?: number;
   /** How long this may take: then SandboxCreateTimeout. */
   createTimeoutMs?: number;
 }
@@ -130,6 +134,7 @@ export class BaseSandbox extends Code {
     const more = {
       ttl: duration(options.ttlMs), idle_ttl: duration(options.idleTtlMs), pod_template: options.podTemplate, image: options.image,
       app_id: options.appId, cluster: options.cluster, namespace: options.namespace,
+      exec_timeout_ms: options.execTimeoutMs, transfer_timeout_ms: options.transferTimeoutMs,
     };
     return sandboxInfo(await this.#do<Agent>("resumeAgent", true, options.createTimeoutMs, more));
   }

@@ -1,9 +1,12 @@
 #define LOG_SUBSYS "agent"
 #include "muxd/hub/agent/settings.h"
 
+#include "base/clock.h"
+#include "base/conf.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "control/servers/lists.h"
+#include "control/servers/settings_def.h"
 #include "control/store/store.h"
 #include "muxd/hub/agent/agent.h"
 #include "muxd/hub/core/hub_state.h"
@@ -81,19 +84,79 @@ static int add_variables(struct launch *io, const json_t *env)
 	return 0;
 }
 
-int settings_apply(struct agent *a, struct launch *io, struct err *e)
+/* The most that the configuration allows of a timeout; *out_key names it. */
+static uint64_t most_of(const struct hub *h, bool transfer, const char **out_key)
+{
+	*out_key = transfer ? SETTINGS_TRANSFER_TIMEOUT : SETTINGS_EXEC_TIMEOUT;
+	return transfer ? h->conf->file_timeout_max_ns : h->conf->round_timeout_max_ns;
+}
+
+static void use_timeout(const struct hub *h, const json_t *s, bool transfer, uint64_t *io_ns)
+{
+	const char *key;
+	uint64_t most = most_of(h, transfer, &key), ns;
+
+	ns = (uint64_t)json_integer_value(json_object_get(s, key)) * NS_PER_MS;
+	if (ns)
+		*io_ns = ns < most ? ns : most;
+}
+
+/* Of what has a time by itself, but what ends a shell or a context. */
+static bool takes_timeout(const struct launch *l)
+{
+	bool ends = l->shell.end || (l->context.role && l->context.role != CONTEXT_EXECUTION);
+
+	return l->timeout_ns && !l->port && !ends;
+}
+
+int settings_exec_timeout(struct hub *h, const char *agent, uint64_t *io_ns, struct err *e)
+{
+	json_t *s = NULL;
+	int rc = settings_read(h, agent, &s, e);
+
+	if (!rc)
+		use_timeout(h, s, false, io_ns);
+	json_decref(s);
+	return rc;
+}
+
+int settings_apply(struct agent *a, bool timed, struct launch *io, struct err *e)
 {
 	const json_t *s = NULL;
 	const char *workdir;
-	int rc = io->transfer || io->port ? 0 : settings_of(a, &s, e);
+	int rc = io->port || (io->transfer && timed) ? 0 : settings_of(a, &s, e);
 
 	if (rc || !s)
 		return rc;
+	if (!timed && takes_timeout(io))
+		use_timeout(a->hub, s, io->transfer != NULL, &io->timeout_ns);
+	if (io->transfer)
+		return 0;
 	workdir = json_get_text(s, "workdir");
 	if ((!io->cwd && *workdir && !(io->cwd = strdup(workdir))) ||
 	    (json_object_size(json_object_get(s, "env")) && add_variables(io, json_object_get(s, "env"))))
 		return err_set(e, ERR_NOMEM, "no memory for the settings of %.100s", a->name);
 	return 0;
+}
+
+/* Each time that is more than the configuration allows: that one counts. */
+static void show_timeouts(const struct hub *h, const json_t *s, json_t *o)
+{
+	json_t *clipped = json_array();
+
+	for (int transfer = 0; transfer < 2; transfer++) {
+		const char *key;
+		uint64_t most = most_of(h, transfer, &key);
+		json_t *v = json_object_get(s, key);
+
+		if (v)
+			json_object_set(o, key, v);
+		if (clipped && v && (uint64_t)json_integer_value(v) * NS_PER_MS > most)
+			json_array_append_new(clipped, json_string(key));
+	}
+	if (json_array_size(clipped))
+		json_object_set(o, "timeouts_clipped", clipped);
+	json_decref(clipped);
 }
 
 void settings_show(struct hub *h, const char *agent, json_t *o)
@@ -115,6 +178,7 @@ void settings_show(struct hub *h, const char *agent, json_t *o)
 		json_object_set(o, "labels", json_object_get(s, "labels"));
 	if (json_array_size(names))
 		json_object_set(o, "env_names", names);
+	show_timeouts(h, s, o);
 	json_decref(names);
 	json_decref(s);
 }

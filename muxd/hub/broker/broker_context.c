@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "muxd/hub/access/broker_check.h"
 #include "muxd/hub/access/broker_policy.h"
+#include "muxd/hub/agent/settings.h"
 #include "muxd/hub/broker/broker_round.h"
 #include "muxd/hub/core/hub_state.h"
 #include "muxd/hub/link/agent_link.h"
@@ -191,13 +192,15 @@ static uint64_t hard_timeout(const struct context_job *j)
 	return ns + HARD_TIMEOUT_NS < max ? ns + HARD_TIMEOUT_NS : max;
 }
 
-/* Of an execution that asks for no time: `usual`, or the longest that its profile allows. */
-static void context_default_time(struct context_job *j, uint64_t usual)
+/* Of an execution that asks for no time: the agent's, else `usual`, or the longest that its profile allows. */
+static int context_default_time(struct context_job *j, uint64_t usual, struct err *e)
 {
 	uint64_t most = broker_policy_round_time(j->hub, &j->rq, j->agent, j->wish.task);
+	int rc = j->wish.timeout_ns ? 0 : settings_exec_timeout(j->hub, j->agent, &usual, e);
 
 	if (!j->wish.timeout_ns)
 		j->wish.timeout_ns = most && most < usual ? most : usual;
+	return rc;
 }
 
 /* v: the context as it is, NULL: a new one. A reset, and the end of a shell, take the place of what runs in it. */
@@ -321,9 +324,10 @@ static void context_execute(struct context_job *j, const struct context_view *v)
 	j->use = v->use;
 	j->use.role = CONTEXT_EXECUTION;
 	use_code(j);
-	context_default_time(j, j->hub->conf->round_timeout_ns);
+	rc = context_default_time(j, j->hub->conf->round_timeout_ns, &e);
 	/* The same exec_id again may be of one that it had before it ended. Nobody is woken for one that has. */
-	rc = j->wish.exec_id ? 0 : contexts_enter(j->hub->contexts, &o, &j->use, &e);
+	if (!rc && !j->wish.exec_id)
+		rc = contexts_enter(j->hub->contexts, &o, &j->use, &e);
 	if (rc)
 		context_refuse(j, rc, &e);
 	else
@@ -332,11 +336,15 @@ static void context_execute(struct context_job *j, const struct context_view *v)
 
 static void context_python(struct context_job *j, const struct context_view *v)
 {
+	struct err e = {0};
+
 	(void)v;
 	j->use = (struct context_use){.role = CONTEXT_ONCE, .language = CONTEXT_PYTHON};
 	use_code(j);
-	context_default_time(j, PYTHON_TIMEOUT_NS);
-	context_open(j, NULL, j->wish.env, j->wish.cwd, context_on_execution);
+	if (context_default_time(j, PYTHON_TIMEOUT_NS, &e))
+		context_refuse(j, e.code, &e);
+	else
+		context_open(j, NULL, j->wish.env, j->wish.cwd, context_on_execution);
 }
 
 /* ---- interrupt */

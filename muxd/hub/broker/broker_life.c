@@ -842,6 +842,26 @@ static int check_shape(struct life_job *j, struct err *e)
 	return broker_shape_ask(j->hub, &j->rq, &ask, verbs[j->verb].name, &j->call.options, &j->by_profile, e);
 }
 
+/* A round has no longer than the profile of its own task allows, whatever its agent has: said to who asks for more. */
+static int say_clipped_time(struct life_job *j, struct err *e)
+{
+	json_int_t ms = json_integer_value(json_object_get(j->settings, SETTINGS_EXEC_TIMEOUT));
+	uint64_t most = ms ? broker_policy_round_time(j->hub, &j->rq, j->agent, NULL) : 0;
+	json_t *list;
+
+	if (!most || (uint64_t)ms * NS_PER_MS <= most)
+		return 0;
+	if (!j->by_profile)
+		j->by_profile = json_object();
+	list = json_object_get(j->by_profile, "clipped");
+	list = json_is_array(list) ? json_incref(list) : json_array();
+	(void)json_array_append_new(list, json_string(SETTINGS_EXEC_TIMEOUT));
+	(void)json_object_set_new(j->by_profile, SETTINGS_EXEC_TIMEOUT, json_integer((json_int_t)(most / NS_PER_MS)));
+	if (!list || json_object_set_new(j->by_profile, "clipped", list))
+		return err_set(e, ERR_NOMEM, "no memory for the answer");
+	return 0;
+}
+
 static int check_call(struct life_job *j, struct err *e)
 {
 	int rc = check_scope(j, j->agent, e);
@@ -863,6 +883,8 @@ static int check_call(struct life_job *j, struct err *e)
 		rc = err_set(e, ERR_UNAVAILABLE, "the daemon is stopping");
 	if (!rc)
 		rc = check_shape(j, e);
+	if (!rc)
+		rc = say_clipped_time(j, e);
 	if (!rc && j->pod_template)
 		rc = life_template_check(j->hub->p.life, j->as[0] ? j->as : j->agent, j->pod_template, e);
 	return rc;
@@ -950,7 +972,8 @@ static int take_template(struct life_job *j, const json_t *t, struct err *e)
 
 static int take_settings(struct life_job *j, const json_t *change, struct err *e)
 {
-	static const char *const keys[] = {"workdir", "env", "labels"};
+	static const char *const keys[] = {"workdir", "env", "labels", SETTINGS_EXEC_TIMEOUT,
+					   SETTINGS_TRANSFER_TIMEOUT};
 	json_t *o = json_object();
 
 	if (!o)
@@ -960,7 +983,7 @@ static int take_settings(struct life_job *j, const json_t *change, struct err *e
 		if (json_object_get(change, keys[i]))
 			json_object_set(o, keys[i], json_object_get(change, keys[i]));
 	if (!j->hub->p.store)
-		return err_set(e, ERR_UNSUPPORTED, "there is no store for workdir, env and labels here");
+		return err_set(e, ERR_UNSUPPORTED, "there is no store for an agent's settings here");
 	return settings_check(o, e);
 }
 

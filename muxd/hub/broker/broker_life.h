@@ -46,7 +46,7 @@ struct life_call {
 	 */
 	const json_t *pod_template;
 	/*
-	 * Resume: an object with workdir, env or labels, a change of the agent's settings
+	 * Resume: an object with some of workdir, env, labels and timeouts, a change of the agent's settings
 	 * (control/servers/settings_def.h); NULL: none. Borrowed likewise.
 	 */
 	const json_t *settings;

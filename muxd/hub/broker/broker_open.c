@@ -607,8 +607,10 @@ static void broker_open_on_named(void *arg, const struct sandbox_answer *r)
 		rc = err_set(&here, ERR_NOMEM, "no memory"), e = &here;
 	if (!rc && (rc = limit_anew(j, &here)) != 0)
 		e = &here;
-	if (!rc && (rc = settings_apply(j->agent, &j->launch, &here)) != 0)
+	if (!rc && (rc = settings_apply(j->agent, j->timed || j->judged, &j->launch, &here)) != 0)
 		e = &here;
+	if (!rc)
+		limit_time(j, j->agent->name);
 	if (!rc && (rc = check_sandbox(j, &here)))
 		e = &here;
 	if (rc) {

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import copy
 import uuid
-from typing import Any, Dict, List, Mapping, Optional, Type, TypeVar
+from typing import Any, Dict, List, Mapping, Optional, Type, TypeVar, Union
 from types import TracebackType
 
 from .._net.sync import shielded
@@ -45,14 +45,15 @@ class Sandbox(Code):
     def create(cls: Type[S], agent: Optional[str] = None, *, ttl: Optional[float] = None, idle_ttl: Optional[float] = None,
                      envs: Optional[Mapping[str, str]] = None, pod_template: Optional[Mapping[str, Any]] = None,
                      image: Optional[str] = None, app_id: Optional[str] = None, cluster: Optional[str] = None,
-                     namespace: Optional[str] = None, timeout: Optional[float] = None, connection: Optional[ConnectionConfig] = None,
-                     **arguments: Any) -> S:
+                     namespace: Optional[str] = None, exec_timeout: Optional[float] = None, transfer_timeout: Optional[float] = None,
+                     timeout: Optional[float] = None, connection: Optional[ConnectionConfig] = None, **arguments: Any) -> S:
         """
         The agent's sandbox, made, found or woken, and running. Without `agent` it is the one that the grant names; a grant for every agent
         gets a new one with a name of its own. `ttl` is how many seconds it may live (E2B's timeout; scope lifecycle), `timeout` how many
         this may take: then SandboxCreateTimeout. `image` is a name of the daemon's `sandbox.images`, and counts from its next start on.
         `app_id` is the app that it belongs to (get_info().reference, list(app_id=)). `cluster` and `namespace` say where it is to be; a place
-        that the daemon does not serve is refused. The other arguments are ConnectionConfig's.
+        that the daemon does not serve is refused. `exec_timeout` and `transfer_timeout` are how many seconds its commands and its transfers
+        of files may take from now on where a call names none; then SandboxExecTimeout, SandboxTransferTimeout. The other arguments are ConnectionConfig's.
         """
         client = Client(config_of(connection, arguments))
         made_up = ""
@@ -61,7 +62,8 @@ class Sandbox(Code):
             if name is None:
                 name = made_up = f"sbx-{uuid.uuid4().hex[:16]}"
             sandbox = cls(name, client, envs=envs, own=bool(made_up))
-            sandbox._wake(ttl, idle_ttl, timeout, pod_template, image=image, app_id=app_id, cluster=cluster, namespace=namespace)
+            sandbox._wake(ttl, idle_ttl, timeout, pod_template, image=image, app_id=app_id, cluster=cluster, namespace=namespace,
+                                exec_timeout_ms=milliseconds(exec_timeout), transfer_timeout_ms=milliseconds(transfer_timeout))
         except BaseException as e:
             try:
                 _undo(client, made_up, e)
@@ -125,7 +127,7 @@ class Sandbox(Code):
                                        timeout=patience)
 
     def _wake(self, ttl: Optional[float], idle_ttl: Optional[float], timeout: Optional[float], pod_template: Optional[Mapping[str, Any]],
-                    **more: Optional[str]) -> None:
+                    **more: Union[str, int, None]) -> None:
         self._do("resumeAgent", True, timeout, ttl=duration(ttl), idle_ttl=duration(idle_ttl), pod_template=pod_template,
                        **more)
 

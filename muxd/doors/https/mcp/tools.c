@@ -79,12 +79,15 @@ static const struct mcp_arg create_args[] = {
      "one is empty, and one that is there goes on with the workspace that it has.",
      1, 600, NULL},
     {"constraints", ARG_OBJECT, false, TO_ALL,
-     "idle_ttl,ttl,timeout_ms,workdir,env,labels,resources,app_id,cluster,namespace",
+     "idle_ttl,ttl,timeout_ms,workdir,env,labels,resources,app_id,cluster,namespace,exec_timeout_ms,"
+     "transfer_timeout_ms",
      "idle_ttl and ttl (durations as \"90s\", \"1h30m\"; \"0s\" for none), timeout_ms (of this call), workdir and env "
      "of its programs where a call names none, labels, resources ({\"cpu\": \"500m\", \"memory\": \"512Mi\", "
      "\"pids\": 200}; more than is configured is clipped), app_id (the app that it belongs to, a DNS label), cluster "
      "and "
-     "namespace (where it is to be; a place that the daemon does not serve is refused). Any other is refused by name.",
+     "namespace (where it is to be; a place that the daemon does not serve is refused), exec_timeout_ms and "
+     "transfer_timeout_ms (of its rounds and transfers of files that name none; more than is configured is clipped). "
+     "Any other is refused by name.",
      0, 0, NULL},
 };
 static const struct mcp_arg exec_args[] = {
