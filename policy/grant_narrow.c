@@ -17,13 +17,24 @@ static int narrow_scopes(const struct grant *parent, const struct grant *child, 
 	return err_set(e, ERR_NOT_NARROWER, "scopes: your grant has no %s to give", wider);
 }
 
+/* "/worker", "/a/b": parts that say who, so that no two names look like one. */
+static bool names_below(const char *rest)
+{
+	while (*rest == '/') {
+		size_t n = strcspn(++rest, "/");
+
+		if (!n || strspn(rest, ".") == n)
+			return false;
+		rest += n;
+	}
+	return !*rest;
+}
+
 static int narrow_names(const struct grant *parent, const struct grant *child, struct err *e)
 {
 	size_t n = strlen(parent->principal);
-	bool below = strncmp(child->principal, parent->principal, n) == 0 && child->principal[n] == '/' &&
-		     child->principal[n + 1];
 
-	if (strcmp(child->principal, parent->principal) != 0 && !below)
+	if (strncmp(child->principal, parent->principal, n) != 0 || !names_below(child->principal + n))
 		return err_set(e, ERR_NOT_NARROWER, "principal: \"%s\" or a name below it, as \"%s/worker\"",
 			       parent->principal, parent->principal);
 	if (child->kind != parent->kind && (child->kind != GRANT_AGENT || parent->kind == GRANT_AUDITOR))

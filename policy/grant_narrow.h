@@ -15,8 +15,9 @@ struct err;
  * parent: verified and in force; ends_ns: its end, renewals counted (grant_line_ends()). child: grant_check()ed.
  * ERR_NOT_NARROWER names what would be wider, and what is the most; ERR_FORBIDDEN: the parent lacks scope grant.
  *
- * A child has its parent's principal, or one below it (parent "ci": "ci/worker-3"): what is somebody's own goes by
- * the principal, so that a child named after somebody else would reach that one's rounds.
+ * A child has its parent's principal, or one below it (parent "ci": "ci/worker-3"; no part is empty or dots alone):
+ * what is somebody's own goes by the principal, so that a child named after somebody else would reach that one's
+ * rounds.
  */
 int grant_narrow(const struct grant *parent, int64_t ends_ns, const struct grant *child, struct err *e);
 /*
