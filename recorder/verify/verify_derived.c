@@ -159,6 +159,7 @@ static int verify_drawn(struct verify_whole *w, const struct verify_log_keyframe
 
 struct derived {
 	struct verify_whole *whole;
+	struct verify_log *log; /* of rows: it has what they have */
 	char path[FILE_PATH_MAX];
 	uint64_t told[INDEX_DIFFERENCES];
 };
@@ -180,10 +181,10 @@ static void row_found(void *arg, const struct index_finding *f)
 static bool logged(void *arg, const struct id *id, char out_root[65])
 {
 	const struct derived *d = arg;
-	const struct verify_log_keyframes *k = verify_log_keyframes(&d->whole->log, id);
+	const struct verify_log_keyframes *k = verify_log_keyframes(d->log, id);
 
 	memcpy(out_root, k ? k->root : "", k ? sizeof k->root : 1);
-	return verify_log_find(&d->whole->log, id) != NULL;
+	return verify_log_find(d->log, id) != NULL;
 }
 
 static void tell_rest(struct derived *d)
@@ -203,6 +204,8 @@ static int verify_derived_compare(struct derived *d, const char *dir, bool patie
 
 	if (rc)
 		return rc;
+	/* Rows are those of this moment, and a recorder at work writes its log ahead of them. */
+	d->log = patient ? verify_whole_log_now(d->whole) : &d->whole->log;
 	while ((rc = index_compare_step(c, 10000, e)) == 1)
 		;
 	index_compare_end(c);

@@ -169,6 +169,12 @@ static void read_later(struct verify_whole *w)
 	w->later_read = true;
 }
 
+struct verify_log *verify_whole_log_now(struct verify_whole *w)
+{
+	read_later(w);
+	return w->later.last_seq >= w->log.last_seq ? &w->later : &w->log;
+}
+
 /* A recorder at work may have sealed it since the log was read. */
 static struct verify_log_seal *find_seal(struct verify_whole *w, const struct id *session)
 {

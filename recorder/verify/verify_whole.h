@@ -32,6 +32,9 @@ void verify_whole_compare(struct verify_whole *w, const char *path, const char *
 /* Each entry of the log to take, once more: what is damaged was told when it was first read. No log: none. */
 int verify_whole_entries(struct verify_whole *w, int (*take)(void *arg, const struct chain_entry *en, struct err *e),
 			 void *arg, struct err *e);
+/* The log as it is by now, for what was written since it was read; as it was, where it cannot be read again. Borrowed.
+ */
+struct verify_log *verify_whole_log_now(struct verify_whole *w);
 /* Was it erased since the log was read? *asked: the log was read again for that. */
 bool verify_whole_erased(struct verify_whole *w, const struct id *session, bool *asked);
 

@@ -105,7 +105,7 @@ equal "a store with more bytes than may be: nothing of it is pulled" 0 "$(run la
 equal "which is told by name" "${refused/PULL/pull}" "$(told large pull | xargs)"
 says large pull "would have 18[0-9]* bytes, more than the 16777216"
 run both 'head -c 8000000 /dev/urandom >here; head -c 6500000 /dev/urandom >here2' >/dev/null
-wait_for 5 eval '[ "$(store both files | jq ".files | length")" = 2 ]' || fail "what is below the cap is not pushed"
+wait_for 20 eval '[ "$(store both files | jq ".files | length")" = 2 ]' || fail "what is below the cap is not pushed"
 store_large both large1
 equal "what is there counts with what is to come" "${refused/PULL/pull}" "$(told both pull | xargs)"
 equal "and nothing has come" "here here2" "$(run both ls | xargs)"
