@@ -11,6 +11,7 @@
 
 LIES=${LIES:-1}
 STORE_CONF='max_files: 100'
+STORE_TIMEOUT=2s # 8 MB are put within it, on a machine that is busy too
 small() { echo 'sandbox: {workspace_size: 16MiB}' >>"$tmp/muxd.yaml"; }
 filespace_begin small
 
@@ -18,10 +19,10 @@ filespace_begin small
 run demo true >/dev/null # awake
 store_kill
 equal "a round is answered as ever while the store is gone" 'done' "$(run demo 'echo kept >kept.txt; echo done')"
-wait_for 15 state_is error && ok "tried twice the sandbox is stopped, its state is error" || fail "the state is $(muxctl sandbox show demo -o json | jq -r .state)"
+wait_for 20 state_is error && ok "tried twice the sandbox is stopped, its state is error" || fail "the state is $(muxctl sandbox show demo -o json | jq -r .state)"
 muxctl sandbox show demo -o json | jq -r .detail | grep -q 'filespace is not in step' && ok "its detail says why" || fail "its detail does not say why"
 equal "and a start in that time is refused by name" filespace_failed "$(run demo true)"
-wait_for 15 state_is error || fail "it is not stopped again"
+wait_for 20 state_is error || fail "it is not stopped again"
 store_start
 equal "with the store it is back, with its files" kept "$(run demo 'cat kept.txt')"
 wait_for 5 in_store kept.txt kept && ok "and they are in the store" || fail "kept.txt is not in the store"
@@ -60,7 +61,7 @@ store_put demo lied.txt "the last truth"
 for how in $(printf "digest\nendless\ngarbage\n" | head -n "$LIES"); do
 	echo "$how" >"$tmp/lie"
 	equal "an answer that lies ($how) is none" filespace_failed "$(tried)"
-	wait_for 15 state_is error || fail "its state is not error"
+	wait_for 20 state_is error || fail "its state is not error"
 	: >"$tmp/lie"
 done
 echo over >"$tmp/lie"
