@@ -254,9 +254,9 @@ int err_sys(struct err *e, int errnum, const char *fmt, ...) __attribute__((form
 
 #ifdef __clang_analyzer__
 /* The static analyzer sees one file at a time: it is shown that a failure comes back as one. */
-#define err_set(e, code, ...)         (err_set((e), (code), __VA_ARGS__), (code))
-#define err_limit(e, code, what, ...) (err_limit((e), (code), (what), __VA_ARGS__), (code))
-#define err_sys(e, errnum, ...)       (err_sys((e), (errnum), __VA_ARGS__), ERR_SYS)
+#define err_set(e, code, ...)   (err_set((e), (code), __VA_ARGS__), (code))
+#define err_limit(e, code, ...) (err_limit((e), (code), __VA_ARGS__), (code))
+#define err_sys(e, errnum, ...) (err_sys((e), (errnum), __VA_ARGS__), ERR_SYS)
 #endif
 
 #endif

@@ -59,6 +59,8 @@ static int record_check(const struct policy_profile *p, struct yamlnode at, cons
 	for (size_t i = 0; i < p->nrecord; i++) {
 		const char *before = p->record[i].session;
 
+		if (!before) /* there was no memory for it, which is the error then */
+			continue;
 		if (strcmp(before, session) == 0)
 			return yamlnode_fail(at, e, "session %s stands twice in record of profile \"%s\"", session,
 					     p->name);
