@@ -67,7 +67,7 @@ struct exec_place {
 	void *arg;
 };
 
-/* What to run. Strings are copied. */
+/* A program to be run, a transfer or a connection. Strings are copied. */
 struct exec_spec {
 	enum session_kind kind;
 	const char *agent;

@@ -176,8 +176,6 @@ static void fill_transfer(struct session *s)
 	r->policy = e.policy;
 	if (r->failed)
 		text_format(r->message, sizeof(r->message), "%.190s", e.message);
-	if (r->policy.version[0])
-		session_denied_late(s);
 	if (!t->head_known) /* there is nothing that a client could still take */
 		session_pass_over(s, STREAM_OUTPUT);
 }
@@ -412,6 +410,8 @@ static void end_settle(struct session *s)
 	h->stats.sessions_live[s->kind]--;
 	session_share_give(s);
 	session_set_state(s, SESSION_ENDED);
+	if (s->result->policy.version[0]) /* once: an end that waits for room is filled in again and again */
+		session_denied_late(s);
 	s->ended_wall_ns = hub_now_wall(h);
 	s->forget_at = clock_boot_ns() + h->conf->round_keep_ns;
 	if (s->launch.shell.name[0])
