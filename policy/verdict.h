@@ -18,9 +18,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct err_share;
-
 struct err;
+struct err_share;
 struct policy;
 struct policy_profile;
 
