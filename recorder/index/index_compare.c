@@ -18,7 +18,7 @@
 
 enum compare_state { COMPARE_LOG, COMPARE_SESSIONS, COMPARE_DONE };
 
-#define PATIENCE    10 /* rows that are looked at again, as a recorder may be at work */
+#define PATIENCE    10 /* looks at rows that differ in the end, as a recorder may be at work */
 #define PATIENCE_US 100000
 
 struct index_compare {
@@ -593,9 +593,10 @@ static int look_again(struct index_compare *c, const char *key, struct err *e)
 	return rc;
 }
 
+/* Only a row that differs to the end takes patience from those behind it. */
 static int one_session(struct index_compare *c, sqlite3_stmt *s, const char *key, struct err *e)
 {
-	int rc;
+	int rc, looks = 0;
 
 	c->trial = !c->p.mend && c->patience > 0;
 	c->trials = 0;
@@ -603,10 +604,14 @@ static int one_session(struct index_compare *c, sqlite3_stmt *s, const char *key
 	sqlite3_reset(s);
 	while (rc == 0 && c->trial && c->trials) {
 		usleep(PATIENCE_US);
-		c->trial = --c->patience > 0;
+		if (c->p.again)
+			c->p.again(c->p.arg);
+		c->trial = ++looks < c->patience;
 		c->trials = 0;
 		rc = look_again(c, key, e);
 	}
+	if (looks && !c->trial)
+		c->patience -= looks;
 	c->trial = false;
 	return rc;
 }

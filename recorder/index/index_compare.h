@@ -36,6 +36,9 @@ struct index_compare_params {
 	/* What the log says of a session: its seal or tombstone, and the root of its keyframes ("": none). Not with
 	 * mend. */
 	bool (*logged)(void *arg, const struct id *id, char out_root[65]);
+	/* A row is about to be looked at again: logged() is to answer from the log as it is now. NULL: it always does.
+	 */
+	void (*again)(void *arg);
 	void *arg;
 };
 

@@ -159,7 +159,8 @@ static int verify_drawn(struct verify_whole *w, const struct verify_log_keyframe
 
 struct derived {
 	struct verify_whole *whole;
-	struct verify_log *log; /* of rows: it has what they have */
+	struct verify_log *log; /* as it was last read: it has what rows and files have */
+	int looks;              /* at files of keyframes that are not as it says; none without a recorder at work */
 	char path[FILE_PATH_MAX];
 	uint64_t told[INDEX_DIFFERENCES];
 };
@@ -187,6 +188,14 @@ static bool logged(void *arg, const struct id *id, char out_root[65])
 	return verify_log_find(d->log, id) != NULL;
 }
 
+/* A recorder at work writes its log ahead of rows and files. */
+static void log_again(void *arg)
+{
+	struct derived *d = arg;
+
+	d->log = verify_whole_log_now(d->whole);
+}
+
 static void tell_rest(struct derived *d)
 {
 	for (size_t i = 0; i < INDEX_DIFFERENCES; i++)
@@ -197,15 +206,20 @@ static void tell_rest(struct derived *d)
 
 static int verify_derived_compare(struct derived *d, const char *dir, bool patient, struct index *ix, struct err *e)
 {
-	struct index_compare_params p = {
-	    .dir = dir, .index = ix, .patient = patient, .found = row_found, .logged = logged, .arg = d};
+	struct index_compare_params p = {.dir = dir,
+					 .index = ix,
+					 .patient = patient,
+					 .found = row_found,
+					 .logged = logged,
+					 .again = log_again,
+					 .arg = d};
 	struct index_compare *c;
 	int rc = index_compare_begin(&p, &c, e);
 
 	if (rc)
 		return rc;
-	/* Rows are those of this moment, and a recorder at work writes its log ahead of them. */
-	d->log = patient ? verify_whole_log_now(d->whole) : &d->whole->log;
+	if (patient)
+		log_again(d); /* rows are those of this moment */
 	while ((rc = index_compare_step(c, 10000, e)) == 1)
 		;
 	index_compare_end(c);
@@ -238,38 +252,59 @@ static int rows(struct derived *d, const char *dir, struct err *e)
 
 /* ---- keyframes, as files */
 
-/* Are they what was drawn? No file is no finding: it is drawn again. One that the log does not know is not used. */
-static bool unchanged(struct derived *d, const struct verify_log_keyframes *k, const struct id *session)
+/* No file: ERR_NOT_FOUND. k NULL: the log does not know it. */
+static int keyframes_look(const char *path, const struct verify_log_keyframes *k, bool *out_same)
 {
 	uint8_t have[CHAIN_HASH];
 	uint64_t size = 0;
-	int fd = -1, rc = file_open_found(d->path, &fd, &size, NULL);
-	bool same;
+	int fd = -1, rc = file_open_found(path, &fd, &size, NULL);
+	bool as_long = rc == 0 && k && size == k->size;
 
-	if (rc == ERR_NOT_FOUND)
+	*out_same = as_long && file_digest(fd, path, size, have) == 0 && memcmp(have, k->sha256, CHAIN_HASH) == 0;
+	if (fd >= 0)
+		close(fd);
+	return rc == ERR_NOT_FOUND ? rc : 0;
+}
+
+#define KEYFRAMES_LOOKS 10 /* at files that are not as the log says in the end, as a recorder may be at work */
+#define KEYFRAMES_US    100000
+
+/* Are they what was drawn? No file is no finding: it is drawn again. One that the log does not know is not used. */
+static bool keyframes_unchanged(struct derived *d, const struct id *session, const struct verify_log_keyframes **out)
+{
+	const struct verify_log_keyframes *k = verify_log_keyframes(d->log, session);
+	bool same;
+	int looks = 0, rc = keyframes_look(d->path, k, &same);
+
+	while (rc == 0 && !same && looks < d->looks) {
+		if (looks++)
+			usleep(KEYFRAMES_US);
+		log_again(d);
+		k = verify_log_keyframes(d->log, session);
+		rc = keyframes_look(d->path, k, &same);
+	}
+	*out = k;
+	if (rc)
 		return false;
-	if (rc == 0 && k && size == k->size)
-		rc = file_digest(fd, d->path, size, have);
-	same = k && rc == 0 && size == k->size && memcmp(have, k->sha256, CHAIN_HASH) == 0;
+	if (!same)
+		d->looks -= looks;
 	if (!k)
 		verify_whole_found(d->whole, VERIFY_NOTE, "keyframes_unlogged", d->path, session,
 				   "the log has no digest of these keyframes: they are not used, and drawn again");
 	else if (!same)
 		verify_whole_found(d->whole, VERIFY_INTEGRITY, "keyframes_changed", d->path, session,
 				   "these keyframes are not what was drawn (entry %" PRIu64 " of the log)", k->seq);
-	if (fd >= 0)
-		close(fd);
 	return same;
 }
 
 static int keyframes_of(struct derived *d, const struct verify_log_seal *seal, struct err *e)
 {
-	const struct verify_log_keyframes *k = verify_log_keyframes(&d->whole->log, &seal->session);
+	const struct verify_log_keyframes *k;
 	char name[ID_STR_LEN], recording[FILE_PATH_MAX];
 
 	id_format(&seal->session, name);
 	if (file_path(recording, NULL, "%s/sealed/%s/%s.mrec", d->whole->ask->dir, seal->day, name) ||
-	    keyframes_path(recording, d->path, NULL) || !unchanged(d, k, &seal->session))
+	    keyframes_path(recording, d->path, NULL) || !keyframes_unchanged(d, &seal->session, &k))
 		return 0;
 	/* What a changed recording draws says nothing of its keyframes. */
 	return d->whole->ask->drawers && seal->whole ? verify_drawn(d->whole, k, recording, e) : 0;
@@ -285,9 +320,15 @@ static int keyframes(struct derived *d, struct err *e)
 	return rc;
 }
 
+static struct derived derived_of(struct verify_whole *w)
+{
+	return (struct derived){
+	    .whole = w, .log = &w->log, .looks = verify_whole_at_work(w->ask->dir) ? KEYFRAMES_LOOKS : 0};
+}
+
 int verify_derived(struct verify_whole *w, struct err *e)
 {
-	struct derived d = {.whole = w};
+	struct derived d = derived_of(w);
 	int rc = keyframes(&d, e);
 
 	return rc ? rc : rows(&d, w->ask->dir, e);
@@ -295,7 +336,7 @@ int verify_derived(struct verify_whole *w, struct err *e)
 
 int verify_derived_one(struct verify_whole *w, const struct id *session, struct err *e)
 {
-	struct derived d = {.whole = w};
+	struct derived d = derived_of(w);
 	const struct verify_log_seal *seal = w->ask->drawers ? verify_log_find(&w->log, session) : NULL;
 
 	return seal && !seal->tombstone ? keyframes_of(&d, seal, e) : 0;

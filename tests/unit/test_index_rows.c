@@ -3,8 +3,10 @@
  * Rows of audit.db that somebody else wrote: what is shown is the record's, and verify names each. Generated: every
  * column of every table that is shown, rows that go and rows that come.
  */
+#include "recorder/index/index_compare.h"
 #include "tests/lib/cutter_rig.h"
 
+#include <openssl/sha.h>
 #include <sqlite3.h>
 
 #define ROWS_MAX 256
@@ -493,9 +495,141 @@ static void what_cannot_be_read_is_no_number(void **state)
 	index_close(ix);
 }
 
+/* ---- verify beside a recorder at work: what it writes meanwhile is no difference */
+
+#define DRAWN 12 /* more than there is patience for rows that differ in the end */
+
+struct drawn {
+	struct place *p;
+	struct id ids[DRAWN];
+	size_t logged; /* sessions with keyframes that the reader knows of */
+	bool done;
+};
+
+static void drawn_fill(struct drawn *d)
+{
+	for (int i = 0; i < DRAWN; i++) {
+		uint64_t at = 0;
+
+		session_open(d->p, &d->ids[i]);
+		send_bytes(d->p, &d->ids[i], &at, 100);
+		text(d->p, RING_EXIT, &d->ids[i], "{\"cause\":\"exit\",\"code\":0}");
+		consumed(d->p, &d->ids[i]);
+	}
+}
+
+/* As the keyframer does: the file first, then log and row. */
+static void drawn_put(struct drawn *d, size_t i)
+{
+	struct keyframes_digest digest = {.size = 5, .n = 1, .root = {(uint8_t)(i + 1)}};
+	char recording[FILE_PATH_MAX], path[FILE_PATH_MAX];
+	struct err e = {0};
+
+	assert_int_equal(recording_find(d->p->dir, &d->ids[i], recording, sizeof(recording), &e), 0);
+	assert_int_equal(keyframes_path(recording, path, &e), 0);
+	FILE *f = fopen(path, "w");
+	assert_non_null(f);
+	assert_int_equal(fputs("drawn", f) >= 0 && fclose(f) == 0, 1);
+	SHA256((const uint8_t *)"drawn", 5, digest.sha256);
+	assert_int_equal(cutter_keyframes(d->p->cutter, &d->ids[i], &digest, &e), 0);
+}
+
+static void drawn_put_all(void *arg, const char *path, const struct verify_result *r)
+{
+	struct drawn *d = arg;
+
+	(void)path;
+	(void)r;
+	for (size_t i = 0; !d->done && i < DRAWN; i++)
+		drawn_put(d, i);
+	d->done = true;
+}
+
+static void nothing_is_found(void *arg, const struct verify_finding *f)
+{
+	(void)arg;
+	if (f->class != VERIFY_NOTE || strcmp(f->code, "keyframes_unlogged") == 0)
+		fail_msg("%s: %s", f->code, f->message);
+}
+
+/* The log was read, recordings are being looked at, and the recorder draws the screens of all of them. */
+static void screens_are_drawn_while_verify_reads(void **state)
+{
+	struct place *p = *state;
+	struct drawn d = {.p = p};
+	struct grant_public_key key;
+	struct grant_keyset keys = {&key, 1};
+	struct verify_summary sum;
+	struct err e = {0};
+
+	start(p);
+	drawn_fill(&d);
+	key = *signer_public(p->signer);
+	struct verify_ask ask = {
+	    .dir = p->dir, .keys = &keys, .sink = nothing_is_found, .each = drawn_put_all, .arg = &d};
+	assert_int_equal(verify_all(&ask, &sum, &e), 0);
+	assert_true(d.done);
+	assert_true(sum.intact);
+}
+
+static bool drawn_logged(void *arg, const struct id *id, char out_root[65])
+{
+	struct drawn *d = arg;
+
+	out_root[0] = '\0';
+	for (size_t i = 0; i < DRAWN; i++)
+		if (i < d->logged && memcmp(id, &d->ids[i], sizeof(*id)) == 0)
+			snprintf(out_root, 65, "%02zx%062d", i + 1, 0);
+	return true;
+}
+
+static void drawn_read_again(void *arg)
+{
+	struct drawn *d = arg;
+
+	d->logged++;
+}
+
+static void drawn_differs(void *arg, const struct index_finding *f)
+{
+	(void)arg;
+	fail_msg("row %s of %s: %s", f->key, f->table, f->column ? f->column : "");
+}
+
+/* The recorder is ahead of the reader's log at each row: each is looked at again behind a log that has it. */
+static void a_log_that_is_read_before_its_rows(void **state)
+{
+	struct place *p = *state;
+	struct drawn d = {.p = p};
+	struct index_compare_params params = {.dir = p->dir,
+					      .patient = true,
+					      .found = drawn_differs,
+					      .logged = drawn_logged,
+					      .again = drawn_read_again,
+					      .arg = &d};
+	struct index_compare *c;
+	struct err e = {0};
+	int rc;
+
+	start(p);
+	drawn_fill(&d);
+	for (size_t i = 0; i < DRAWN; i++)
+		drawn_put(&d, i);
+	assert_int_equal(index_open_offline(p->path, &params.index, &e), 0);
+	assert_int_equal(index_compare_begin(&params, &c, &e), 0);
+	while ((rc = index_compare_step(c, 1, &e)) == 1)
+		;
+	assert_int_equal(rc, 0);
+	assert_int_equal(d.logged, DRAWN);
+	index_compare_end(c);
+	index_close(params.index);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+	    CUTTER_TEST(screens_are_drawn_while_verify_reads),
+	    CUTTER_TEST(a_log_that_is_read_before_its_rows),
 	    CUTTER_TEST(a_changed_column_is_never_shown),
 	    CUTTER_TEST(verify_names_a_changed_column),
 	    CUTTER_TEST(rows_that_go_and_come),
