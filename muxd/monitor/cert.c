@@ -115,13 +115,13 @@ static int publish_bio(BIO *bio, const char *path, mode_t mode, struct file_owne
 	return rc;
 }
 
-/* A PEM file in memory that is wiped when freed. */
-static int open_pem(const char *path, BIO **out, struct err *e)
+/* A PEM file in memory that is wiped when freed. given: by the operator, whose files are often links. */
+static int open_pem(const char *path, bool given, BIO **out, struct err *e)
 {
 	BIO *bio = BIO_new(BIO_s_secmem());
 	char *text = NULL;
 	size_t len = 0;
-	int rc = file_read(path, PEM_MAX, &text, &len, e);
+	int rc = given ? file_read_given(path, PEM_MAX, &text, &len, e) : file_read(path, PEM_MAX, &text, &len, e);
 
 	if (rc == 0 && (!bio || BIO_write(bio, text, (int)len) != (int)len))
 		rc = crypto_error(e, "hold a PEM file");
@@ -133,10 +133,10 @@ static int open_pem(const char *path, BIO **out, struct err *e)
 	return rc;
 }
 
-static int cert_load(const char *path, X509 **out, struct err *e)
+static int cert_load(const char *path, bool given, X509 **out, struct err *e)
 {
 	BIO *bio = NULL;
-	int rc = open_pem(path, &bio, e);
+	int rc = open_pem(path, given, &bio, e);
 
 	if (rc)
 		return rc;
@@ -145,10 +145,10 @@ static int cert_load(const char *path, X509 **out, struct err *e)
 	return *out ? 0 : err_set(e, ERR_CORRUPT, "%s holds no certificate", path);
 }
 
-static int load_key(const char *path, EVP_PKEY **out, struct err *e)
+static int load_key(const char *path, bool given, EVP_PKEY **out, struct err *e)
 {
 	BIO *bio = NULL;
-	int rc = open_pem(path, &bio, e);
+	int rc = open_pem(path, given, &bio, e);
 
 	if (rc)
 		return rc;
@@ -222,7 +222,7 @@ static int make_certificate(const char *path, EVP_PKEY *key, const char *host, i
 static int usable_certificate(const char *path, EVP_PKEY *key, time_t now, bool *out_expired, X509 **out, struct err *e)
 {
 	X509 *x = NULL;
-	int rc = cert_load(path, &x, e);
+	int rc = cert_load(path, false, &x, e);
 	bool expired;
 
 	if (rc)
@@ -247,7 +247,7 @@ int cert_ensure(const char *key_path, const char *cert_path, const char *host, i
 	struct cert_status status = {0};
 	EVP_PKEY *key = NULL;
 	X509 *x = NULL;
-	int rc = load_key(key_path, &key, e);
+	int rc = load_key(key_path, false, &key, e);
 
 	if (rc && rc != ERR_NOT_FOUND)
 		return rc;
@@ -262,6 +262,30 @@ int cert_ensure(const char *key_path, const char *cert_path, const char *host, i
 		rc = cert_describe(x, host, &status, e);
 	if (rc == 0)
 		*out = status;
+	X509_free(x);
+	EVP_PKEY_free(key);
+	return rc;
+}
+
+int cert_check(const char *key_path, const char *cert_path, const char *host, int64_t now_s, struct cert_status *out,
+	       struct err *e)
+{
+	struct cert_status status = {0};
+	time_t now = (time_t)now_s;
+	EVP_PKEY *key = NULL;
+	X509 *x = NULL;
+	int rc = load_key(key_path, true, &key, e);
+
+	if (rc == 0)
+		rc = cert_load(cert_path, true, &x, e);
+	if (rc == 0 && X509_check_private_key(x, key) != 1)
+		rc = err_set(e, ERR_CONFIG, "%s is not the private key of certificate %s", key_path, cert_path);
+	if (rc == 0)
+		rc = cert_describe(x, host, &status, e);
+	if (rc == 0) {
+		status.expired = X509_cmp_time(X509_get0_notAfter(x), &now) <= 0;
+		*out = status;
+	}
 	X509_free(x);
 	EVP_PKEY_free(key);
 	return rc;

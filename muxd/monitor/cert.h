@@ -4,6 +4,7 @@
  * Self-signed, ECDSA P-256, 825 days, for localhost, 127.0.0.1, ::1 and the
  * host that is listened on. Files that somebody else put there are used as they
  * are and never replaced; ours are made again once they have expired.
+ * Files that the configuration names are read, through links, and never written.
  */
 #ifndef MUXD_MONITOR_CERT_H
 #define MUXD_MONITOR_CERT_H
@@ -24,7 +25,11 @@ struct cert_status {
 };
 
 /* host: of the HTTPS listener, without port. Files: key 0600 and certificate 0644, for owner. */
+/* Ours, beside the state. ERR_CONFIG: a key without its certificate, or the other way round. */
 int cert_ensure(const char *key_path, const char *cert_path, const char *host, int64_t now_s, struct file_owner owner,
 		struct cert_status *out, struct err *e);
+/* The operator's own. ERR_NOT_FOUND, ERR_CORRUPT, or ERR_CONFIG where the two do not belong together. */
+int cert_check(const char *key_path, const char *cert_path, const char *host, int64_t now_s, struct cert_status *out,
+	       struct err *e);
 
 #endif

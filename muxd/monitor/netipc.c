@@ -86,15 +86,16 @@ enum {
 
 static int open_all(struct monitor *m, int fds[COUNT], struct err *e)
 {
+	/* The operator's files are often links, renewed by others; nobody makes links of ours. */
+	int rc, tls_links = *m->conf->listen_tls_cert ? 0 : O_NOFOLLOW;
 	char ring[PATH_MAX], cursor[PATH_MAX];
-	int rc;
 
 	if ((rc = file_join(ring, sizeof ring, m->layout.journal, "ring", e)) ||
 	    (rc = file_join(cursor, sizeof cursor, m->layout.journal, "cursor", e)) ||
 	    (rc = conf_descriptor(m, &fds[CONF], e)) || (rc = open_one(ring, O_RDWR, &fds[RING], e)) ||
 	    (rc = open_one(cursor, O_RDONLY, &fds[CURSOR], e)) || (rc = recorder_stream(m, &fds[RECORDER], e)) ||
-	    (rc = open_one(m->tls_key, O_RDONLY, &fds[TLS_KEY], e)) ||
-	    (rc = open_one(m->tls_cert, O_RDONLY, &fds[TLS_CERT], e)) ||
+	    (rc = slurp_open(m->tls_key, O_RDONLY | tls_links, &fds[TLS_KEY], e)) ||
+	    (rc = slurp_open(m->tls_cert, O_RDONLY | tls_links, &fds[TLS_CERT], e)) ||
 	    (rc = open_one(m->keys.ssh_host_key, O_RDONLY, &fds[SSH_KEY], e)) ||
 	    (rc = open_one(m->keys.link_secret, O_RDONLY, &fds[LINK_SECRET], e)) ||
 	    (rc = open_one(m->muxlet_path, O_RDONLY, &fds[MUXLET], e)) ||

@@ -191,9 +191,7 @@ static int tls_files(struct monitor *m, struct err *e)
 	if ((size_t)snprintf(m->tls_key, sizeof m->tls_key, "%s", c->listen_tls_key) >= sizeof m->tls_key ||
 	    (size_t)snprintf(m->tls_cert, sizeof m->tls_cert, "%s", c->listen_tls_cert) >= sizeof m->tls_cert)
 		return err_set(e, ERR_CONFIG, "listen.tls_cert or listen.tls_key is too long");
-	if (access(m->tls_key, R_OK))
-		return err_sys(e, errno, "listen.tls_key %s", m->tls_key);
-	return access(m->tls_cert, R_OK) ? err_sys(e, errno, "listen.tls_cert %s", m->tls_cert) : 0;
+	return 0;
 }
 
 static int open_doors(struct monitor *m, struct err *e)
@@ -216,7 +214,9 @@ static int open_doors(struct monitor *m, struct err *e)
 	if (rc)
 		return rc;
 	address_host(https ? https : "localhost:0", host);
-	rc = cert_ensure(m->tls_key, m->tls_cert, host, clock_wall_ns() / (int64_t)NS_PER_SEC, m->who.net, &m->cert, e);
+	int64_t now_s = clock_wall_ns() / (int64_t)NS_PER_SEC;
+	rc = *c->listen_tls_cert ? cert_check(m->tls_key, m->tls_cert, host, now_s, &m->cert, e)
+				 : cert_ensure(m->tls_key, m->tls_cert, host, now_s, m->who.net, &m->cert, e);
 	if (rc)
 		return rc;
 	if (m->cert.expired)

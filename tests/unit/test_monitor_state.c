@@ -323,6 +323,38 @@ static void somebody_elses_certificate_is_kept(void **state)
 	assert_non_null(strstr(e.message, "tls.crt"));
 }
 
+/* As an ACME client leaves them: links that it turns to the newest pair. They are read, and never written. */
+static void the_operators_pair_may_be_links(void **state)
+{
+	struct fixture *f = *state;
+	struct tls_paths p = tls(f), theirs = p, other = p;
+	struct cert_status made, status;
+	struct err e = {0};
+	int64_t now = time(NULL);
+
+	strcat(theirs.key, ".live");
+	strcat(theirs.cert, ".live");
+	strcat(other.key, ".other");
+	strcat(other.cert, ".other");
+	assert_int_equal(cert_ensure(p.key, p.cert, "127.0.0.1", now, FILE_OWNER_SELF, &made, NULL), 0);
+	assert_int_equal(cert_ensure(other.key, other.cert, "127.0.0.1", now, FILE_OWNER_SELF, &status, NULL), 0);
+	assert_int_equal(symlink(p.key, theirs.key) || symlink(p.cert, theirs.cert), 0);
+	assert_int_equal(cert_check(theirs.key, theirs.cert, "127.0.0.1", now, &status, &e), 0);
+	assert_string_equal(status.fingerprint_sha256, made.fingerprint_sha256);
+	assert_true(status.covers_host && !status.expired && !status.made);
+	/* It looks like ours and has expired: it is theirs. */
+	assert_int_equal(cert_check(theirs.key, theirs.cert, "127.0.0.1", now + 826 * DAY, &status, &e), 0);
+	assert_true(status.expired && !status.made);
+	assert_int_equal(cert_check(other.key, theirs.cert, "127.0.0.1", now, &status, &e), ERR_CONFIG);
+	assert_non_null(strstr(e.message, "tls.key.other is not the private key of certificate"));
+	assert_int_equal(unlink(p.cert), 0);
+	assert_int_equal(cert_check(theirs.key, theirs.cert, "127.0.0.1", now, &status, &e), ERR_NOT_FOUND);
+	assert_non_null(strstr(e.message, "tls.crt.live does not exist"));
+	/* Of ours nobody makes links. */
+	assert_int_equal(symlink(other.cert, p.cert), 0);
+	assert_true(cert_ensure(p.key, p.cert, "127.0.0.1", now, FILE_OWNER_SELF, &status, &e) < 0);
+}
+
 static void a_second_daemon_is_refused_by_name(void **state)
 {
 	struct fixture *f = *state;
@@ -682,6 +714,7 @@ int main(void)
 	    TEST(the_certificate_names_this_host),
 	    TEST(it_is_made_again_when_expired_with_the_same_key),
 	    TEST(somebody_elses_certificate_is_kept),
+	    TEST(the_operators_pair_may_be_links),
 	    TEST(a_second_daemon_is_refused_by_name),
 	    TEST(the_instance_stays_and_children_of_before_are_known),
 	    TEST(a_directory_that_others_may_write_is_refused),
