@@ -113,6 +113,12 @@ refused "another agent's" 403 forbidden POST /execute -d '{"command": "true"}'
 token=$(new_token $agent agent files)
 refused "one without scope rounds" 403 forbidden POST /execute -d '{"command": "true"}'
 refused "which may look at files" 404 file_not_found GET /download/nothing
+muxctl sandbox resume --workdir /workspace/nowhere nowhere >/dev/null || fail "no sandbox nowhere"
+token=$(new_token nowhere agent rounds) id=nowhere
+execute true >"$tmp/e"
+equal "a start that failed names its round" not_started \
+	"$(api "$token" GET "/v1/rounds/$(jq -r '.detail | capture("^invalid_request: .* \\(round (?<id>[0-9a-f-]+)\\)$").id' "$tmp/e")" | jq -r .exit.cause)"
+id=
 told() { muxctl audit --agent $agent -n 1000 -o json | jq -r '.record.event' | sort | uniq -c | awk '{print $2, $1}' >"$tmp/events"; grep -q "$1" "$tmp/events"; }
 for event in 'round.start 1[0-9]' 'file.write [3-9]' 'file.get [3-9]' 'file.list 1[0-9]' 'file.stat [1-9]'; do
 	wait_for 10 told "^$event" || fail "no event $event: $(cat "$tmp/events")"

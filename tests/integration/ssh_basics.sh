@@ -48,3 +48,10 @@ PRINCIPAL=other
 foreign=$(new_token elsewhere staff terminal)
 sshc "$foreign" $agent true </dev/null 2>"$tmp/err"
 [ $? -ne 0 ] && ok "a token for another agent is refused" || fail "a foreign token got in"
+
+# A start that failed is in the record, and whoever asked for it is told where.
+muxctl sandbox resume --workdir /workspace/nowhere sshnowhere >/dev/null || fail "no sandbox of its own directory"
+token=$(new_token sshnowhere staff terminal,rounds,observe)
+sshc "$token" sshnowhere true </dev/null 2>"$tmp/err" && fail "a command began in a directory that is not there"
+equal "a start that failed names its session" not_started \
+	"$(api "$token" GET "/v1/rounds/$(sed -n 's/.* Session: //p' "$tmp/err" | tr -d '\r')" | jq -r .exit.cause)"

@@ -96,7 +96,9 @@ static json_t *runtime_on_error(struct http_exchange *x, int rc, const char *mes
 		*status = 200;
 		return json_pack("{s:s,s:b}", "path", r->path, "exists", 0);
 	}
-	text_format(text, sizeof(text), "%s: %s", err_name(rc), message);
+	bool begun = x->begun.id[0];
+	text_format(text, sizeof(text), "%s: %s%s%s%s", err_name(rc), message, begun ? " (round " : "", x->begun.id,
+		    begun ? ")" : "");
 	return json_pack("{s:s}", "detail", text);
 }
 

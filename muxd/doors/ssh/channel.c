@@ -261,7 +261,8 @@ static void channel_on_started(void *arg, int rc, const struct err *e, struct se
 	if (ch->state != SSH_CHAN_STARTING) {
 		attachment_detach(a);
 	} else if (rc) {
-		ssh_chan_refuse(ch, "%s (%s). %s", e->message, err_name(rc), err_hint(rc));
+		const char *begun = e->begun.id[0] ? " Session: " : "";
+		ssh_chan_refuse(ch, "%s (%s). %s%s%s", e->message, err_name(rc), err_hint(rc), begun, e->begun.id);
 	} else {
 		attached(ch, a);
 		if (ch->sized)
