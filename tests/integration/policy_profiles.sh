@@ -87,6 +87,7 @@ equal "without one it is as configured" "5000 600000" "$(own "$fix") $(own "$fre
 kept=$(api "$typed" POST /v1/agents/demo/rounds '{"argv":["echo","kept"],"wait_ms":20000}' | jq -r .round_id)
 terminal='{"argv":["sleep","600"],"pty":{"cols":80,"rows":24},"wait_ms":0}'
 equal "a terminal of a round" "fine -" "$(try "$typed" POST /v1/agents/demo/rounds "$terminal")"
+parts=$(jq -r .round_id "$tmp/o")
 equal "is a session, which its profile counts" "limit_reached typed/limits.sessions" "$(try "$typed" POST /v1/agents/demo/rounds "$terminal")"
 
 # Files by path, patches too, whose paths muxlet alone knows.
@@ -186,6 +187,8 @@ equal "with who loaded it" "start admin" "$(jq -rs '[.[] | select(.record.event 
 equal "a refused one is told" "4 $v1" "$(jq -rs '[.[] | select(.record.event == "policy.refused").record.detail] | "\(length) \(.[0].in_force)"' "$tmp/events")"
 equal "an allowance is in the event of what it allowed" "fix/round.start $v1" \
 	"$(jq -rs --arg r "$round" '.[] | select(.record.event == "round.start" and .record.detail.session == $r).record.policy | "\(.rule) \(.version)"' "$tmp/events")"
+equal "and names the rule of each of its parts" "typed/round.start typed/terminal.open" \
+	"$(jq -rs --arg r "$parts" '.[] | select(.record.event == "round.start" and .record.detail.session == $r).record.policy | "\(.rule) \(.also | join(" "))"' "$tmp/events")"
 equal "code that asks for no time has the profile's, and its interpreter 20 s to end it" 25000 \
 	"$(jq -rs --arg r "$execution" '.[] | select(.record.event == "round.start" and .record.detail.session == $r).record.detail.timeout_ms' "$tmp/events")"
 equal "a denial is an event of its own" "fix/terminal.open fixer" \

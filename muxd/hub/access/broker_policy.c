@@ -149,9 +149,20 @@ bool broker_policy_may(struct hub *h, const struct request *rq, enum policy_op o
 
 /* ---- files */
 
-/* Once for each way in which a path is touched. */
+/* Once for each way in which a path is touched. The last rule is the mark's, and those before it go along. */
+static int ask_way(struct hub *h, const struct request *rq, const struct policy_question *q, const char *what,
+		   struct policy_mark *io_mark, struct err *e)
+{
+	const struct policy_mark before = io_mark ? *io_mark : (struct policy_mark){0};
+	int rc = broker_policy(h, rq, q, what, io_mark, e);
+
+	if (rc == 0 && io_mark)
+		policy_mark_join(io_mark, &before);
+	return rc;
+}
+
 static int ask_touch(struct hub *h, const struct request *rq, struct policy_question q, const struct file_touch *t,
-		     const char *what, struct policy_mark *out_mark, struct err *e)
+		     const char *what, struct policy_mark *io_mark, struct err *e)
 {
 	int rc = 0;
 
@@ -159,11 +170,11 @@ static int ask_touch(struct hub *h, const struct request *rq, struct policy_ques
 	q.tree = t->tree;
 	if (t->reads) {
 		q.op = POLICY_FILE_READ;
-		rc = broker_policy(h, rq, &q, what, out_mark, e);
+		rc = ask_way(h, rq, &q, what, io_mark, e);
 	}
 	if (!rc && t->writes) {
 		q.op = POLICY_FILE_WRITE;
-		rc = broker_policy(h, rq, &q, what, out_mark, e);
+		rc = ask_way(h, rq, &q, what, io_mark, e);
 	}
 	return rc;
 }
@@ -174,6 +185,8 @@ static int ask_touches(struct hub *h, const struct request *rq, const struct pol
 {
 	int rc = 0;
 
+	if (out_mark)
+		*out_mark = (struct policy_mark){0};
 	for (unsigned i = 0; !rc && i < n; i++)
 		rc = ask_touch(h, rq, *q, &touches[i], what, out_mark, e);
 	return rc;
@@ -251,6 +264,7 @@ int broker_policy_launch(struct hub *h, const struct request *rq, const char *ag
 				    .interpreter = l->context.role == CONTEXT_INTERPRETER,
 				    /* A context's round has a grace besides, which is nobody's to use. */
 				    .timeout_ns = l->context.role ? l->judged_ns : l->timeout_ns};
+	struct policy_mark part[2] = {0};
 	int rc;
 
 	if (kind == SESSION_FILE)
@@ -258,13 +272,17 @@ int broker_policy_launch(struct hub *h, const struct request *rq, const char *ag
 	rc = broker_policy(h, rq, &q, session_kind_name(kind), out_mark, e);
 	if (!rc && l->pty && q.op != POLICY_TERMINAL_OPEN) {
 		q.op = POLICY_TERMINAL_OPEN;
-		rc = broker_policy(h, rq, &q, "pty", NULL, e);
+		rc = broker_policy(h, rq, &q, "pty", &part[0], e);
 	}
 	if (!rc && l->artifacts) {
 		q.op = POLICY_ARTIFACT_WRITE;
-		rc = broker_policy(h, rq, &q, "artifacts", NULL, e);
+		rc = broker_policy(h, rq, &q, "artifacts", &part[1], e);
 	}
-	if (rc && out_mark) /* what is denied in part was allowed by nothing */
+	if (!out_mark)
+		return rc;
+	policy_mark_join(out_mark, &part[0]);
+	policy_mark_join(out_mark, &part[1]);
+	if (rc) /* what is denied in part was allowed by nothing */
 		*out_mark = (struct policy_mark){0};
 	return rc;
 }

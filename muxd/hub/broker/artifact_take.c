@@ -359,6 +359,7 @@ static void take_changes(struct taking *t, const struct artifact_take *from)
 				      .snapshot = c->snapshot,
 				      .request = tree,
 				      .timeout_ns = from->timeout_ns};
+	struct policy_mark part = {0};
 	struct err e = {0};
 	int rc;
 
@@ -371,7 +372,8 @@ static void take_changes(struct taking *t, const struct artifact_take *from)
 		rc = broker_refused(t->hub, &t->rq, from->agent, "changes", &e);
 	if (!rc)
 		rc = broker_policy_file(t->hub, &t->rq, from->agent, t->task,
-					&(struct file_spec){.op = FILE_CHANGES, .path = "."}, "changes", NULL, &e);
+					&(struct file_spec){.op = FILE_CHANGES, .path = "."}, "changes", &part, &e);
+	policy_mark_join(&t->rq.policy, &part);
 	if (!rc)
 		rc = base_tree_open(t->hub, &t->rq, &base, &base_ops, t, &t->tree, &e);
 	json_decref(tree);

@@ -721,6 +721,17 @@ static bool sets_options(const struct life_call *c)
 	       c->options.sets_resources || c->options.sets_app || c->settings;
 }
 
+/* What a call asks for besides. The event of the call names it. */
+static int check_part(struct life_job *j, const struct policy_question *q, uint32_t any, const char *what,
+		      struct err *e)
+{
+	struct policy_mark part = {0};
+	int rc = broker_check_any(j->hub, &j->rq, q, any, what, &part, e);
+
+	policy_mark_join(&j->rq.policy, &part);
+	return rc;
+}
+
 /* Where nobody may give a template, a grant with admin may still take one away. */
 static int check_template_scope(struct life_job *j, const char *agent, struct err *e)
 {
@@ -732,15 +743,15 @@ static int check_template_scope(struct life_job *j, const char *agent, struct er
 			"kubernetes.pod_template_per_create is nobody: no agent gets a pod template of its own");
 		return broker_refused(j->hub, &j->rq, agent, "pod_template", e);
 	}
-	return broker_check_any(j->hub, &j->rq, &(struct policy_question){.op = POLICY_SANDBOX_SHAPE, .agent = agent},
-				any, "pod_template", NULL, e);
+	return check_part(j, &(struct policy_question){.op = POLICY_SANDBOX_SHAPE, .agent = agent}, any, "pod_template",
+			  e);
 }
 
 /* Of those that the configuration names; what an image is, who asks has no say in. */
 static int check_image(struct life_job *j, const char *agent, struct err *e)
 {
 	const struct policy_question q = {.op = POLICY_SANDBOX_SHAPE, .agent = agent};
-	int rc = broker_check_any(j->hub, &j->rq, &q, LIFECYCLE, "image", NULL, e);
+	int rc = check_part(j, &q, LIFECYCLE, "image", e);
 
 	if (!rc && *j->call.options.image && conf_image_allowed(j->hub->conf, j->call.options.image, e))
 		rc = broker_refused(j->hub, &j->rq, agent, "image", e);
@@ -753,7 +764,7 @@ static int check_resources(struct life_job *j, const char *agent, struct err *e)
 	const struct policy_question q = {.op = POLICY_SANDBOX_SHAPE, .agent = agent};
 	const struct conf *c = j->hub->conf;
 	bool pods = strcmp(c->sandbox_backend, "local") != 0;
-	int rc = broker_check_any(j->hub, &j->rq, &q, LIFECYCLE, "resources", NULL, e);
+	int rc = check_part(j, &q, LIFECYCLE, "resources", e);
 
 	if (rc || !pods || resources_none(&j->call.options.resources))
 		return rc;
@@ -769,6 +780,7 @@ static int check_resources(struct life_job *j, const char *agent, struct err *e)
 /* A leased sandbox may be ended by who administers; its content, and how long it lives, are its lease's. */
 static int check_scope(struct life_job *j, const char *agent, struct err *e)
 {
+	const struct policy_mark before = j->rq.policy; /* of the agent that is copied */
 	bool plain = j->verb == VERB_RESUME && !sets_options(&j->call) && !j->settings;
 	uint32_t any = plain                  ? SCOPE_TERMINAL | SCOPE_ROUNDS | SCOPE_LIFECYCLE
 		       : j->verb == VERB_KILL ? SCOPE_DRIVE | LIFECYCLE
@@ -776,6 +788,7 @@ static int check_scope(struct life_job *j, const char *agent, struct err *e)
 	const struct policy_question q = {.op = verbs[j->verb].op, .agent = agent};
 	int rc = broker_check_any(j->hub, &j->rq, &q, any, verbs[j->verb].name, &j->rq.policy, e);
 
+	policy_mark_join(&j->rq.policy, &before);
 	if (!rc && j->pod_template)
 		rc = check_template_scope(j, agent, e);
 	if (!rc && j->call.options.sets_image)
@@ -806,7 +819,7 @@ static int check_begin(struct life_job *j, struct err *e)
 
 	q.agent = whose;
 	if (!rc)
-		rc = broker_check_any(j->hub, &j->rq, &q, LIFECYCLE, "workspace", NULL, e);
+		rc = check_part(j, &q, LIFECYCLE, "workspace", e);
 	if (!rc)
 		rc = broker_check_enter(j->hub, &j->rq, whose, "workspace", e);
 	if (!rc)

@@ -19,6 +19,29 @@ void request_marked(const struct request *rq, struct request *io)
 	io->policy = mark;
 }
 
+static void mark_add(struct policy_mark *io, const char *rule)
+{
+	size_t i = 0;
+
+	if (strcmp(rule, io->rule) == 0)
+		return;
+	while (i < POLICY_PARTS_MAX && io->also[i][0] && strcmp(io->also[i], rule) != 0)
+		i++;
+	if (i < POLICY_PARTS_MAX)
+		text_put(io->also[i], sizeof(io->also[i]), rule);
+	else
+		text_put(io->also[POLICY_PARTS_MAX - 1], sizeof(io->also[0]), "more");
+}
+
+void policy_mark_join(struct policy_mark *io, const struct policy_mark *part)
+{
+	if (!part->version[0])
+		return;
+	mark_add(io, part->rule);
+	for (size_t i = 0; i < POLICY_PARTS_MAX && part->also[i][0]; i++)
+		mark_add(io, part->also[i]);
+}
+
 void request_endpoint(struct request *rq, const char *endpoint)
 {
 	text_put(rq->endpoint, sizeof(rq->endpoint), endpoint);

@@ -28,9 +28,12 @@ struct origin {
 };
 #define ENDPOINT_MAX 79
 
+#define POLICY_PARTS_MAX 3 /* of one call: a terminal, artifacts; image and resources, a workspace, a copy's name */
+
 /* The policy's verdict that lets a request's call through, for its events; version "": there is no policy. */
 struct policy_mark {
 	char rule[POLICY_RULE_MAX], version[POLICY_VERSION_LEN];
+	char also[POLICY_PARTS_MAX][POLICY_RULE_MAX]; /* what let its parts through, each once, "" behind the last */
 };
 
 /* Values; copied by the broker. */
@@ -51,6 +54,8 @@ void request_begin(struct request *rq, const struct origin *from); /* without a 
 /* Another thing is asked for under the grant of a log-in. */
 void request_endpoint(struct request *rq, const char *endpoint);
 void request_finish(struct request *rq); /* its token is wiped */
+/* A part of the call was allowed, too. Without a version, as there is no policy, that is nothing. */
+void policy_mark_join(struct policy_mark *io, const struct policy_mark *part);
 
 /* How a call is answered, once, from the loop: result is the callee's, NULL where rc tells of a failure. */
 typedef void broker_json_done(void *arg, int rc, const struct err *e, json_t *result);

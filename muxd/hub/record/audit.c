@@ -43,6 +43,16 @@ int audit_journal(struct hub *h, json_t *record)
 	return journal_json(h->journal, RING_AUDIT, NULL, record);
 }
 
+/* {rule, version, also?: [rule]}: the verdict that let the call through, and those of its parts. */
+static json_t *mark_json(const struct policy_mark *m)
+{
+	json_t *also = m->also[0][0] ? json_array() : NULL;
+
+	for (size_t i = 0; also && i < POLICY_PARTS_MAX && m->also[i][0]; i++)
+		json_array_append_new(also, json_string(m->also[i]));
+	return json_pack("{s:s,s:s,s:o*}", "rule", m->rule, "version", m->version, "also", also);
+}
+
 static void set_request(json_t *o, const struct request *rq)
 {
 	char text[ID_STR_LEN];
@@ -55,8 +65,7 @@ static void set_request(json_t *o, const struct request *rq)
 	json_object_set_new(o, "request_id", json_string(text));
 	audit_set_lease(o, &rq->work);
 	if (rq->policy.version[0])
-		json_object_set_new(o, "policy",
-				    json_pack("{s:s,s:s}", "rule", rq->policy.rule, "version", rq->policy.version));
+		json_object_set_new(o, "policy", mark_json(&rq->policy));
 	if (id_is_nil(&rq->grant.id))
 		return;
 	id_format(&rq->grant.id, text);
