@@ -165,7 +165,7 @@ static void setup_on_second(uv_timer_t *t)
 	if (memory_due(&h->rest, now))
 		memory_give();
 	if (h->recovered)
-		audit_failures_tick(h, false);
+		audit_repeats_tick(h, false);
 	(void)hub_policy_settle(h, NULL);
 	hub_witnesses_tick(h);
 	hub_flush(h);
@@ -216,7 +216,7 @@ int hub_create(const struct hub_params *p, struct hub **out, struct err *e)
 	TAILQ_INIT(&h->later);
 	h->loop = p->loop;
 	h->conf = p->conf;
-	h->failures_fd = -1;
+	h->repeats_fd = -1;
 	TAILQ_INIT(&h->order);
 	TAILQ_INIT(&h->ended);
 	TAILQ_INIT(&h->attachments);
@@ -238,7 +238,7 @@ int hub_create(const struct hub_params *p, struct hub **out, struct err *e)
 		rc = journal_create(h->loop, &(struct journal_fds){p->ring_fd, p->cursor_fd, p->bell_fd, p->moved_fd},
 				    &journal_callbacks, h, &h->journal, e);
 	if (!rc)
-		rc = audit_failures_begin(h, e);
+		rc = audit_repeats_begin(h, e);
 	if (!rc)
 		rc = removals_create(p->removals_path, setup_on_wait, h, &h->removals);
 	h->p.removals_path = NULL;
@@ -246,7 +246,7 @@ int hub_create(const struct hub_params *p, struct hub **out, struct err *e)
 		rc = start_timers(h);
 	if (rc) {
 		removals_destroy(h->removals);
-		audit_failures_end(h);
+		audit_repeats_end(h);
 		journal_destroy(h->journal);
 		id_times_destroy(h->revoked);
 		id_times_destroy(h->renewed);
@@ -285,7 +285,7 @@ void hub_stop(struct hub *h)
 	TAILQ_FOREACH(a, &h->attachments, of_hub)
 	attachment_cut(a, CUT_SHUTDOWN, "the daemon is stopping; the sandbox and its programs stay");
 	hub_flush(h);
-	audit_failures_tick(h, true);
+	audit_repeats_tick(h, true);
 	(void)audit_event(h, "hub.stop", NULL, NULL, "ok", NULL);
 }
 
@@ -343,7 +343,7 @@ void hub_destroy(struct hub *h)
 	uv_close((uv_handle_t *)h->idle, setup_free_handle);
 	pace_destroy(h);
 	ahead_destroy(h);
-	audit_failures_end(h);
+	audit_repeats_end(h);
 	removals_destroy(h->removals);
 	journal_destroy(h->journal);
 	id_times_destroy(h->revoked);

@@ -583,7 +583,7 @@ static int make_hub(struct net *n, const json_t *start, struct err *e)
 		conf_destroy(p.conf);
 		return rc;
 	}
-	p.failures_path = path;
+	p.repeats_path = path;
 	p.removals_path = removals;
 	text_put(p.instance, sizeof(p.instance), instance);
 	text_put(p.centre, sizeof(p.centre), json_get_text(json_object_get(start, "edge"), "centre"));

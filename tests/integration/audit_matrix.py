@@ -87,7 +87,7 @@ REST = {
     "GET /v1/agents/{agent}/services": op(about="agent", needs="rounds " + LIFE),
     "PUT /v1/agents/{agent}/services": op(about="agent", needs=LIFE, body={"services": [{"name": "{cell}", "argv": ["sleep", "600"]}]}, event="services.set"),
     "GET /v1/agents/{agent}/services/{service}": op(about="agent", needs="rounds " + LIFE),
-    "GET /v1/agents/{agent}/services/{service}/log": op(about="agent", needs="observe " + LIFE),
+    "GET /v1/agents/{agent}/services/{service}/log": op(about="agent", needs="observe " + LIFE, event="services.log"),
     "POST /v1/agents/{agent}/services/{service}/restart": op(about="agent", needs=LIFE, body={}, event="services.restart"),
     # Without a store: unsupported. What is done with one: filespace.sh.
     "GET /v1/agents/{agent}/filespace": op(about="agent", needs="rounds files " + LIFE),
@@ -274,21 +274,17 @@ POLICY = {
 JUDGED = {name: operation for operation, names in POLICY.items() for name in names}
 
 
-# What is allowed and leaves no event of its own in the audit log, by the reason for it. One that is not here has an event.
-SILENT = {
-    "it shows what is at hand, or what the monitor knows (docs/security.md, Limits)": {
-        "GET /v1/agents", "GET /v1/agents/{agent}", "GET /v1/agents/{agent}/snapshots", "GET /v1/agents/{agent}/shells", "GET /v1/agents/{agent}/services",
-        "GET /v1/agents/{agent}/services/{service}", "GET /v1/agents/{agent}/filespace", "GET /v1/agents/{agent}/mcp/servers", "GET /v1/agents/{agent}/mcp/servers/{server}",
-        "GET /v1/agents/{agent}/contexts", "GET /v1/agents/{agent}/contexts/{id}", "GET /v1/agents/{agent}/moment", "GET /v1/sessions/{id}",
-        "GET /v1/sessions", "GET /v1/policy", "GET /v1/grants", "GET /sandboxes/leases", "GET /sandboxes/leases/{id}", "GET /sandboxes/runs",
-        "GET /sandboxes/workflows", "GET /sandboxes/workflows/{id}", "GET /sandboxes/pool", "runtime GET /"},
-    "there is no service whose log it would be": {"GET /v1/agents/{agent}/services/{service}/log"},
-    "the record of the session has it": {"POST /v1/rounds/{id}/" + name for name in ("stdin", "signal", "keys", "resize")},
-}
+# What leaves no event of its own in the audit log: the policy's allowance is one (policy.allow). Inputs are in the session's record besides.
+ALLOWANCES = {"GET /v1/agents", "GET /v1/agents/{agent}", "GET /v1/agents/{agent}/snapshots", "GET /v1/agents/{agent}/shells", "GET /v1/agents/{agent}/services",
+              "GET /v1/agents/{agent}/services/{service}", "GET /v1/agents/{agent}/filespace",
+              "GET /v1/agents/{agent}/mcp/servers", "GET /v1/agents/{agent}/mcp/servers/{server}", "GET /v1/agents/{agent}/contexts",
+              "GET /v1/agents/{agent}/contexts/{id}", "GET /v1/agents/{agent}/moment", "GET /v1/sessions/{id}", "GET /v1/sessions", "GET /v1/policy", "GET /v1/grants",
+              "GET /sandboxes/leases", "GET /sandboxes/leases/{id}", "GET /sandboxes/runs", "GET /sandboxes/workflows", "GET /sandboxes/workflows/{id}",
+              "GET /sandboxes/pool", "runtime GET /", *(f"POST /v1/rounds/{{id}}/{name}" for name in ("stdin", "signal", "keys", "resize"))}
 RECORDED = {"POST /v1/rounds/{id}/stdin": "input", "POST /v1/rounds/{id}/keys": "input", "POST /v1/rounds/{id}/signal": "signal",
             "POST /v1/rounds/{id}/resize": "resize"}
 RESIZED = {"rest": {"cols": 81, "rows": 25}, "api.sock": {"cols": 82, "rows": 26}}
-# What is not there is answered so; all else of SILENT and DONE succeeds.
+# What is not there is answered so; all else of ALLOWANCES and DONE succeeds.
 ABSENCES = {"GET /v1/agents/{agent}/services/{service}": "not_found", "GET /v1/agents/{agent}/services/{service}/log": "not_found",
             "POST /v1/retention/apply": "bad_state",  # no shorter retention waits: retention.sh
             "GET /v1/agents/{agent}/mcp/servers/{server}": "not_found",
@@ -303,9 +299,9 @@ DONE = {*(f"{method} /v1/agents/{{agent}}/locks{more}" for method, more in (("PO
         *TOLD_CALLS}
 
 
-def why_silent(door, name):
-    """Why an allowed call leaves no event; None: it has to."""
-    return next((why for why, names in SILENT.items() if f"{door} {name}" in names or (name in names and door != "runtime")), None)
+def is_look(door, name):
+    """Is the policy's allowance all that the audit log has of it?"""
+    return f"{door} {name}" in ALLOWANCES or (name in ALLOWANCES and door != "runtime")
 
 
 def policy_of(door, name):
@@ -477,8 +473,8 @@ def expected(door, name, o, cred):
     if cred == "policy allows" and name == "GET /sandboxes/runs/{id}":
         return {"not_found"}, "verdict", "not_found"  # there is none: leases.sh has runs
     if cred == "policy allows":
-        answers = {ABSENCES.get(name, "ok")} if name in DONE or why_silent(door, name) else "let in"
-        told = policy_of(door, name) in TOLD or name in TOLD_CALLS
+        answers = {ABSENCES.get(name, "ok")} if name in DONE or is_look(door, name) else "let in"
+        told = policy_of(door, name) in TOLD or name in TOLD_CALLS or is_look(door, name)
         return answers, "policy.allow" if told else o.event, "ok"
     if cred == "policy denies":
         return {"policy_denied"}, "policy.deny", "policy_denied"
@@ -1240,8 +1236,8 @@ def same(event, cell):
 
 
 def counted(event):
-    """Does that event stand for several refusals of one sort (muxd/hub/record/failures.h)?"""
-    return event["event"] in ("verdict", "policy.deny") and "count" in event.get("detail", {})
+    """Does that event stand for several of one sort (muxd/hub/record/repeats.h)?"""
+    return event["event"] in ("verdict", "policy.deny", "policy.allow") and "count" in event.get("detail", {})
 
 
 def at_endpoint(event, name):
@@ -1276,7 +1272,9 @@ def judge(cells, events, faults):
         elif cell["event"]:
             find(cell, where, events, faults)
         elif cell["cred"] == "policy allows":
-            silent(cell, where, events, faults)
+            faults.append(f"{where}: nothing in the log says that it was allowed")
+        if cell["cred"] == "policy allows" and cell["op"] in RECORDED and not cell.get("recorded"):
+            faults.append(f"{where}: the session's record has no {RECORDED[cell['op']]} of {cell['principal']}")
     count_logins(cells, logins, events, faults)
     for event in events:
         if event["event"] in ("auth.fail", "verdict", "record.read") and not event.get("door"):
@@ -1285,7 +1283,7 @@ def judge(cells, events, faults):
 
 def judged(event, cell):
     """A denial names its rule, and an allowance goes with the event of what it allowed; the recorder's events have no request."""
-    if counted(event):
+    if counted(event) and event["event"] != "policy.allow":
         return True
     if cell["cred"] == "policy denies":
         return event["detail"]["rule"] == f"no-{cell['policy']}/{cell['policy']}" and len(event["detail"]["version"]) == 16 and event["detail"]["needs"]
@@ -1316,19 +1314,8 @@ def find(cell, where, events, faults):
                   f"{cell['peer']}" + (f"; near: {json.dumps(near[0])[:240]}" if near else ""))
 
 
-def silent(cell, where, events, faults):
-    """A cell without an event says why, and has none."""
-    if not why_silent(cell["door"], cell["op"]):
-        faults.append(f"{where}: has no event, and no reason for that")
-    if cell["op"] in RECORDED and not cell.get("recorded"):
-        faults.append(f"{where}: the session's record has no {RECORDED[cell['op']]} of {cell['principal']}")
-    found = [e for e in events if same(e, cell) and not counted(e) and e.get("endpoint") == endpoint(cell)]
-    if found:
-        faults.append(f"{where}: is said to leave no event: {json.dumps(found[0])[:240]}")
-
-
 def key_of(cell):
-    """Failed log-ins of one sort are counted together (muxd/hub/record/failures.h): with a good signature by grant."""
+    """Failed log-ins of one sort are counted together (muxd/hub/record/repeats.h): with a good signature by grant."""
     return doors_of(cell), cell["outcome"], cell["grant"] if cell["cred"] not in UNKNOWN else None
 
 

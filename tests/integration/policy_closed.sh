@@ -65,7 +65,9 @@ while muxctl audit --since "$seq" -n 1000 -o json >"$tmp/page" 2>/dev/null && [ 
 	seq=$next
 done
 # But for what furnishes and looks afterwards, whose requests have a mark; ends and looks go on, and a program begins with its round.
+# What the policy says of a look or an input is in the log, whether the record takes what comes of it or not.
+said='(.event == "policy.allow" and (.detail.operation | test("\\.(read|list)$|^round\\.input$|^session\\.drive$")))'
 goes_on='["lock.list", "context.interrupt", "context.delete", "session.terminate", "session.attach", "session.detach", "program.begin"]'
 began=$(jq -c --argjson on "$goes_on" 'select(.record.principal // "" | startswith("closed-")).record |
-	select((.request_id // "" | startswith("0f0f0f0f") | not) and (.event | IN($on[]) | not)) | select(.outcome == "ok" or .outcome == "allowed" or .outcome == "asked") | [.event, .outcome, .endpoint]' "$tmp/events")
+	select((.request_id // "" | startswith("0f0f0f0f") | not) and (.event | IN($on[]) | not) and ('"$said"' | not)) | select(.outcome == "ok" or .outcome == "allowed" or .outcome == "asked") | [.event, .outcome, .endpoint]' "$tmp/events")
 equal "nothing is in the log as begun" "" "$began"

@@ -49,10 +49,21 @@ static void tell_shape(const struct verdict *v, const struct policy_question *q,
 
 static void set_mark(const struct verdict *v, const struct policy_question *q, struct policy_mark *out)
 {
-	if (!out)
-		return;
 	verdict_rule(v, q, out->rule);
 	text_put(out->version, sizeof(out->version), verdict_version(v));
+}
+
+/* No event of the call will name the verdict. */
+static void tell_look(struct hub *h, const struct request *rq, const struct verdict *v, const struct policy_question *q,
+		      const char *what)
+{
+	struct request own = {0};
+
+	set_mark(v, q, &own.policy);
+	request_marked(rq, &own);
+	audit_allowance(h, &own, q->agent,
+			json_pack("{s:s,s:s,s:s*}", "what", what, "operation", policy_op_name(q->op), "task",
+				  q->task && *q->task ? q->task : NULL));
 }
 
 static int deny(struct hub *h, const struct request *rq, const struct verdict *v, const struct policy_question *q,
@@ -117,7 +128,10 @@ int broker_policy(struct hub *h, const struct request *rq, const struct policy_q
 	v = policy_verdict(h->policy, &q);
 	if (!v.allowed)
 		return deny(h, rq, &v, &q, what, e ? e : &own);
-	set_mark(&v, &q, out_mark);
+	if (out_mark)
+		set_mark(&v, &q, out_mark);
+	else if (!q.judged)
+		tell_look(h, rq, &v, &q, what);
 	return 0;
 }
 

@@ -17,7 +17,8 @@ struct record_rule;
 
 /*
  * Kind and principal of the question are the request's; agent and task too where it names none. what: the call's name
- * in the audit log. *out_mark (NULL: not wanted) is the allowance. 0, ERR_POLICY_DENIED, ERR_LIMIT (verdict_limit()).
+ * in the audit log. *out_mark is the allowance, for the event of the call. NULL: the call has none, and the allowance
+ * is one (policy.allow, counted where it repeats). 0, ERR_POLICY_DENIED, ERR_LIMIT (verdict_limit()).
  */
 int broker_policy(struct hub *h, const struct request *rq, const struct policy_question *q, const char *what,
 		  struct policy_mark *out_mark, struct err *e);

@@ -134,11 +134,10 @@ static void broker_agent_show(struct agent_job *job)
 void broker_agent(struct hub *h, const struct request *rq, const char *agent, broker_json_done *done, void *arg)
 {
 	const struct policy_question q = {.op = POLICY_SANDBOX_READ, .agent = agent};
-	struct policy_mark mark = {0};
 	struct err e = {0};
-	int rc = broker_check(h, rq, &q, 0, "agent", &mark, &e);
+	int rc = broker_check(h, rq, &q, 0, "agent", NULL, &e);
 
-	job_begin(h, rq, agent, "", broker_agent_show, false, rc, &e, &mark, done, arg);
+	job_begin(h, rq, agent, "", broker_agent_show, false, rc, &e, &(struct policy_mark){0}, done, arg);
 }
 
 /* ---- make or wake */

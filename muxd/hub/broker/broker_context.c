@@ -543,7 +543,8 @@ static void context_ask(struct hub *h, const struct request *rq, const struct co
 	const struct policy_question q = {
 	    .op = op->op, .agent = w->agent, .task = w->task, .opens_nothing = !op->runs, .timeout_ns = w->timeout_ns};
 	struct policy_mark mark = {0};
-	int rc = j ? broker_check_call(h, rq, &q, SCOPE_ROUNDS, op->event ? op->event : "contexts", &mark, &e)
+	int rc = j ? broker_check_call(h, rq, &q, SCOPE_ROUNDS, op->event ? op->event : "contexts",
+				       op->event ? &mark : NULL, &e)
 		   : err_set(&e, ERR_NOMEM, "no memory");
 
 	if (!rc && copy_wish(j, w)) {

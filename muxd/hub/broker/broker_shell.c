@@ -135,7 +135,8 @@ static void shell_ask(struct hub *h, const struct request *rq, const char *agent
 	const struct policy_question q = {
 	    .op = name ? POLICY_ROUND_INPUT : POLICY_ROUND_READ, .agent = agent, .task = task};
 	struct policy_mark mark = {0};
-	int rc = j ? broker_check_call(h, rq, &q, SCOPE_ROUNDS, what, &mark, &e) : err_set(&e, ERR_NOMEM, "no memory");
+	int rc = j ? broker_check_call(h, rq, &q, SCOPE_ROUNDS, what, name ? &mark : NULL, &e)
+		   : err_set(&e, ERR_NOMEM, "no memory");
 
 	if (!rc && name)
 		rc = shell_name_check("the name in the path", name, &e);

@@ -660,7 +660,7 @@ void broker_work(struct hub *h, const struct request *rq, const char *call, cons
 	if (rc)
 		err_set(&e, rc, "unknown call \"%.40s\"", call);
 	else
-		rc = broker_work_check(h, rq, which, &mark, &e);
+		rc = broker_work_check(h, rq, which, work_call_changes(which) ? &mark : NULL, &e);
 	if (!rc && !(j = calloc(1, sizeof(*j))))
 		rc = err_set(&e, ERR_NOMEM, "no memory");
 	if (rc) {

@@ -26,9 +26,9 @@ struct agent_watch;
 struct contexts;
 struct exec_ids;
 struct executions;
-struct failures;
 struct insides;
 struct policy;
+struct repeats;
 struct services;
 struct shells;
 struct shown_tokens;
@@ -46,8 +46,8 @@ struct hub {
 	struct grants_shared grants;          /* of sessions and attachments */
 	struct id_times *revoked, *renewed;   /* grants (policy/grant_kin.h) */
 	struct renewed_token *renewed_tokens; /* of what was renewed since the start: what goes on asks with them */
-	struct failures *failures, *verdicts, *denials;
-	size_t strangers_questions; /* to the recorder, that wait for their answers */
+	struct repeats *logins, *verdicts, *denials, *allowances; /* muxd/hub/record/repeats.h */
+	size_t strangers_questions;                               /* to the recorder, that wait for their answers */
 	struct policy *policy,
 	    *policy_next; /* in force, waits for the journal (muxd/hub/access/policy.h); NULL: none */
 	json_t *policy_by;
@@ -55,8 +55,8 @@ struct hub {
 	size_t policy_told; /* bytes of policy_next's text that the journal has, in so many parts */
 	int policy_parts;
 	struct removals *removals;
-	json_t *alarms;  /* of the record; NULL: none */
-	int failures_fd; /* muxd/hub/record/failures_file.h; -1: none */
+	json_t *alarms; /* of the record; NULL: none */
+	int repeats_fd; /* muxd/hub/record/repeats_file.h; -1: none */
 	struct time_floor floor;
 	struct agent *agents;
 	struct session *sessions;

@@ -204,7 +204,7 @@ void broker_filespace_show(struct hub *h, const struct request *rq, const char *
 		return;
 	rc = broker_reach_any(h, &j->rq, agent, SCOPES_SYNC | SCOPE_ROUNDS, "filespace.show", &e);
 	if (!rc)
-		rc = broker_policy(h, &j->rq, &q, "filespace.show", &j->rq.policy, &e);
+		rc = broker_policy(h, &j->rq, &q, "filespace.show", NULL, &e);
 	if (rc) {
 		call_answer(j, rc, &e, NULL);
 		return;

@@ -371,7 +371,8 @@ static int servers_prepare(struct servers_call *j, const struct inside_wish *w, 
 	if (!rc)
 		rc = broker_check_task(j->hub, &j->rq, w->agent, w->task, j->op->event, e);
 	if (!rc)
-		rc = broker_policy(j->hub, &j->rq, &q, j->op->event, &j->rq.policy, e);
+		rc = broker_policy(j->hub, &j->rq, &q, j->op->event,
+				   j->op->op == POLICY_MCP_READ ? NULL : &j->rq.policy, e);
 	/* A list is programs that run in there: that of a leased sandbox is its lease's principal's. */
 	if (!rc && j->op->any == SCOPES_SET)
 		rc = broker_check_enter(j->hub, &j->rq, w->agent, j->op->event, e);

@@ -4,8 +4,8 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "muxd/hub/core/hub_state.h"
-#include "muxd/hub/record/failures.h"
-#include "muxd/hub/record/failures_file.h"
+#include "muxd/hub/record/repeats.h"
+#include "muxd/hub/record/repeats_file.h"
 #include "muxd/hub/session/session_state.h"
 
 #include <unistd.h>
@@ -149,74 +149,67 @@ int hub_audit(struct hub *h, const json_t *record)
 	return rc;
 }
 
-/* ---- failed log-ins and verdicts */
+/* ---- what repeats */
 
 static int write_counted(void *arg, const json_t *event)
 {
 	return hub_audit(arg, event);
 }
 
-static void keep_counted(void *arg, size_t slot, const char *text, size_t n)
+static void keep_counted(void *arg, enum repeats_of of, size_t slot, const char *text, size_t n)
 {
 	struct hub *h = arg;
 
-	if (h->failures_fd >= 0 && failures_file_put(h->failures_fd, slot, text, n))
-		log_warn(NULL, "the count of a refusal could not be kept: a kill would lose it");
+	if (h->repeats_fd >= 0 && repeats_file_put(h->repeats_fd, of * (size_t)REPEATS_SLOTS + slot, text, n))
+		log_warn(NULL, "the count of what repeats could not be kept: a kill would lose it");
 }
 
-static void keep_verdict(void *arg, size_t slot, const char *text, size_t n)
+static struct repeats **repeats_of(struct hub *h, enum repeats_of of)
 {
-	keep_counted(arg, FAILURES_SLOTS + slot, text, n);
+	struct repeats **const kinds[REPEATS_KINDS] = {&h->logins, &h->verdicts, &h->denials, &h->allowances};
+
+	return kinds[of];
 }
 
-static void keep_denial(void *arg, size_t slot, const char *text, size_t n)
+int audit_repeats_begin(struct hub *h, struct err *e)
 {
-	keep_counted(arg, 2 * FAILURES_SLOTS + slot, text, n);
-}
-
-int audit_failures_begin(struct hub *h, struct err *e)
-{
-	static const struct failures_ops ops = {.write = write_counted, .keep = keep_counted};
-	static const struct failures_ops verdicts = {.write = write_counted, .keep = keep_verdict};
-	static const struct failures_ops denials = {.write = write_counted, .keep = keep_denial};
+	static const struct repeats_ops ops = {.write = write_counted, .keep = keep_counted};
 	struct err why = {0};
-	size_t found;
+	size_t found = 0;
 
-	h->failures_fd = -1;
-	if (failures_create(FAILURES_LOGINS, &ops, h, &h->failures) ||
-	    failures_create(FAILURES_VERDICTS, &verdicts, h, &h->verdicts) ||
-	    failures_create(FAILURES_DENIALS, &denials, h, &h->denials))
-		return err_set(e, ERR_NOMEM, "no memory");
-	if (!h->p.failures_path)
+	h->repeats_fd = -1;
+	for (enum repeats_of of = 0; of < REPEATS_KINDS; of++)
+		if (repeats_create(of, &ops, h, repeats_of(h, of)))
+			return err_set(e, ERR_NOMEM, "no memory");
+	if (!h->p.repeats_path)
 		return 0;
-	if (failures_file_open(h->p.failures_path, &h->failures_fd, &why))
-		log_warn(NULL, "counts of refusals do not outlive this process: %s", why.message);
-	found = failures_file_recover(h->failures_fd, 0, h->failures) +
-		failures_file_recover(h->failures_fd, FAILURES_SLOTS, h->verdicts) +
-		failures_file_recover(h->failures_fd, 2 * FAILURES_SLOTS, h->denials);
+	if (repeats_file_open(h->p.repeats_path, &h->repeats_fd, &why))
+		log_warn(NULL, "counts of what repeats do not outlive this process: %s", why.message);
+	for (enum repeats_of of = 0; of < REPEATS_KINDS; of++)
+		found += repeats_file_recover(h->repeats_fd, of * (size_t)REPEATS_SLOTS, *repeats_of(h, of));
 	if (found)
-		log_info(NULL, "refusals that were counted before: %zu events to be written", found);
-	h->p.failures_path = NULL;
+		log_info(NULL, "what was counted before: %zu events to be written", found);
+	h->p.repeats_path = NULL;
 	return 0;
 }
 
 void audit_failure(struct hub *h, const struct request *rq, const char *what, const struct err *e)
 {
 	const char *outcome = err_name(e ? e->code : ERR_UNAUTHENTICATED), *message = e ? e->message : "";
-	struct failure it = {.door = rq->door,
-			     .what = what,
-			     .outcome = outcome,
-			     .endpoint = rq->endpoint,
-			     .peer = rq->peer,
-			     .message = message,
-			     .who = &rq->grant};
+	struct repeat it = {.door = rq->door,
+			    .what = what,
+			    .outcome = outcome,
+			    .endpoint = rq->endpoint,
+			    .peer = rq->peer,
+			    .message = message,
+			    .who = &rq->grant};
 	uint64_t boot = clock_boot_ns();
 	int64_t wall = hub_now_wall(h);
 
-	if (!failures_note(h->failures, &it, boot, wall))
+	if (!repeats_note(h->logins, &it, boot, wall))
 		return;
 	if (audit_event(h, "auth.fail", rq, NULL, outcome, json_pack("{s:s,s:s}", "what", what, "message", message)))
-		(void)failures_note(h->failures, &it, boot, wall); /* then it is counted, and written later */
+		(void)repeats_note(h->logins, &it, boot, wall); /* then it is counted, and written later */
 }
 
 static const char *detail_text(const json_t *detail, const char *key)
@@ -226,57 +219,60 @@ static const char *detail_text(const json_t *detail, const char *key)
 	return text ? text : "";
 }
 
-/* One of the two sorts of refusals that a valid grant meets. */
-static void audit_refusal(struct hub *h, struct failures *of, const char *event, const struct request *rq,
+/* What a valid grant meets. */
+static void audit_counted(struct hub *h, struct repeats *of, const char *event, const struct request *rq,
 			  const char *agent, const char *outcome, json_t *detail)
 {
-	struct failure it = {.door = rq->door ? rq->door : "",
-			     .what = detail_text(detail, "what"),
-			     .outcome = outcome,
-			     .endpoint = rq->endpoint,
-			     .peer = rq->peer,
-			     .message = detail_text(detail, "message"),
-			     .agent = agent,
-			     .who = &rq->grant};
-	bool denial = of == h->denials;
+	struct repeat it = {.door = rq->door ? rq->door : "",
+			    .what = detail_text(detail, "what"),
+			    .outcome = outcome,
+			    .endpoint = rq->endpoint,
+			    .peer = rq->peer,
+			    .message = detail_text(detail, "message"),
+			    .agent = agent,
+			    .who = &rq->grant};
 	uint64_t boot = clock_boot_ns();
 	int64_t wall = hub_now_wall(h);
 
-	if (denial) {
+	if (of != h->verdicts) {
 		it.operation = detail_text(detail, "operation");
-		it.rule = detail_text(detail, "rule");
-		it.version = detail_text(detail, "version");
+		it.rule = rq->policy.version[0] ? rq->policy.rule : detail_text(detail, "rule");
+		it.version = rq->policy.version[0] ? rq->policy.version : detail_text(detail, "version");
 	}
-	if (id_is_nil(&rq->grant.id) || failures_note(of, &it, boot, wall)) {
+	if (id_is_nil(&rq->grant.id) || repeats_note(of, &it, boot, wall)) {
 		if (audit_event(h, event, rq, agent, outcome, json_incref(detail)) && !id_is_nil(&rq->grant.id))
-			(void)failures_note(of, &it, boot, wall); /* counted, and written later */
+			(void)repeats_note(of, &it, boot, wall); /* counted, and written later */
 	}
 	json_decref(detail);
 }
 
 void audit_verdict(struct hub *h, const struct request *rq, const char *agent, const char *outcome, json_t *detail)
 {
-	audit_refusal(h, h->verdicts, "verdict", rq, agent, outcome, detail);
+	audit_counted(h, h->verdicts, "verdict", rq, agent, outcome, detail);
 }
 
 void audit_denial(struct hub *h, const struct request *rq, const char *agent, json_t *detail)
 {
-	audit_refusal(h, h->denials, "policy.deny", rq, agent, err_name(ERR_POLICY_DENIED), detail);
+	audit_counted(h, h->denials, "policy.deny", rq, agent, err_name(ERR_POLICY_DENIED), detail);
 }
 
-void audit_failures_tick(struct hub *h, bool all)
+void audit_allowance(struct hub *h, const struct request *rq, const char *agent, json_t *detail)
 {
-	failures_tick(h->verdicts, clock_boot_ns(), hub_now_wall(h), all);
-	failures_tick(h->denials, clock_boot_ns(), hub_now_wall(h), all);
-	failures_tick(h->failures, clock_boot_ns(), hub_now_wall(h), all);
+	audit_counted(h, h->allowances, "policy.allow", rq, agent, "ok", detail);
 }
 
-void audit_failures_end(struct hub *h)
+void audit_repeats_tick(struct hub *h, bool all)
 {
-	failures_destroy(h->failures);
-	failures_destroy(h->verdicts);
-	failures_destroy(h->denials);
-	h->failures = h->verdicts = h->denials = NULL;
-	if (h->failures_fd >= 0)
-		close(h->failures_fd);
+	for (enum repeats_of of = 0; of < REPEATS_KINDS; of++)
+		repeats_tick(*repeats_of(h, of), clock_boot_ns(), hub_now_wall(h), all);
+}
+
+void audit_repeats_end(struct hub *h)
+{
+	for (enum repeats_of of = 0; of < REPEATS_KINDS; of++) {
+		repeats_destroy(*repeats_of(h, of));
+		*repeats_of(h, of) = NULL;
+	}
+	if (h->repeats_fd >= 0)
+		close(h->repeats_fd);
 }

@@ -1,5 +1,5 @@
 /*
- * audit.h - events on their way into the journal, and failed log-ins, of which a flood is few events.
+ * audit.h - events on their way into the journal; of those that repeat a flood is few (repeats.h).
  */
 #ifndef MUXD_HUB_RECORD_AUDIT_H
 #define MUXD_HUB_RECORD_AUDIT_H
@@ -30,9 +30,11 @@ void audit_failure(struct hub *h, const struct request *rq, const char *what, co
 void audit_verdict(struct hub *h, const struct request *rq, const char *agent, const char *outcome, json_t *detail);
 /* The policy denied what a valid grant asked for: event policy.deny; detail as there. */
 void audit_denial(struct hub *h, const struct request *rq, const char *agent, json_t *detail);
-int audit_failures_begin(struct hub *h, struct err *e);
-void audit_failures_tick(struct hub *h, bool all);
-void audit_failures_end(struct hub *h);
+/* The policy let a look through that leaves no event of its own: policy.allow; rq has the mark, detail as there. */
+void audit_allowance(struct hub *h, const struct request *rq, const char *agent, json_t *detail);
+int audit_repeats_begin(struct hub *h, struct err *e);
+void audit_repeats_tick(struct hub *h, bool all);
+void audit_repeats_end(struct hub *h);
 /* An audit record of the monitor's (grants made and revoked). */
 int hub_audit(struct hub *h, const json_t *record);
 

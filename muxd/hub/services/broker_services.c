@@ -57,10 +57,15 @@ static void services_answer(struct services_call *j, int rc, const struct err *e
 	free(j);
 }
 
-/* Looks at what is not there are no events. */
+/* No event of its own tells of it. */
+static bool is_look(const struct services_op *op)
+{
+	return op->op == POLICY_SERVICE_READ && op->any == SCOPES_SEE;
+}
+
 static void services_refuse(struct services_call *j, int rc, const struct err *e)
 {
-	if (j->op->op != POLICY_SERVICE_READ)
+	if (!is_look(j->op))
 		(void)audit_event(
 		    j->hub, j->op->event, &j->rq, j->agent, err_name(rc),
 		    json_pack("{s:s*,s:s}", "service", j->service[0] ? j->service : NULL, "message", e->message));
@@ -270,7 +275,7 @@ static int check_services(struct services_call *j, const struct service_wish *w,
 	if (!rc)
 		rc = broker_reach_any(j->hub, &j->rq, w->agent, j->op->any, j->op->event, e);
 	if (!rc)
-		rc = broker_policy(j->hub, &j->rq, &q, j->op->event, &j->rq.policy, e);
+		rc = broker_policy(j->hub, &j->rq, &q, j->op->event, is_look(j->op) ? NULL : &j->rq.policy, e);
 	if (!rc && target_is_pod(w->agent))
 		rc = err_set(e, ERR_UNSUPPORTED,
 			     "%.100s is a pod of others: muxd begins no services in it, and keeps no list of them",

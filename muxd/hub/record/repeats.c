@@ -1,5 +1,5 @@
 #define LOG_SUBSYS "audit"
-#include "muxd/hub/record/failures.h"
+#include "muxd/hub/record/repeats.h"
 
 #include "base/clock.h"
 #include "base/err.h"
@@ -23,12 +23,12 @@ static const unsigned room[WIDTHS] = {192, 32, 16, 16, 1};
 
 enum slot_state { FREE, COUNTING, OWED };
 
-/* The properties by which a failure is of the same sort as another. */
+/* The properties by which one is of the same sort as another. */
 struct sort {
 	enum width width;
 	char door[NAME_LEN + 1], what[NAME_LEN + 1], outcome[NAME_LEN + 1];
 	char endpoint[ENDPOINT_LEN + 1];                                                  /* with a grant */
-	char operation[NAME_LEN + 1], rule[POLICY_RULE_MAX], version[POLICY_VERSION_LEN]; /* of a denial */
+	char operation[NAME_LEN + 1], rule[POLICY_RULE_MAX], version[POLICY_VERSION_LEN]; /* the policy's */
 	char local[64]; /* whoever has no network address: "uid 1000" */
 	struct prefix from;
 	struct id grant;
@@ -58,16 +58,16 @@ struct slot {
 	json_t *owed;
 };
 
-struct failures {
-	enum failures_of of;
-	const struct failures_ops *ops;
+struct repeats {
+	enum repeats_of of;
+	const struct repeats_ops *ops;
 	void *arg;
-	struct slot slots[FAILURES_SLOTS];
+	struct slot slots[REPEATS_SLOTS];
 };
 
-int failures_create(enum failures_of of, const struct failures_ops *ops, void *arg, struct failures **out)
+int repeats_create(enum repeats_of of, const struct repeats_ops *ops, void *arg, struct repeats **out)
 {
-	struct failures *f = calloc(1, sizeof(*f));
+	struct repeats *f = calloc(1, sizeof(*f));
 
 	if (!f)
 		return ERR_NOMEM;
@@ -78,9 +78,9 @@ int failures_create(enum failures_of of, const struct failures_ops *ops, void *a
 	return 0;
 }
 
-void failures_destroy(struct failures *f)
+void repeats_destroy(struct repeats *f)
 {
-	for (size_t i = 0; f && i < FAILURES_SLOTS; i++)
+	for (size_t i = 0; f && i < REPEATS_SLOTS; i++)
 		json_decref(f->slots[i].owed);
 	free(f);
 }
@@ -88,7 +88,7 @@ void failures_destroy(struct failures *f)
 /* ---- sorts */
 
 /* A client with a grant is known: its address says nothing about the sort. */
-static void sort_verdict(const struct failure *it, enum width width, struct sort *out)
+static void sort_verdict(const struct repeat *it, enum width width, struct sort *out)
 {
 	out->width = width;
 	if (width == ANY)
@@ -108,7 +108,7 @@ static void sort_verdict(const struct failure *it, enum width width, struct sort
 	text_put(out->version, sizeof(out->version), it->version ? it->version : "");
 }
 
-static void sort_login(const struct failure *it, enum width width, struct sort *out)
+static void sort_login(const struct repeat *it, enum width width, struct sort *out)
 {
 	static const unsigned v4[WIDTHS] = {32, 24, 16, 0, 0}, v6[WIDTHS] = {64, 48, 32, 0, 0};
 	struct prefix whole;
@@ -130,10 +130,10 @@ static void sort_login(const struct failure *it, enum width width, struct sort *
 		text_put(out->endpoint, sizeof(out->endpoint), it->endpoint);
 }
 
-static void sort_of(const struct failures *f, const struct failure *it, enum width width, struct sort *out)
+static void sort_of(const struct repeats *f, const struct repeat *it, enum width width, struct sort *out)
 {
 	memset(out, 0, sizeof(*out));
-	if (f->of != FAILURES_LOGINS)
+	if (f->of != REPEATS_LOGINS)
 		sort_verdict(it, width, out);
 	else
 		sort_login(it, width, out);
@@ -148,21 +148,21 @@ static bool sort_equal(const struct sort *a, const struct sort *b)
 	       strcmp(a->version, b->version) == 0;
 }
 
-static struct slot *failures_find(struct failures *f, const struct sort *s)
+static struct slot *repeats_find(struct repeats *f, const struct sort *s)
 {
-	for (size_t i = 0; i < FAILURES_SLOTS; i++)
+	for (size_t i = 0; i < REPEATS_SLOTS; i++)
 		if (f->slots[i].state == COUNTING && sort_equal(&f->slots[i].sort, s))
 			return &f->slots[i];
 	return NULL;
 }
 
 /* A slot for one more sort of this width; slots are not bound to a width, their number is. */
-static struct slot *take_free(struct failures *f, enum width width)
+static struct slot *take_free(struct repeats *f, enum width width)
 {
 	struct slot *got = NULL;
 	unsigned used = 0;
 
-	for (size_t i = 0; i < FAILURES_SLOTS; i++) {
+	for (size_t i = 0; i < REPEATS_SLOTS; i++) {
 		struct slot *s = &f->slots[i];
 
 		if (s->state == COUNTING && s->sort.width == width)
@@ -173,15 +173,15 @@ static struct slot *take_free(struct failures *f, enum width width)
 	return used < room[width] ? got : NULL;
 }
 
-/* The failure's slot: of the narrowest sort that there is, or that there is room for. *out_new: it is a new one. */
-static struct slot *slot_for(struct failures *f, const struct failure *it, bool *out_new)
+/* The slot of one more: of the narrowest sort that there is, or that there is room for. *out_new: it is a new one. */
+static struct slot *slot_for(struct repeats *f, const struct repeat *it, bool *out_new)
 {
 	struct slot *slot = NULL;
 	struct sort s;
 
 	for (enum width w = ADDRESS; w < WIDTHS && !slot; w++) {
 		sort_of(f, it, w, &s);
-		slot = failures_find(f, &s);
+		slot = repeats_find(f, &s);
 		*out_new = !slot;
 		if (slot || !(slot = take_free(f, w)))
 			continue;
@@ -210,7 +210,7 @@ static const char *or_any(const char *text)
 	return text[0] ? text : "any";
 }
 
-static json_t *detail_json(const struct failures *f, const struct slot *s, const char *from)
+static json_t *detail_json(const struct repeats *f, const struct slot *s, const char *from)
 {
 	char first[32], last[32], id[ID_STR_LEN];
 	json_t *o;
@@ -221,26 +221,29 @@ static json_t *detail_json(const struct failures *f, const struct slot *s, const
 	o = json_pack("{s:s,s:s,s:I,s:s,s:s,s:s,s:o,s:s}", "what", or_any(s->sort.what), "message", s->message, "count",
 		      (json_int_t)s->count, "first_at", first, "last_at", last, "from", from, "endpoints",
 		      tally_json(&s->endpoints), "event_id", id);
-	if (o && f->of != FAILURES_LOGINS)
+	if (o && f->of != REPEATS_LOGINS)
 		json_object_set_new(o, "agents", tally_json(&s->agents));
-	if (o && f->of == FAILURES_DENIALS) {
+	if (o && f->of >= REPEATS_DENIALS)
 		json_object_set_new(o, "operation", json_string(or_any(s->sort.operation)));
+	if (o && f->of == REPEATS_DENIALS) {
 		json_object_set_new(o, "rule", json_string(or_any(s->sort.rule)));
 		json_object_set_new(o, "version", json_string(or_any(s->sort.version)));
 	}
 	return o;
 }
 
-static const char *outcome_of(const struct failures *f, const struct slot *s)
+static const char *outcome_of(const struct repeats *f, const struct slot *s)
 {
 	if (s->sort.outcome[0])
 		return s->sort.outcome;
-	return f->of != FAILURES_LOGINS ? "denied" : "unauthenticated";
+	if (f->of == REPEATS_ALLOWANCES)
+		return "ok";
+	return f->of != REPEATS_LOGINS ? "denied" : "unauthenticated";
 }
 
-static const char *peer_of(const struct failures *f, const struct slot *s, char from[PREFIX_STR_LEN])
+static const char *peer_of(const struct repeats *f, const struct slot *s, char from[PREFIX_STR_LEN])
 {
-	if (f->of != FAILURES_LOGINS)
+	if (f->of != REPEATS_LOGINS)
 		return or_any(s->peer);
 	prefix_format(&s->sort.from, from);
 	if (s->sort.local[0])
@@ -254,10 +257,12 @@ static const char *tally_only(const struct tally *t)
 	return t->of[0].count && !t->of[1].count ? t->of[0].name : NULL;
 }
 
-static const char *const event_names[FAILURES_KINDS] = {
-    [FAILURES_LOGINS] = "auth.fail", [FAILURES_VERDICTS] = "verdict", [FAILURES_DENIALS] = "policy.deny"};
+static const char *const event_names[REPEATS_KINDS] = {[REPEATS_LOGINS] = "auth.fail",
+						       [REPEATS_VERDICTS] = "verdict",
+						       [REPEATS_DENIALS] = "policy.deny",
+						       [REPEATS_ALLOWANCES] = "policy.allow"};
 
-static json_t *event_json(const struct failures *f, const struct slot *s, int64_t wall_ns)
+static json_t *event_json(const struct repeats *f, const struct slot *s, int64_t wall_ns)
 {
 	char from[PREFIX_STR_LEN] = "", grant[ID_STR_LEN];
 	const char *peer = peer_of(f, s, from), *endpoint = tally_only(&s->endpoints), *agent = tally_only(&s->agents);
@@ -267,6 +272,9 @@ static json_t *event_json(const struct failures *f, const struct slot *s, int64_
 
 	if (o && endpoint)
 		json_object_set_new(o, "endpoint", json_string(endpoint));
+	if (o && f->of == REPEATS_ALLOWANCES && s->sort.version[0])
+		json_object_set_new(o, "policy",
+				    json_pack("{s:s,s:s}", "rule", s->sort.rule, "version", s->sort.version));
 	if (o && agent && agent[0])
 		json_object_set_new(o, "agent", json_string(agent));
 	if (o && !id_is_nil(&s->sort.grant)) {
@@ -278,13 +286,13 @@ static json_t *event_json(const struct failures *f, const struct slot *s, int64_
 	return o;
 }
 
-static void failures_keep(struct failures *f, const struct slot *s, const json_t *event)
+static void repeats_keep(struct repeats *f, const struct slot *s, const json_t *event)
 {
 	char *text = event ? json_text(event) : NULL;
 	size_t n = text ? strlen(text) : 0;
 
-	if (n <= FAILURES_EVENT_MAX)
-		f->ops->keep(f->arg, (size_t)(s - f->slots), text ? text : "", n);
+	if (n <= REPEATS_EVENT_MAX)
+		f->ops->keep(f->arg, f->of, (size_t)(s - f->slots), text ? text : "", n);
 	free(text);
 }
 
@@ -303,7 +311,7 @@ static void tally_count(struct tally *t, size_t most, const char *name)
 	t->others++;
 }
 
-static void failures_count(struct failures *f, struct slot *s, const struct failure *it, int64_t wall_ns)
+static void repeats_count(struct repeats *f, struct slot *s, const struct repeat *it, int64_t wall_ns)
 {
 	char endpoint[ENDPOINT_LEN + 1];
 	json_t *event;
@@ -319,17 +327,17 @@ static void failures_count(struct failures *f, struct slot *s, const struct fail
 		text_put(s->peer, sizeof(s->peer), "any");
 	text_put(endpoint, sizeof(endpoint), it->endpoint);
 	tally_count(&s->endpoints, ENDPOINTS, endpoint);
-	if (f->of != FAILURES_LOGINS)
+	if (f->of != REPEATS_LOGINS)
 		tally_count(&s->agents, AGENTS, it->agent ? it->agent : "");
 	event = event_json(f, s, wall_ns);
 	if (!event)
-		log_error(NULL, "a refusal is counted in memory alone: no memory");
+		log_error(NULL, "what repeats is counted in memory alone: no memory");
 	else
-		failures_keep(f, s, event);
+		repeats_keep(f, s, event);
 	json_decref(event);
 }
 
-bool failures_note(struct failures *f, const struct failure *it, uint64_t boot_ns, int64_t wall_ns)
+bool repeats_note(struct repeats *f, const struct repeat *it, uint64_t boot_ns, int64_t wall_ns)
 {
 	bool fresh = false;
 	struct slot *s = slot_for(f, it, &fresh);
@@ -337,11 +345,11 @@ bool failures_note(struct failures *f, const struct failure *it, uint64_t boot_n
 	if (!s) /* every slot is owed still: the audit log takes nothing, and this is the caller's to try */
 		return true;
 	if (!fresh) {
-		failures_count(f, s, it, wall_ns);
+		repeats_count(f, s, it, wall_ns);
 		return false;
 	}
 	s->state = COUNTING;
-	s->due_ns = boot_ns + FAILURES_EVERY_NS;
+	s->due_ns = boot_ns + REPEATS_EVERY_NS;
 	if (!id_is_nil(&s->sort.grant)) {
 		text_put(s->principal, sizeof(s->principal), it->who->principal);
 		s->principal_kind = grant_kind_name(it->who->kind);
@@ -349,26 +357,26 @@ bool failures_note(struct failures *f, const struct failure *it, uint64_t boot_n
 	return true;
 }
 
-bool failures_owe(struct failures *f, size_t slot, const char *text, size_t n)
+bool repeats_owe(struct repeats *f, size_t slot, const char *text, size_t n)
 {
 	struct err e;
 
-	if (slot >= FAILURES_SLOTS || f->slots[slot].state != FREE ||
-	    json_parse(text, n, FAILURES_EVENT_MAX, &f->slots[slot].owed, &e))
+	if (slot >= REPEATS_SLOTS || f->slots[slot].state != FREE ||
+	    json_parse(text, n, REPEATS_EVENT_MAX, &f->slots[slot].owed, &e))
 		return false;
 	f->slots[slot].state = OWED;
 	return true;
 }
 
-static void failures_forget(struct failures *f, struct slot *s)
+static void repeats_forget(struct repeats *f, struct slot *s)
 {
 	json_decref(s->owed);
 	memset(s, 0, sizeof(*s));
-	failures_keep(f, s, NULL);
+	repeats_keep(f, s, NULL);
 }
 
 /* False: the audit log takes nothing now. */
-static bool failures_settle(struct failures *f, struct slot *s, uint64_t boot_ns, int64_t wall_ns)
+static bool repeats_settle(struct repeats *f, struct slot *s, uint64_t boot_ns, int64_t wall_ns)
 {
 	json_t *event = s->state == OWED ? json_incref(s->owed) : event_json(f, s, wall_ns);
 	int rc = event ? f->ops->write(f->arg, event) : ERR_NOMEM;
@@ -377,27 +385,27 @@ static bool failures_settle(struct failures *f, struct slot *s, uint64_t boot_ns
 	if (rc)
 		return false;
 	if (s->state == OWED) {
-		failures_forget(f, s);
+		repeats_forget(f, s);
 		return true;
 	}
 	s->count = 0;
 	memset(&s->endpoints, 0, sizeof(s->endpoints));
 	memset(&s->agents, 0, sizeof(s->agents));
-	s->due_ns = boot_ns + FAILURES_EVERY_NS;
-	failures_keep(f, s, NULL);
+	s->due_ns = boot_ns + REPEATS_EVERY_NS;
+	repeats_keep(f, s, NULL);
 	return true;
 }
 
-void failures_tick(struct failures *f, uint64_t boot_ns, int64_t wall_ns, bool all)
+void repeats_tick(struct repeats *f, uint64_t boot_ns, int64_t wall_ns, bool all)
 {
-	for (size_t i = 0; i < FAILURES_SLOTS; i++) {
+	for (size_t i = 0; i < REPEATS_SLOTS; i++) {
 		struct slot *s = &f->slots[i];
 
 		if (s->state == FREE || (s->state == COUNTING && !all && boot_ns < s->due_ns))
 			continue;
 		if (s->state == COUNTING && !s->count)
-			failures_forget(f, s);
-		else if (!failures_settle(f, s, boot_ns, wall_ns))
+			repeats_forget(f, s);
+		else if (!repeats_settle(f, s, boot_ns, wall_ns))
 			return;
 	}
 }

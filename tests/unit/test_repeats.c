@@ -2,8 +2,8 @@
 /* Failed log-ins become few audit events that leave nothing out, whatever comes and whenever it is killed. */
 #include "base/clock.h"
 #include "base/err.h"
-#include "muxd/hub/record/failures.h"
-#include "muxd/hub/record/failures_file.h"
+#include "muxd/hub/record/repeats.h"
+#include "muxd/hub/record/repeats_file.h"
 #include "policy/grant.h"
 
 #include <fcntl.h>
@@ -21,8 +21,8 @@
 
 /* The state of a process, and the part that outlives it. */
 struct world {
-	struct failures *f;
-	char *kept[FAILURES_SLOTS];
+	struct repeats *f;
+	char *kept[REPEATS_SLOTS];
 	json_t *written; /* events of the audit log */
 	uint64_t firsts;
 	bool full, dies_after_write;
@@ -40,60 +40,61 @@ static int on_write(void *arg, const json_t *event)
 	return 0;
 }
 
-static void on_keep(void *arg, size_t slot, const char *text, size_t n)
+static void on_keep(void *arg, enum repeats_of of, size_t slot, const char *text, size_t n)
 {
 	struct world *w = arg;
 
-	assert_true(slot < FAILURES_SLOTS && n <= FAILURES_EVENT_MAX);
+	(void)of;
+	assert_true(slot < REPEATS_SLOTS && n <= REPEATS_EVENT_MAX);
 	if (w->dies_after_write)
 		return;
 	free(w->kept[slot]);
 	w->kept[slot] = n ? strndup(text, n) : NULL;
 }
 
-static const struct failures_ops ops = {.write = on_write, .keep = on_keep};
+static const struct repeats_ops ops = {.write = on_write, .keep = on_keep};
 
 static void begin(struct world *w)
 {
 	memset(w, 0, sizeof(*w));
 	w->written = json_array();
-	assert_int_equal(failures_create(FAILURES_LOGINS, &ops, w, &w->f), 0);
+	assert_int_equal(repeats_create(REPEATS_LOGINS, &ops, w, &w->f), 0);
 }
 
 static void end(struct world *w)
 {
-	failures_destroy(w->f);
-	for (size_t i = 0; i < FAILURES_SLOTS; i++)
+	repeats_destroy(w->f);
+	for (size_t i = 0; i < REPEATS_SLOTS; i++)
 		free(w->kept[i]);
 	json_decref(w->written);
 }
 
 /* kill -9, and the next start. */
-static void kill_it_of(struct world *w, enum failures_of of)
+static void kill_it_of(struct world *w, enum repeats_of of)
 {
-	failures_destroy(w->f);
+	repeats_destroy(w->f);
 	w->dies_after_write = false;
-	assert_int_equal(failures_create(of, &ops, w, &w->f), 0);
-	for (size_t i = 0; i < FAILURES_SLOTS; i++)
+	assert_int_equal(repeats_create(of, &ops, w, &w->f), 0);
+	for (size_t i = 0; i < REPEATS_SLOTS; i++)
 		if (w->kept[i])
-			assert_true(failures_owe(w->f, i, w->kept[i], strlen(w->kept[i])));
+			assert_true(repeats_owe(w->f, i, w->kept[i], strlen(w->kept[i])));
 }
 
 static void kill_it(struct world *w)
 {
-	kill_it_of(w, FAILURES_LOGINS);
+	kill_it_of(w, REPEATS_LOGINS);
 }
 
 static bool fail_at(struct world *w, const char *peer, const char *endpoint, const struct grant *who, uint64_t at)
 {
-	struct failure it = {.door = "rest",
-			     .what = "token",
-			     .outcome = who ? "token_expired" : "token_forged",
-			     .endpoint = endpoint,
-			     .peer = peer,
-			     .message = "the token was not signed here",
-			     .who = who};
-	bool first = failures_note(w->f, &it, T0 + at, WALL + (int64_t)at);
+	struct repeat it = {.door = "rest",
+			    .what = "token",
+			    .outcome = who ? "token_expired" : "token_forged",
+			    .endpoint = endpoint,
+			    .peer = peer,
+			    .message = "the token was not signed here",
+			    .who = who};
+	bool first = repeats_note(w->f, &it, T0 + at, WALL + (int64_t)at);
 
 	w->firsts += first;
 	return first;
@@ -148,9 +149,9 @@ static void a_flood_is_one_event_a_minute(void **state)
 		assert_int_equal(fail_at(&w, i % 2 ? "192.0.2.7:1111" : "192.0.2.7:2222", i % 3 ? "GET /a" : "GET /b",
 					 NULL, i * (NS_PER_SEC / 153)),
 				 i == 0);
-	failures_tick(w.f, T0 + 60 * NS_PER_SEC - 1, WALL, false);
+	repeats_tick(w.f, T0 + 60 * NS_PER_SEC - 1, WALL, false);
 	assert_int_equal(json_array_size(w.written), 0);
-	failures_tick(w.f, T0 + 60 * NS_PER_SEC, WALL, false);
+	repeats_tick(w.f, T0 + 60 * NS_PER_SEC, WALL, false);
 	assert_int_equal(json_array_size(w.written), 1);
 	e = event_at(&w, 0);
 	d = json_object_get(e, "detail");
@@ -163,11 +164,11 @@ static void a_flood_is_one_event_a_minute(void **state)
 	assert_int_equal(json_integer_value(json_object_get(json_object_get(d, "endpoints"), "GET /a")), 153 * 40);
 	assert_int_equal(json_integer_value(json_object_get(json_object_get(d, "endpoints"), "GET /b")), 153 * 20 - 1);
 	/* a quiet minute, then it is forgotten, and the next one is a first again */
-	failures_tick(w.f, T0 + 119 * NS_PER_SEC, WALL, false);
+	repeats_tick(w.f, T0 + 119 * NS_PER_SEC, WALL, false);
 	assert_false(fail_at(&w, "192.0.2.7:3", "GET /a", NULL, 119 * NS_PER_SEC));
-	failures_tick(w.f, T0 + 120 * NS_PER_SEC, WALL, false);
+	repeats_tick(w.f, T0 + 120 * NS_PER_SEC, WALL, false);
 	assert_int_equal(count_of(event_at(&w, 1)), 1);
-	failures_tick(w.f, T0 + 180 * NS_PER_SEC, WALL, false);
+	repeats_tick(w.f, T0 + 180 * NS_PER_SEC, WALL, false);
 	assert_int_equal(json_array_size(w.written), 2);
 	assert_true(fail_at(&w, "192.0.2.7:3", "GET /a", NULL, 181 * NS_PER_SEC));
 	end(&w);
@@ -186,14 +187,14 @@ static void endpoints_beyond_eight_are_others(void **state)
 		snprintf(name, sizeof(name), "e%d", i % 10);
 		(void)fail_at(&w, "192.0.2.7:1", name, NULL, 0);
 	}
-	failures_tick(w.f, T0, WALL, true);
+	repeats_tick(w.f, T0, WALL, true);
 	in = json_object_get(json_object_get(event_at(&w, 0), "detail"), "endpoints");
 	assert_int_equal(json_object_size(in), 9);
 	assert_int_equal(json_integer_value(json_object_get(in, "e7")), 5);
 	assert_int_equal(json_integer_value(json_object_get(in, "others")), 10);
 	assert_string_equal(text_of(event_at(&w, 0), "endpoint"), "(none)");
 	(void)fail_at(&w, "192.0.2.7:1", "e9", NULL, 0);
-	failures_tick(w.f, T0, WALL, true);
+	repeats_tick(w.f, T0, WALL, true);
 	in = json_object_get(json_object_get(event_at(&w, 1), "detail"), "endpoints");
 	assert_int_equal(json_object_size(in), 1);
 	assert_string_equal(text_of(event_at(&w, 1), "endpoint"), "e9");
@@ -217,7 +218,7 @@ static void a_signature_is_told_by_grant_and_endpoint(void **state)
 		assert_int_equal(fail_at(&w, "192.0.2.8:1", "GET /a", &ben, (uint64_t)i), i == 0);
 		assert_int_equal(fail_at(&w, "192.0.2.7:1", "GET /a", NULL, (uint64_t)i), i == 0);
 	}
-	failures_tick(w.f, T0 + 61 * NS_PER_SEC, WALL, false);
+	repeats_tick(w.f, T0 + 61 * NS_PER_SEC, WALL, false);
 	assert_int_equal(json_array_size(w.written), 5);
 	id_format(&anna.id, id);
 	for (size_t i = 0; i < 5; i++)
@@ -239,7 +240,7 @@ static unsigned number(const char *name, unsigned usual)
 }
 
 /* 200,000 failures from as many addresses: as many events as there are slots, and every one counted. */
-enum { ADDRESSES = 40 * FAILURES_SLOTS };
+enum { ADDRESSES = 40 * REPEATS_SLOTS };
 
 static void any_number_of_addresses_is_bounded(void **state)
 {
@@ -261,10 +262,10 @@ static void any_number_of_addresses_is_bounded(void **state)
 					 a & 0xffff);
 			(void)fail_at(&w, peer, "GET /a", NULL, minute * 60 * NS_PER_SEC + i);
 		}
-		failures_tick(w.f, T0 + (minute + 1) * 61 * NS_PER_SEC, WALL, false);
-		assert_true(json_array_size(w.written) <= (minute + 1) * FAILURES_SLOTS);
+		repeats_tick(w.f, T0 + (minute + 1) * 61 * NS_PER_SEC, WALL, false);
+		assert_true(json_array_size(w.written) <= (minute + 1) * REPEATS_SLOTS);
 	}
-	assert_true(w.firsts <= minutes * FAILURES_SLOTS);
+	assert_true(w.firsts <= minutes * REPEATS_SLOTS);
 	assert_int_equal(told(&w), minutes * ADDRESSES);
 	end(&w);
 }
@@ -286,7 +287,7 @@ static void neighbours_are_counted_together_when_many(void **state)
 		(void)fail_at(&w, peer, "GET /a", NULL, i);
 	}
 	assert_int_equal(w.firsts, 192 + 2);
-	failures_tick(w.f, T0 + 61 * NS_PER_SEC, WALL, false);
+	repeats_tick(w.f, T0 + 61 * NS_PER_SEC, WALL, false);
 	for (size_t i = 0; i < json_array_size(w.written); i++) {
 		const char *p = text_of(event_at(&w, i), "peer");
 
@@ -300,19 +301,19 @@ static void neighbours_are_counted_together_when_many(void **state)
 
 static void kinds_and_local_callers_stay_apart(void **state)
 {
-	struct failure it = {.door = "local", .what = "token", .outcome = "x", .endpoint = "exec", .message = "m"};
+	struct repeat it = {.door = "local", .what = "token", .outcome = "x", .endpoint = "exec", .message = "m"};
 	struct world w;
 
 	(void)state;
 	begin(&w);
 	it.peer = "uid 1000";
-	assert_true(failures_note(w.f, &it, T0, WALL));
+	assert_true(repeats_note(w.f, &it, T0, WALL));
 	it.peer = "uid 1001";
-	assert_true(failures_note(w.f, &it, T0, WALL));
+	assert_true(repeats_note(w.f, &it, T0, WALL));
 	it.what = "agent";
-	assert_true(failures_note(w.f, &it, T0, WALL));
-	assert_false(failures_note(w.f, &it, T0, WALL));
-	failures_tick(w.f, T0, WALL, true);
+	assert_true(repeats_note(w.f, &it, T0, WALL));
+	assert_false(repeats_note(w.f, &it, T0, WALL));
+	repeats_tick(w.f, T0, WALL, true);
 	assert_int_equal(json_array_size(w.written), 1);
 	assert_string_equal(text_of(event_at(&w, 0), "peer"), "uid 1001");
 	end(&w);
@@ -328,15 +329,15 @@ static void a_full_log_delays_and_loses_nothing(void **state)
 	for (int i = 0; i < 100; i++)
 		(void)fail_at(&w, "192.0.2.7:1", "GET /a", NULL, 0);
 	w.full = true;
-	failures_tick(w.f, T0 + 61 * NS_PER_SEC, WALL, false);
+	repeats_tick(w.f, T0 + 61 * NS_PER_SEC, WALL, false);
 	for (int i = 0; i < 100; i++)
 		(void)fail_at(&w, "192.0.2.7:1", "GET /a", NULL, 61 * NS_PER_SEC);
 	kill_it(&w);
-	failures_tick(w.f, T0 + 62 * NS_PER_SEC, WALL, true);
+	repeats_tick(w.f, T0 + 62 * NS_PER_SEC, WALL, true);
 	for (int i = 0; i < 100; i++)
 		(void)fail_at(&w, "192.0.2.7:1", "GET /a", NULL, 62 * NS_PER_SEC);
 	w.full = false;
-	failures_tick(w.f, T0 + 63 * NS_PER_SEC, WALL, true);
+	repeats_tick(w.f, T0 + 63 * NS_PER_SEC, WALL, true);
 	assert_int_equal(json_array_size(w.written), 2);
 	assert_int_equal(told(&w), 300);
 	end(&w);
@@ -376,18 +377,18 @@ static void no_kill_loses_a_count(void **state)
 				noted++;
 			} else if (dice < 97) {
 				w.full = random() % 4 == 0;
-				failures_tick(w.f, T0 + at, WALL + (int64_t)at, false);
+				repeats_tick(w.f, T0 + at, WALL + (int64_t)at, false);
 			} else {
 				w.full = false;
 				w.dies_after_write = random() % 2;
-				failures_tick(w.f, T0 + at, WALL, random() % 2);
+				repeats_tick(w.f, T0 + at, WALL, random() % 2);
 				kill_it(&w);
 			}
 		}
 		w.full = false;
-		failures_tick(w.f, T0 + at, WALL, true);
+		repeats_tick(w.f, T0 + at, WALL, true);
 		assert_int_equal(told(&w), noted);
-		for (size_t i = 0; i < FAILURES_SLOTS; i++)
+		for (size_t i = 0; i < REPEATS_SLOTS; i++)
 			assert_null(w.kept[i]);
 		end(&w);
 	}
@@ -400,53 +401,54 @@ static int file_write(void *arg, const json_t *event)
 }
 
 static int kept_fd;
-static void file_keep(void *arg, size_t slot, const char *text, size_t n)
+static void file_keep(void *arg, enum repeats_of of, size_t slot, const char *text, size_t n)
 {
 	(void)arg;
-	assert_int_equal(failures_file_put(kept_fd, slot, text, n), 0);
+	(void)of;
+	assert_int_equal(repeats_file_put(kept_fd, slot, text, n), 0);
 }
 
 /* Through the file: found whole after a kill, and what is damaged is passed over. */
 static void the_file_outlives_a_process(void **state)
 {
-	static const struct failures_ops file_ops = {.write = file_write, .keep = file_keep};
+	static const struct repeats_ops file_ops = {.write = file_write, .keep = file_keep};
 	char path[] = "/tmp/muxd-failures.XXXXXX";
 	json_t *written = json_array();
 	struct world w = {0};
-	struct failures *f;
+	struct repeats *f;
 	struct err e;
 	int fd = mkstemp(path);
 
 	(void)state;
 	close(fd);
-	assert_int_equal(failures_file_open(path, &kept_fd, &e), 0);
-	assert_int_equal(failures_create(FAILURES_LOGINS, &file_ops, written, &f), 0);
-	assert_int_equal(failures_file_recover(kept_fd, 0, f), 0);
+	assert_int_equal(repeats_file_open(path, &kept_fd, &e), 0);
+	assert_int_equal(repeats_create(REPEATS_LOGINS, &file_ops, written, &f), 0);
+	assert_int_equal(repeats_file_recover(kept_fd, 0, f), 0);
 	w.f = f;
 	for (int i = 0; i < 50; i++) {
 		(void)fail_at(&w, "192.0.2.1:1", "a", NULL, 0);
 		(void)fail_at(&w, "192.0.2.2:1", "b", NULL, 0);
 		(void)fail_at(&w, "192.0.2.3:1", "c", NULL, 0);
 	}
-	failures_destroy(f);
+	repeats_destroy(f);
 	close(kept_fd);
-	assert_int_equal(failures_file_open(path, &kept_fd, &e), 0);
+	assert_int_equal(repeats_file_open(path, &kept_fd, &e), 0);
 	assert_int_equal(pwrite(kept_fd, "garbage", 7, 4096), 7);
-	assert_int_equal(failures_create(FAILURES_LOGINS, &file_ops, written, &f), 0);
-	assert_int_equal(failures_file_recover(kept_fd, 0, f), 2);
-	failures_tick(f, T0, WALL, false);
+	assert_int_equal(repeats_create(REPEATS_LOGINS, &file_ops, written, &f), 0);
+	assert_int_equal(repeats_file_recover(kept_fd, 0, f), 2);
+	repeats_tick(f, T0, WALL, false);
 	assert_int_equal(json_array_size(written), 2);
 	assert_int_equal(count_of(json_array_get(written, 0)), 49);
 	assert_string_equal(text_of(json_array_get(written, 1), "peer"), "192.0.2.3");
-	failures_destroy(f);
-	assert_int_equal(failures_create(FAILURES_LOGINS, &file_ops, written, &f), 0);
-	assert_int_equal(failures_file_recover(kept_fd, 0, f), 0);
-	failures_destroy(f);
-	failures_destroy(NULL);
+	repeats_destroy(f);
+	assert_int_equal(repeats_create(REPEATS_LOGINS, &file_ops, written, &f), 0);
+	assert_int_equal(repeats_file_recover(kept_fd, 0, f), 0);
+	repeats_destroy(f);
+	repeats_destroy(NULL);
 	close(kept_fd);
 	json_decref(written);
 	unlink(path);
-	assert_int_not_equal(failures_file_open("/nonexistent/x", &kept_fd, &e), 0);
+	assert_int_not_equal(repeats_file_open("/nonexistent/x", &kept_fd, &e), 0);
 	assert_int_equal(kept_fd, -1);
 }
 
@@ -455,26 +457,26 @@ static void the_file_outlives_a_process(void **state)
 static void begin_verdicts(struct world *w)
 {
 	begin(w);
-	failures_destroy(w->f);
-	assert_int_equal(failures_create(FAILURES_VERDICTS, &ops, w, &w->f), 0);
+	repeats_destroy(w->f);
+	assert_int_equal(repeats_create(REPEATS_VERDICTS, &ops, w, &w->f), 0);
 }
 
 static bool refuse_at(struct world *w, unsigned grant, const char *endpoint, const char *outcome, const char *agent,
 		      const char *peer, uint64_t at)
 {
 	struct grant who = {.kind = GRANT_AGENT, .principal = "robot"};
-	struct failure it = {.door = "rest",
-			     .what = "round",
-			     .outcome = outcome,
-			     .endpoint = endpoint,
-			     .peer = peer,
-			     .message = "Your grant does not cover it.",
-			     .agent = agent,
-			     .who = &who};
+	struct repeat it = {.door = "rest",
+			    .what = "round",
+			    .outcome = outcome,
+			    .endpoint = endpoint,
+			    .peer = peer,
+			    .message = "Your grant does not cover it.",
+			    .agent = agent,
+			    .who = &who};
 	bool first;
 
 	memcpy(who.id.b, &grant, sizeof(grant));
-	first = failures_note(w->f, &it, T0 + at, WALL + (int64_t)at);
+	first = repeats_note(w->f, &it, T0 + at, WALL + (int64_t)at);
 	w->firsts += first;
 	return first;
 }
@@ -482,19 +484,19 @@ static bool refuse_at(struct world *w, unsigned grant, const char *endpoint, con
 static bool deny_at(struct world *w, const char *rule, const char *version, uint64_t at)
 {
 	struct grant who = {.kind = GRANT_AGENT, .principal = "robot", .id.b = {1}};
-	struct failure it = {.door = "rest",
-			     .what = "round",
-			     .outcome = "policy_denied",
-			     .endpoint = "POST /a",
-			     .peer = "192.0.2.7:1",
-			     .message = "The policy does not allow it.",
-			     .operation = "round.start",
-			     .rule = rule,
-			     .version = version,
-			     .agent = "one",
-			     .who = &who};
+	struct repeat it = {.door = "rest",
+			    .what = "round",
+			    .outcome = "policy_denied",
+			    .endpoint = "POST /a",
+			    .peer = "192.0.2.7:1",
+			    .message = "The policy does not allow it.",
+			    .operation = "round.start",
+			    .rule = rule,
+			    .version = version,
+			    .agent = "one",
+			    .who = &who};
 
-	return failures_note(w->f, &it, T0 + at, WALL + (int64_t)at);
+	return repeats_note(w->f, &it, T0 + at, WALL + (int64_t)at);
 }
 
 static void a_counted_denial_has_its_rule_and_version(void **state)
@@ -504,20 +506,57 @@ static void a_counted_denial_has_its_rule_and_version(void **state)
 
 	(void)state;
 	begin(&w);
-	failures_destroy(w.f);
-	assert_int_equal(failures_create(FAILURES_DENIALS, &ops, &w, &w.f), 0);
+	repeats_destroy(w.f);
+	assert_int_equal(repeats_create(REPEATS_DENIALS, &ops, &w, &w.f), 0);
 	for (unsigned i = 0; i < 10; i++)
 		assert_int_equal(deny_at(&w, "fix/round.start", "0123456789abcdef", i), i == 0);
 	assert_true(deny_at(&w, "fix/limits.rounds", "0123456789abcdef", 0)); /* another rule */
 	assert_true(deny_at(&w, "fix/round.start", "fedcba9876543210", 0));   /* another version */
-	kill_it_of(&w, FAILURES_DENIALS);
-	failures_tick(w.f, T0, WALL, false);
+	kill_it_of(&w, REPEATS_DENIALS);
+	repeats_tick(w.f, T0, WALL, false);
 	assert_int_equal(json_array_size(w.written), 1);
 	assert_int_equal(count_of(event_at(&w, 0)), 9);
 	d = json_object_get(event_at(&w, 0), "detail");
 	assert_string_equal(text_of(d, "operation"), "round.start");
 	assert_string_equal(text_of(d, "rule"), "fix/round.start");
 	assert_string_equal(text_of(d, "version"), "0123456789abcdef");
+	end(&w);
+}
+
+/* Who looks at a list each second is one event at once, and one a minute, with the rule that let them through. */
+static void a_counted_allowance_has_its_rule_and_version(void **state)
+{
+	struct grant who = {.kind = GRANT_STAFF, .principal = "pat", .id.b = {1}};
+	struct repeat it = {.door = "rest",
+			    .what = "agents",
+			    .outcome = "ok",
+			    .endpoint = "GET /v1/agents",
+			    .peer = "192.0.2.7:1",
+			    .message = "",
+			    .operation = "sandbox.read",
+			    .rule = "all/sandbox.read",
+			    .version = "0123456789abcdef",
+			    .who = &who};
+	struct world w;
+	const json_t *o;
+
+	(void)state;
+	begin(&w);
+	repeats_destroy(w.f);
+	assert_int_equal(repeats_create(REPEATS_ALLOWANCES, &ops, &w, &w.f), 0);
+	for (unsigned i = 0; i < 60; i++)
+		assert_int_equal(repeats_note(w.f, &it, T0 + i, WALL + i), i == 0);
+	kill_it_of(&w, REPEATS_ALLOWANCES);
+	repeats_tick(w.f, T0, WALL, false);
+	assert_int_equal(json_array_size(w.written), 1);
+	o = event_at(&w, 0);
+	assert_string_equal(text_of(o, "event"), "policy.allow");
+	assert_string_equal(text_of(o, "outcome"), "ok");
+	assert_string_equal(text_of(o, "principal"), "pat");
+	assert_int_equal(count_of(o), 59);
+	assert_string_equal(text_of(json_object_get(o, "policy"), "rule"), "all/sandbox.read");
+	assert_string_equal(text_of(json_object_get(o, "policy"), "version"), "0123456789abcdef");
+	assert_string_equal(text_of(json_object_get(o, "detail"), "operation"), "sandbox.read");
 	end(&w);
 }
 
@@ -535,10 +574,10 @@ static void the_same_refusal_is_one_event_a_minute(void **state)
 	assert_true(refuse_at(&w, 1, "POST /b", "forbidden", "other", "192.0.2.7:1", 0)); /* another operation */
 	assert_true(refuse_at(&w, 1, "POST /a", "denied", "other", "192.0.2.7:1", 0));    /* another reason */
 	assert_true(refuse_at(&w, 2, "POST /a", "forbidden", "other", "192.0.2.7:1", 0)); /* another grant */
-	failures_tick(w.f, T0 + 59 * NS_PER_SEC, WALL, false);
+	repeats_tick(w.f, T0 + 59 * NS_PER_SEC, WALL, false);
 	assert_int_equal(json_array_size(w.written), 0);
-	kill_it_of(&w, FAILURES_VERDICTS);
-	failures_tick(w.f, T0, WALL, false);
+	kill_it_of(&w, REPEATS_VERDICTS);
+	repeats_tick(w.f, T0, WALL, false);
 	assert_int_equal(json_array_size(w.written), 1);
 	e = event_at(&w, 0);
 	d = json_object_get(e, "detail");
@@ -575,17 +614,17 @@ static void refusals_of_any_kind_are_few_events_and_none_is_lost(void **state)
 				"192.0.2.7:1", at);
 		asked++;
 		if (i % 12000 == 11999) {
-			failures_tick(w.f, T0 + at, WALL, false);
-			assert_true(w.firsts + json_array_size(w.written) - in_a_minute <= 2 * FAILURES_SLOTS);
+			repeats_tick(w.f, T0 + at, WALL, false);
+			assert_true(w.firsts + json_array_size(w.written) - in_a_minute <= 2 * REPEATS_SLOTS);
 			in_a_minute = w.firsts + json_array_size(w.written);
 		}
 		if (i % 20000 == 19999) {
-			kill_it_of(&w, FAILURES_VERDICTS);
-			failures_tick(w.f, T0 + at, WALL, false);
+			kill_it_of(&w, REPEATS_VERDICTS);
+			repeats_tick(w.f, T0 + at, WALL, false);
 			in_a_minute = w.firsts + json_array_size(w.written);
 		}
 	}
-	failures_tick(w.f, T0, WALL, true);
+	repeats_tick(w.f, T0, WALL, true);
 	assert_int_equal(told(&w), asked);
 	end(&w);
 }
@@ -596,6 +635,7 @@ int main(void)
 	    cmocka_unit_test(a_flood_is_one_event_a_minute),
 	    cmocka_unit_test(the_same_refusal_is_one_event_a_minute),
 	    cmocka_unit_test(a_counted_denial_has_its_rule_and_version),
+	    cmocka_unit_test(a_counted_allowance_has_its_rule_and_version),
 	    cmocka_unit_test(refusals_of_any_kind_are_few_events_and_none_is_lost),
 	    cmocka_unit_test(endpoints_beyond_eight_are_others),
 	    cmocka_unit_test(a_signature_is_told_by_grant_and_endpoint),
