@@ -523,7 +523,7 @@ static void a_counted_denial_has_its_rule_and_version(void **state)
 	end(&w);
 }
 
-/* Who looks at a list each second is one event at once, and one a minute, with the rule that let them through. */
+/* Looks at a list each second are one event at once, and one a minute, with the rule that let them through. */
 static void a_counted_allowance_has_its_rule_and_version(void **state)
 {
 	struct grant who = {.kind = GRANT_STAFF, .principal = "pat", .id.b = {1}};

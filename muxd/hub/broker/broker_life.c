@@ -721,7 +721,7 @@ static bool sets_options(const struct life_call *c)
 	       c->options.sets_resources || c->options.sets_app || c->settings;
 }
 
-/* What a call asks for besides. The event of the call names it. */
+/* A further demand of the call, which its event names. */
 static int check_part(struct life_job *j, const struct policy_question *q, uint32_t any, const char *what,
 		      struct err *e)
 {

@@ -219,7 +219,7 @@ static const char *detail_text(const json_t *detail, const char *key)
 	return text ? text : "";
 }
 
-/* What a valid grant meets. */
+/* A verdict on a valid grant. */
 static void audit_counted(struct hub *h, struct repeats *of, const char *event, const struct request *rq,
 			  const char *agent, const char *outcome, json_t *detail)
 {
