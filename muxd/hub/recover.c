@@ -75,6 +75,7 @@ static void restore_grant(struct grant *g, const json_t *open)
 static int restore_launch(struct launch *l, const json_t *open)
 {
 	const json_t *argv = json_object_get(open, "argv");
+	struct work_ids work = {.lease = ""};
 	const char *task = "", *digest = "", *lease = "", *run = "", *client = "", *cwd = NULL, *exec_id = NULL;
 	int64_t cols = 0, rows = 0, timeout = 0, idle = 0, head = 0, tail = 0;
 	size_t n = json_array_size(argv);
@@ -107,13 +108,13 @@ static int restore_launch(struct launch *l, const json_t *open)
 	l->head = (uint64_t)head, l->tail = (uint64_t)tail;
 	text_put(l->task, sizeof(l->task), task);
 	text_put(l->digest, sizeof(l->digest), digest);
-	text_put(l->work.lease, sizeof(l->work.lease), lease);
-	text_put(l->work.run, sizeof(l->work.run), run);
-	text_put(l->work.request, sizeof(l->work.request), client);
+	text_put(work.lease, sizeof(work.lease), lease);
+	text_put(work.run, sizeof(work.run), run);
+	text_put(work.request, sizeof(work.request), client);
 	l->argv = calloc(n + 1, sizeof(*l->argv));
 	if (json_is_array(json_object_get(open, "artifacts")))
 		l->artifacts = json_incref(json_object_get(open, "artifacts"));
-	if (launch_record_by(l, &record) || !l->argv || (cwd && !(l->cwd = strdup(cwd))) ||
+	if (launch_record_by(l, &record) || launch_leased(l, &work) || !l->argv || (cwd && !(l->cwd = strdup(cwd))) ||
 	    (exec_id && !(l->exec_id = strdup(exec_id))))
 		return ERR_NOMEM;
 	for (size_t i = 0; i < n; i++) {

@@ -909,9 +909,9 @@ def idle_sessions(server, door, n, parts, resting=False):
     def look(phase):
         seen[phase] = {k: kb(p) for k, p in parts().items()}
         if phase == "idle" and resting:
-            time.sleep(4)  # the recorder has their beginnings to cut
+            time.sleep(12)  # the recorder has their beginnings to cut, and looks at what was typed ten seconds later
             seen["cpu"] = [(time.monotonic(), cpu(server.everybody()), wakes(server.everybody()))]
-            time.sleep(8)
+            time.sleep(6)
             seen["cpu"].append((time.monotonic(), cpu(server.everybody()), wakes(server.everybody())))
 
     before = {k: kb(p) for k, p in parts().items()}

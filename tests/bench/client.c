@@ -203,7 +203,7 @@ static void mode_idle(bool web, unsigned n)
 
 	for (unsigned i = 0; i < n && i < CROWD_MAX; i++)
 		all[i] = open_program(web, CAT, on_key);
-	loop_until(now_ns() + 2000000000u, NULL, NULL);
+	loop_until(now_ns() + 1000000000u, NULL, NULL);
 	phase("open");
 	loop_until(now_ns() + 4000000000u, NULL, NULL);
 	phase("idle");

@@ -68,7 +68,7 @@ struct ws {
 	size_t screen_len;
 	json_t *farewell; /* EXIT of a session that ended before all of it was sent */
 	int close_code;
-	char close_reason[WS_REASON_MAX + 1];
+	char *close_reason; /* NULL: none is said */
 	uint64_t heard_ns, pinged_ns, closing_ns;
 	bool ping_due, reading_stopped;
 	bool deaf;            /* libwebsockets' own reading is off for good: to say so again costs a system call */

@@ -63,7 +63,9 @@ void ws_close(struct ws *w, int code, const char *reason)
 	if (w->state >= WS_CLOSING)
 		return;
 	w->close_code = code;
-	text_put(w->close_reason, sizeof(w->close_reason), reason);
+	w->close_reason = malloc(WS_REASON_MAX + 1);
+	if (w->close_reason) /* without memory the code says enough */
+		text_put(w->close_reason, WS_REASON_MAX + 1, reason);
 	attachment_detach(w->attachment);
 	w->attachment = NULL;
 	w->closing_ns = clock_boot_ns();
@@ -96,14 +98,15 @@ void ws_fail(struct ws *w, int rc, const struct err *e)
  */
 int ws_write_close(struct ws *w)
 {
-	size_t n = strlen(w->close_reason);
+	const char *reason = w->close_reason ? w->close_reason : "";
+	size_t n = strlen(reason);
 	uint8_t *p = w->conn->door->frame + LWS_PRE;
 
 	p[0] = 0x88;
 	p[1] = (uint8_t)(2 + n);
 	p[2] = (uint8_t)(w->close_code >> 8);
 	p[3] = (uint8_t)w->close_code;
-	memcpy(p + 4, w->close_reason, n);
+	memcpy(p + 4, reason, n);
 	ws_set_state(w, WS_CLOSED);
 	return lws_write(w->conn->wsi, p, 4 + n, LWS_WRITE_RAW) < 0 || w->peer_closing ? -1 : 0;
 }
@@ -121,6 +124,7 @@ void ws_destroy(struct ws *w)
 	buf_finish(&w->page);
 	json_decref(w->farewell);
 	free(w->screen);
+	free(w->close_reason);
 	ws_forget_wish(w);
 	free(w);
 }

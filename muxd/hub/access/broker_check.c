@@ -276,7 +276,7 @@ void broker_hide(struct hub *h, const struct request *rq, const struct session *
 bool broker_owns(const struct request *rq, const struct session *s)
 {
 	return !launch_is_inside(&s->launch) &&
-	       grant_owns(&rq->grant, s->grant->principal, s->launch.work.run[0], s->launch.task);
+	       grant_owns(&rq->grant, s->grant->principal, s->launch.work && s->launch.work->run[0], s->launch.task);
 }
 
 bool broker_may_see(const struct request *rq, const struct session *s)

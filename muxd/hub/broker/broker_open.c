@@ -556,7 +556,6 @@ static int limit_anew(struct open_job *j, struct err *e)
 static int broker_open_prepare(struct open_job *j, const struct exec_spec *spec, struct err *e)
 {
 	struct hub *h = j->hub;
-	const struct work_ids *work;
 	struct grant_files files;
 	int rc = broker_reach(h, &j->rq, spec->agent, scope_of(spec->kind), session_kind_name(spec->kind), e);
 
@@ -574,9 +573,8 @@ static int broker_open_prepare(struct open_job *j, const struct exec_spec *spec,
 	text_put(j->policy, sizeof(j->policy), policy_version(h));
 	text_put(j->name, sizeof(j->name), spec->agent);
 	rc = make_launch(j, spec, &files, e);
-	work = work_ids_of(h->p.work, spec->agent);
-	if (work)
-		j->launch.work = *work;
+	if (!rc && launch_leased(&j->launch, work_ids_of(h->p.work, spec->agent)))
+		rc = err_set(e, ERR_NOMEM, "no memory");
 	if (rc) {
 		audit_verdict(h, &j->rq, spec->agent, err_name(rc),
 			      json_pack("{s:s,s:s}", "what", session_kind_name(spec->kind), "message", e->message));

@@ -498,9 +498,9 @@ int hub_work_metrics(struct hub *h, struct buf *out)
 void broker_about(struct hub *h, const char *agent, const struct id *session, struct work_ids *out)
 {
 	const struct session *s = id_is_nil(session) ? NULL : hub_session_find(h, session);
-	const struct work_ids *i = s ? &s->launch.work : agent ? work_ids_of(h->p.work, agent) : NULL;
+	const struct work_ids *i = s ? s->launch.work : agent ? work_ids_of(h->p.work, agent) : NULL;
 
-	if (!i)
+	if (!i && !s)
 		i = work_ids_of_lease(h->p.work, out->lease);
 	if (i && i->lease[0])
 		*out = *i;

@@ -12,7 +12,9 @@
 
 void audit_set_lease(json_t *o, const struct work_ids *i)
 {
-	const char *const ids[][2] = {{"lease_id", i->lease}, {"run_id", i->run}, {"client_request_id", i->request}};
+	static const struct work_ids none;
+	const struct work_ids *it = i ? i : &none;
+	const char *const ids[][2] = {{"lease_id", it->lease}, {"run_id", it->run}, {"client_request_id", it->request}};
 
 	for (size_t k = 0; k < sizeof(ids) / sizeof(ids[0]); k++)
 		if (*ids[k][1])
@@ -31,7 +33,7 @@ static void set_lease_of(struct hub *h, json_t *record)
 	if (text && id_parse(text, &id) == 0)
 		s = hub_session_find(h, &id);
 	if (s)
-		i = &s->launch.work;
+		i = s->launch.work;
 	if (i)
 		audit_set_lease(record, i);
 }

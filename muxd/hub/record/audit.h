@@ -17,7 +17,7 @@ json_t *audit_event_json(struct hub *h, const char *event, const struct request 
 
 /* The record of an event as it is, with the lease of its agent where it names none. */
 int audit_journal(struct hub *h, json_t *record);
-/* Fields of an event, or of OPEN: lease_id, run_id, client_request_id; those that are there. */
+/* Fields of an event, or of OPEN: lease_id, run_id, client_request_id; those that are there. NULL: none. */
 void audit_set_lease(json_t *o, const struct work_ids *i);
 /* One event about a session (its id as text, NULL), by which the log is asked for it. */
 int audit_session_event(struct hub *h, const char *event, const char *session, const char *agent, const char *outcome,

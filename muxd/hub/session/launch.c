@@ -21,6 +21,17 @@ void launch_forget_secret(struct launch *l)
 	l->secret = NULL;
 }
 
+int launch_leased(struct launch *l, const struct work_ids *ids)
+{
+	if (!ids || !ids->lease[0])
+		return 0;
+	l->work = malloc(sizeof(*l->work));
+	if (!l->work)
+		return ERR_NOMEM;
+	*l->work = *ids;
+	return 0;
+}
+
 void launch_finish(struct launch *l)
 {
 	for (char **p = l->argv; p && *p; p++)
@@ -38,6 +49,7 @@ void launch_finish(struct launch *l)
 	transfer_destroy(l->transfer);
 	json_decref(l->artifacts);
 	free(l->record);
+	free(l->work);
 	memset(l, 0, sizeof(*l));
 }
 

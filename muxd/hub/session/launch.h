@@ -43,7 +43,7 @@ struct launch {
 	uint8_t *secret; /* until OPEN is sent; wiped */
 	size_t secret_len;
 	json_t *artifacts;                        /* rounds: NULL, or control/artifacts/artifact_wish.h */
-	struct work_ids work;                     /* of the sandbox, when it was opened */
+	struct work_ids *work;                    /* of the sandbox, when it was opened; NULL: it was not leased */
 	uint64_t timeout_ns, idle_ns, head, tail; /* timeouts 0: none */
 	uint64_t judged_ns;                       /* of a context's round, what a profile limits of timeout_ns */
 	struct record_rule *record; /* of its recording, by the profile of its task; NULL: as configured */
@@ -60,6 +60,8 @@ static inline bool launch_is_inside(const struct launch *l)
 /* The rule of its recording; one that is not given: as configured. ERR_NOMEM. */
 int launch_record_by(struct launch *l, const struct record_rule *r);
 int launch_enter_shell(struct launch *l);
+/* Whose lease its sandbox is; NULL, or without a lease: nobody's. ERR_NOMEM. */
+int launch_leased(struct launch *l, const struct work_ids *ids);
 void launch_finish(struct launch *l);
 void launch_forget_secret(struct launch *l); /* its length stays */
 

@@ -44,7 +44,7 @@ static int code_failure(const struct session *s, int errnum, struct err *e)
 
 int port_result(const struct session *s, const struct session_result *r, struct err *e)
 {
-	if (s->killing && strcmp(s->kill_text, PORT_CLOSED) == 0)
+	if (s->killing && s->kill_text && strcmp(s->kill_text, PORT_CLOSED) == 0)
 		return 0;
 	if (r->cause == EXIT_EXITED && r->signal)
 		return err_set(e, ERR_PORT,

@@ -21,7 +21,7 @@ struct log_ids session_ids(const struct session *s)
 {
 	struct log_ids ids = {.session = s->id_text, .agent = s->agent->name};
 
-	work_log_ids(&s->launch.work, &ids);
+	work_log_ids(s->launch.work, &ids);
 	return ids;
 }
 
@@ -88,7 +88,8 @@ void session_request(const struct session *s, struct request *out)
 {
 	*out = (struct request){.grant = *s->grant, .id = s->id, .door = s->door};
 	memcpy(out->peer, s->peer, sizeof(out->peer));
-	out->work = s->launch.work;
+	if (s->launch.work)
+		out->work = *s->launch.work;
 }
 
 /* ---- what its program really is

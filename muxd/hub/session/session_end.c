@@ -118,7 +118,7 @@ static int not_started(const struct session *s, char *out, size_t size)
 /* The message names who ended the session, then what its backend could and could not do about it. */
 static void fill_message(const struct session *s, char *out, size_t size)
 {
-	const char *text = s->exit.text, *who = s->killing ? s->kill_text : "";
+	const char *text = s->exit.text, *who = s->killing && s->kill_text ? s->kill_text : "";
 	char limit[32], silent[64];
 
 	if (s->exit.cause == EXIT_IDLE_TIMEOUT) {
@@ -489,6 +489,14 @@ void session_never_came(struct session *s)
 
 /* ---- told to end */
 
+/* Without memory it ends all the same, and nothing is said of why. */
+static void session_set_kill_text(struct session *s, const char *why)
+{
+	s->kill_text = malloc(KILL_TEXT_MAX + 1);
+	if (s->kill_text)
+		text_put(s->kill_text, KILL_TEXT_MAX + 1, why);
+}
+
 bool session_condemn(struct session *s, enum exit_cause cause, const char *why)
 {
 	if (s->state == SESSION_ENDED || s->killing)
@@ -497,7 +505,7 @@ bool session_condemn(struct session *s, enum exit_cause cause, const char *why)
 	s->killing = true;
 	s->kill_cause = cause;
 	s->kill_deadline = clock_boot_ns() + SESSION_KILL_DEADLINE_NS + s->hub->conf->round_kill_grace_ns;
-	text_put(s->kill_text, sizeof(s->kill_text), why);
+	session_set_kill_text(s, why);
 	session_event(s, "kill", json_pack("{s:s}", "why", why));
 	if (s->state != SESSION_RUNNING && s->state != SESSION_OPENING)
 		return false; /* a broken link kills after it has come back */

@@ -141,7 +141,7 @@ json_t *session_open_json(const struct session *s)
 	if (l->idle_ns)
 		json_object_set_new(o, "idle_timeout_ms", json_integer((json_int_t)(l->idle_ns / NS_PER_MS)));
 	set_str(o, "cwd", l->cwd);
-	audit_set_lease(o, &l->work);
+	audit_set_lease(o, l->work);
 	if (l->artifacts)
 		json_object_set(o, "artifacts", l->artifacts);
 	if (l->secret_len)

@@ -167,6 +167,7 @@ void session_free(struct session *s)
 	buf_finish(&s->in_flight);
 	json_decref(s->artifacts);
 	launch_finish(&s->launch);
+	free(s->kill_text);
 	session_forget_begun(s);
 	free(s->sizes);
 	grant_unshare(&s->hub->grants, s->grant);

@@ -63,6 +63,8 @@ enum session_end {
 	END_TOLD,     /* there is a result, and every client may see it */
 };
 
+#define KILL_TEXT_MAX 199
+
 struct session {
 	struct hub *hub;
 	struct agent *agent;
@@ -126,7 +128,7 @@ struct session {
 	enum exit_cause kill_cause;
 	const char *doom; /* why session_settle() is to kill it; NULL: it is not */
 	enum exit_cause doom_cause;
-	char kill_text[200];
+	char *kill_text; /* KILL_TEXT_MAX; NULL: nothing is said of it */
 	struct link_exit exit;
 	uint64_t heard_ns;     /* boot: when output came last, or could begin to come */
 	uint64_t end_asked;    /* boot ns: since when END_ASKED */
