@@ -451,11 +451,11 @@ static void a_round_takes_input_after_a_restart(void **state)
 
 	(void)state;
 	hub_open(r, &c, SESSION_ROUND, "cat; sleep 0.5");
-	snprintf(c.s->launch.work.run, sizeof(c.s->launch.work.run), "run-1");
+	assert_int_equal(launch_leased(&c.s->launch, &(struct work_ids){.lease = "l-1", .run = "run-1"}), 0);
 	assert_int_equal(broker_round_stdin(r->hub, &rq, &c.s->id, 0, "a", 1, false, &taken, &e), 0);
 	assert_true(hub_until(r, hub_holds(&r->output, "a")));
 	s = over_a_restart(r, c.s, session_open_json(c.s));
-	assert_string_equal(s->launch.work.run, "run-1");
+	assert_string_equal(s->launch.work->run, "run-1");
 	assert_true(hub_until(r, s->state == SESSION_RUNNING));
 	assert_int_equal(broker_round_stdin(r->hub, &rq, &s->id, 1, "b", 1, true, &taken, &e), 0);
 	assert_true(hub_until(r, s->end == END_TOLD));

@@ -82,7 +82,7 @@ static void a_run_is_its_tasks(void **state)
 
 	(void)state;
 	start(r, &c, "sleep 60", (struct exec_spec){.stdin_open = true});
-	snprintf(c.s->launch.work.run, sizeof(c.s->launch.work.run), "run-1");
+	assert_int_equal(launch_leased(&c.s->launch, &(struct work_ids){.lease = "l-1", .run = "run-1"}), 0);
 	snprintf(other.grant.task, sizeof(other.grant.task), "weekly");
 	assert_int_equal(join(r, &other, c.s, ROLE_DRIVER), ERR_FORBIDDEN);
 	assert_int_equal(broker_attach_role(r->hub, &other, &c.s->id), ROLE_OBSERVER);
