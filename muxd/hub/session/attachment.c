@@ -64,8 +64,10 @@ static void tell_recording(struct attachment *a, const char *event)
 
 static void attachment_free(struct hub *h, struct attachment *a)
 {
-	if (a)
-		grant_unshare(&h->grants, a->grant);
+	if (!a)
+		return;
+	grant_unshare(&h->grants, a->grant);
+	free(a->text);
 	free(a);
 }
 

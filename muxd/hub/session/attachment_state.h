@@ -29,6 +29,8 @@ enum wake {
 
 enum screening { SCREENING_NO, SCREENING_WANTED, SCREENING_ASKED };
 
+#define ATTACHMENT_TEXT_MAX 255
+
 struct attachment {
 	struct session *session;
 	TAILQ_ENTRY(attachment) of_session;
@@ -59,7 +61,7 @@ struct attachment {
 	bool input_blocked; /* the door waits for `writable` */
 	bool warned, over;  /* over: ended or cut was said */
 	enum cut_cause cut_cause;
-	char text[256]; /* of a notice or cut */
+	char *text; /* of the last notice or cut; NULL: there was none, or no memory for it */
 	bool notice_over;
 };
 TAILQ_HEAD(attachment_list, attachment);

@@ -96,11 +96,13 @@ static void call_skipped(struct attachment *a)
 /* One callback; the attachment may be gone afterwards. What is left stays queued. */
 static void call_one(struct attachment *a, unsigned w)
 {
+	const char *text = a->text ? a->text : "";
+
 	if (w == WAKE_CUT) {
 		wake_finish(a);
-		a->ops->cut(a->arg, a->cut_cause, a->text);
+		a->ops->cut(a->arg, a->cut_cause, text);
 	} else if (w == WAKE_NOTICE) {
-		a->ops->notice(a->arg, a->text, a->notice_over);
+		a->ops->notice(a->arg, text, a->notice_over);
 	} else if (w == WAKE_SKIPPED) {
 		call_skipped(a);
 	} else if (w == WAKE_RESIZED) {
@@ -280,12 +282,21 @@ bool attachment_leaves(const struct attachment *a)
 	return a->over || (a->wakes | a->held_wakes) & WAKE_CUT;
 }
 
+/* The newest counts. */
+static void attachment_set_text(struct attachment *a, const char *text)
+{
+	if (!a->text)
+		a->text = malloc(ATTACHMENT_TEXT_MAX + 1);
+	if (a->text)
+		text_put(a->text, ATTACHMENT_TEXT_MAX + 1, text);
+}
+
 void attachment_cut(struct attachment *a, enum cut_cause cause, const char *text)
 {
 	if (attachment_leaves(a))
 		return;
 	a->cut_cause = cause;
-	text_put(a->text, sizeof(a->text), text);
+	attachment_set_text(a, text);
 	session_event(a->session, "cut", json_pack("{s:s,s:s}", "principal", a->grant->principal, "why", text));
 	attachment_wake(a, WAKE_CUT);
 }
@@ -295,7 +306,7 @@ void attachment_notice(struct attachment *a, const char *text, bool over)
 	if (attachment_leaves(a))
 		return;
 	a->notice_over = over;
-	text_put(a->text, sizeof(a->text), text);
+	attachment_set_text(a, text);
 	session_event(a->session, "notice", json_pack("{s:s,s:s}", "principal", a->grant->principal, "text", text));
 	attachment_wake(a, WAKE_NOTICE);
 }
