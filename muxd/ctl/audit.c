@@ -39,6 +39,25 @@ static void print_field(const json_t *record, const char *key, bool named)
 	free(s);
 }
 
+/* The rules that let the call through; -o json has their version, too. */
+static void print_rules(const json_t *policy)
+{
+	char *rule = ctl_text(json_object_get(policy, "rule"));
+	size_t i;
+	json_t *v;
+
+	if (rule && *rule)
+		printf("  policy=%s", rule);
+	json_array_foreach(json_object_get(policy, "also"), i, v)
+	{
+		char *also = ctl_text(v);
+
+		printf(",%s", also ? also : "");
+		free(also);
+	}
+	free(rule);
+}
+
 /* One line: sequence, time, event, who, on what, outcome; then what else is worth a look. */
 static void print_event(const json_t *row)
 {
@@ -53,6 +72,7 @@ static void print_event(const json_t *row)
 	print_field(record, "principal", false);
 	for (size_t i = 0; i < sizeof(named) / sizeof(named[0]); i++)
 		print_field(json_object_get(record, named[i]) ? record : row, named[i], true);
+	print_rules(json_object_get(record, "policy"));
 	putchar('\n');
 	free(seq);
 	free(at);
