@@ -560,6 +560,40 @@ static void a_counted_allowance_has_its_rule_and_version(void **state)
 	end(&w);
 }
 
+/* More sorts than there are slots: none is counted under another, and each that has no slot is an event each time. */
+static void an_allowance_is_never_counted_without_its_rule(void **state)
+{
+	struct world w;
+
+	(void)state;
+	begin(&w);
+	repeats_destroy(w.f);
+	assert_int_equal(repeats_create(REPEATS_ALLOWANCES, &ops, &w, &w.f), 0);
+	for (unsigned round = 0; round < 2; round++)
+		for (unsigned i = 0; i < REPEATS_SLOTS + 3; i++) {
+			struct grant who = {
+			    .kind = GRANT_AGENT, .principal = "robot", .id.b = {1, (uint8_t)i, (uint8_t)(i >> 8)}};
+			struct repeat it = {.door = "rest",
+					    .what = "agents",
+					    .outcome = "ok",
+					    .endpoint = "GET /v1/agents",
+					    .peer = "192.0.2.7:1",
+					    .message = "",
+					    .operation = "sandbox.read",
+					    .rule = "all/sandbox.read",
+					    .version = "0123456789abcdef",
+					    .who = &who};
+			assert_int_equal(repeats_note(w.f, &it, T0, WALL), round == 0 || i >= REPEATS_SLOTS);
+		}
+	repeats_tick(w.f, T0 + REPEATS_EVERY_NS, WALL, false);
+	assert_int_equal(json_array_size(w.written), REPEATS_SLOTS);
+	for (size_t i = 0; i < REPEATS_SLOTS; i++) {
+		assert_int_equal(count_of(event_at(&w, i)), 1);
+		assert_string_equal(text_of(json_object_get(event_at(&w, i), "policy"), "rule"), "all/sandbox.read");
+	}
+	end(&w);
+}
+
 static void the_same_refusal_is_one_event_a_minute(void **state)
 {
 	struct world w;
@@ -636,6 +670,7 @@ int main(void)
 	    cmocka_unit_test(the_same_refusal_is_one_event_a_minute),
 	    cmocka_unit_test(a_counted_denial_has_its_rule_and_version),
 	    cmocka_unit_test(a_counted_allowance_has_its_rule_and_version),
+	    cmocka_unit_test(an_allowance_is_never_counted_without_its_rule),
 	    cmocka_unit_test(refusals_of_any_kind_are_few_events_and_none_is_lost),
 	    cmocka_unit_test(endpoints_beyond_eight_are_others),
 	    cmocka_unit_test(a_signature_is_told_by_grant_and_endpoint),

@@ -159,6 +159,7 @@ static struct slot *repeats_find(struct repeats *f, const struct sort *s)
 /* A slot for one more sort of this width; slots are not bound to a width, their number is. */
 static struct slot *take_free(struct repeats *f, enum width width)
 {
+	const unsigned most = f->of == REPEATS_ALLOWANCES ? REPEATS_SLOTS : room[width];
 	struct slot *got = NULL;
 	unsigned used = 0;
 
@@ -170,16 +171,18 @@ static struct slot *take_free(struct repeats *f, enum width width)
 		else if (s->state == FREE && !got)
 			got = s;
 	}
-	return used < room[width] ? got : NULL;
+	return used < most ? got : NULL;
 }
 
 /* The slot of one more: of the narrowest sort that there is, or that there is room for. *out_new: it is a new one. */
 static struct slot *slot_for(struct repeats *f, const struct repeat *it, bool *out_new)
 {
+	/* A wider sort knows no rule, which is what an allowance is about. */
+	const enum width widest = f->of == REPEATS_ALLOWANCES ? ADDRESS : ANY;
 	struct slot *slot = NULL;
 	struct sort s;
 
-	for (enum width w = ADDRESS; w < WIDTHS && !slot; w++) {
+	for (enum width w = ADDRESS; w <= widest && !slot; w++) {
 		sort_of(f, it, w, &s);
 		slot = repeats_find(f, &s);
 		*out_new = !slot;
@@ -342,7 +345,8 @@ bool repeats_note(struct repeats *f, const struct repeat *it, uint64_t boot_ns, 
 	bool fresh = false;
 	struct slot *s = slot_for(f, it, &fresh);
 
-	if (!s) /* every slot is owed still: the audit log takes nothing, and this is the caller's to try */
+	/* No slot: all are owed, as the audit log takes nothing, or allowances have them all. It is the caller's. */
+	if (!s)
 		return true;
 	if (!fresh) {
 		repeats_count(f, s, it, wall_ns);

@@ -13,7 +13,8 @@
  * everything together. A verdict is known by its grant, door, operation (endpoint and what was asked), and outcome,
  * a denial and an allowance by the policy's operation, rule and version as well, wherever it comes from; further ones
  * are counted by grant and outcome, then by grant, by outcome, at last together. An event names the agents that were
- * asked for. So 257 events are written a minute at most, and as many firsts.
+ * asked for. So 257 events are written a minute at most, and as many firsts. Of allowances all slots are for single
+ * sorts, and what finds none is an event each time, since a wider one would have lost its rule.
  *
  * A slot: FREE -> COUNTING -> FREE, or OWED (what was kept before a kill) -> FREE once it is written. What is counted
  * is kept before repeats_note() returns. A kill between a write and the word that it was done writes that event once
