@@ -2,7 +2,7 @@
 # Through the browser door nothing is lost and nothing is added: MIB megabytes of terminal text (32; acceptance: 256), and
 # programs that write 10 bytes or 1 MiB and exit at once, RUNS times each (10; acceptance: 1000). Compared by SHA-256 at
 # the client, and the large one in its sealed recording.
-# tier: test, san MIB=2 RUNS=2, slice MIB=8 RUNS=4, whole MIB=256 RUNS=100
+# tier: test, san MIB=2 RUNS=2, slice MIB=8 RUNS=4, whole MIB=256 RUNS=1000
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
 MIB=${MIB:-32} RUNS=${RUNS:-10}
