@@ -68,7 +68,8 @@ rates_held() {
 	ok "and what it printed a second was held"
 }
 full() { api "$bad" POST /v1/agents/hostile/rounds '{"argv":["true"]}' | jq -e '.error.details.limit == "shares.rounds_per_agent"'; }
-wait_for 60 full || fail "the hostile agent does not come to its limits: $(cat "$tmp/wrong")"
+# The others are alone for LENGTH seconds first.
+wait_for $((${LENGTH%.*} + 60)) full || fail "the hostile agent does not come to its limits: $(cat "$tmp/wrong")"
 
 # staff, in the middle of it
 for agent in hostile good1; do
