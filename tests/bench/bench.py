@@ -911,7 +911,7 @@ def idle_sessions(server, door, n, parts, resting=False):
         if phase == "idle" and resting:
             time.sleep(12)  # the recorder has their beginnings to cut, and looks at what was typed ten seconds later
             seen["cpu"] = [(time.monotonic(), cpu(server.everybody()), wakes(server.everybody()))]
-            time.sleep(6)
+            time.sleep(5)
             seen["cpu"].append((time.monotonic(), cpu(server.everybody()), wakes(server.everybody())))
 
     before = {k: kb(p) for k, p in parts().items()}
@@ -955,7 +955,7 @@ def rest():
         fresh.client("echo", "web", 5)
         time.sleep(4)
         t0, c0, w0 = time.monotonic(), cpu(fresh.everybody()), wakes(fresh.everybody())
-        time.sleep(10)
+        time.sleep(8)
         t1, c1, w1 = time.monotonic(), cpu(fresh.everybody()), wakes(fresh.everybody())
         row("no session: share of a core", [100 * (c1 - c0) / (t1 - t0)], "%", goal=("<=", 0.1))
         row("no session: wake-ups", [(w1 - w0) / (t1 - t0)], "/s")
