@@ -65,7 +65,7 @@ struct hub_params {
 	char instance[ID_STR_LEN];
 	char centre[ID_STR_LEN];   /* of an edge: leases of that one count, and no grants; "": this daemon is none */
 	const char *repeats_path;  /* where counts of what is told once a minute outlive a kill; NULL: nowhere. Borrowed
-				      until  hub_create() returns */
+				      until hub_create() returns */
 	const char *removals_path; /* where the guard of removals by age outlives a restart; NULL: nowhere. Likewise */
 	int64_t floor_ns;
 	bool privsep;
