@@ -614,10 +614,10 @@ async def life():
         equal("a time to live", True, (await s.get_info()).end_at is not None)
         equal("it is listed", [name], [i.sandbox_id for i in await AsyncSandbox.list(prefix=name, state_dir=STATE, token_file=f"{TMP}/any") if i.sandbox_id == name])
         more = {"state_dir": STATE, "token_file": f"{TMP}/any"}
-        await (await AsyncSandbox.create(name, app_id="py-app", **more)).aclose()
+        await (await AsyncSandbox.create(name, app_id="py-async", **more)).aclose()
         mine = (await s.get_info()).reference
-        equal("its reference", (name, None, None, "py-app"), (mine.name, mine.cluster, mine.namespace, mine.app_id))
-        equal("listed by its app", [name], [i.sandbox_id for i in await AsyncSandbox.list(app_id="py-app", **more)])
+        equal("its reference", (name, None, None, "py-async"), (mine.name, mine.cluster, mine.namespace, mine.app_id))
+        equal("listed by its app", [name], [i.sandbox_id for i in await AsyncSandbox.list(app_id="py-async", **more)])
         own = await AsyncSandbox.create(name, exec_timeout=0.5, transfer_timeout=60, **more)
         await raises("its own timeout of commands", SandboxExecTimeout, lambda: own.commands.run("sleep 30"), code="sandbox_exec_timeout")
         await own.commands.run("sleep 1", timeout=20)
