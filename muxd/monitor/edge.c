@@ -97,12 +97,13 @@ static int take_keys(struct monitor *m, const json_t *o, struct err *e)
 	return 0;
 }
 
-static int read_object(const char *path, size_t max, json_t **out, struct err *e)
+/* given: by the operator, whose files are often links. */
+static int read_object(const char *path, bool given, size_t max, json_t **out, struct err *e)
 {
 	char *text = NULL;
 	json_t *o = NULL;
 	size_t len = 0;
-	int rc = file_read(path, max, &text, &len, e);
+	int rc = given ? file_read_given(path, max, &text, &len, e) : file_read(path, max, &text, &len, e);
 
 	if (rc == 0)
 		rc = json_parse(text, len, max, &o, e);
@@ -121,7 +122,7 @@ static int open_centre_keys(struct monitor *m, struct err *e)
 	const char *path = m->conf->edge_centre_keys;
 	struct err why = {0};
 	json_t *o = NULL;
-	int rc = read_object(path, KEYS_FILE_MAX, &o, &why);
+	int rc = read_object(path, true, KEYS_FILE_MAX, &o, &why);
 
 	if (rc == 0) {
 		rc = take_keys(m, o, &why);
@@ -238,7 +239,7 @@ static int edge_load(struct monitor *m, struct err *e)
 
 	if (rc)
 		return rc;
-	rc = read_object(path, EDGE_FILE_MAX, &o, &why);
+	rc = read_object(path, false, EDGE_FILE_MAX, &o, &why);
 	if (rc == ERR_NOT_FOUND)
 		return 0;
 	if (rc == 0 && (rc = take_own(&m->edge, json_object_get(o, "revoked"))))

@@ -70,8 +70,9 @@ else
 	network() { echo "$1" >&7; }
 fi
 wait_for 10 test -s "$tmp/gate" || fail "no gate"
+ln -s centre.json "$tmp/centre-now.json" # operators' files are often links
 cat >"$tmp/edge.yaml" <<Y
-edge: {centre: "https://127.0.0.1:$(cat "$tmp/gate")", centre_keys: $tmp/centre.json, ca: $C/keys/tls.crt, poll: 1s, state_max: 1h}
+edge: {centre: "https://127.0.0.1:$(cat "$tmp/gate")", centre_keys: $tmp/centre-now.json, ca: $C/keys/tls.crt, poll: 1s, state_max: 1h}
 Y
 start_edge "$E2" || fail "no second edge"
 start_edge "$E1" || fail "no edge"

@@ -342,7 +342,7 @@ static void the_operators_pair_may_be_links(void **state)
 	assert_int_equal(cert_check(theirs.key, theirs.cert, "127.0.0.1", now, &status, &e), 0);
 	assert_string_equal(status.fingerprint_sha256, made.fingerprint_sha256);
 	assert_true(status.covers_host && !status.expired && !status.made);
-	/* It looks like ours and has expired: it is theirs. */
+	/* An expired pair with muxd's own name on it stays, where the configuration names it. */
 	assert_int_equal(cert_check(theirs.key, theirs.cert, "127.0.0.1", now + 826 * DAY, &status, &e), 0);
 	assert_true(status.expired && !status.made);
 	assert_int_equal(cert_check(other.key, theirs.cert, "127.0.0.1", now, &status, &e), ERR_CONFIG);

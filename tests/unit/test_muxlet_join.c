@@ -7,6 +7,7 @@
 #include "tests/lib/patience.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <openssl/sha.h>
@@ -269,6 +270,7 @@ static void programs_outlive_the_exec_that_began_them(void **state)
 	struct frame resume = {.type = FRAME_RESUME, .channel = 1, .u.resume = {{0, 2, 0}, 1000}}, f;
 	struct name name = new_name();
 	uint8_t secret[LINK_SECRET_LEN];
+	char gate[120], program[400];
 	struct exec first, second;
 	struct peer *p;
 
@@ -277,11 +279,15 @@ static void programs_outlive_the_exec_that_began_them(void **state)
 	first = join(&name, secret, "started");
 	p = up(first.in, first.out, secret, 1);
 	hear_of(p, FRAME_LISTED);
-	say_open(p, 1, "echo 1; sleep 0.3; echo 2; exit 5", 0);
+	(void)snprintf(gate, sizeof(gate), "/tmp/%s.gate", name.text);
+	(void)snprintf(program, sizeof(program), "echo 1; until [ -e %s ]; do sleep 0.05; done; rm %s; echo 2; exit 5",
+		       gate, gate);
+	say_open(p, 1, program, 0);
 	f = hear_of(p, FRAME_DATA);
 	assert_int_equal(f.n, 2);
 	peer_close(p); /* the exec stream is cut; the program and muxlet go on, and the exec itself ends */
 	(void)status_of(first.pid);
+	assert_return_code(close(open(gate, O_CREAT | O_WRONLY | O_CLOEXEC, 0600)), errno);
 	second = join(&name, secret, "running");
 	p = up(second.in, second.out, secret, 2);
 	assert_int_equal(hear_of(p, FRAME_LIST).channel, 1);

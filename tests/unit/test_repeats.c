@@ -523,10 +523,9 @@ static void a_counted_denial_has_its_rule_and_version(void **state)
 	end(&w);
 }
 
-/* Looks at a list each second are one event at once, and one a minute, with the rule that let them through. */
-static void a_counted_allowance_has_its_rule_and_version(void **state)
+static bool look_at(struct world *w, unsigned grant)
 {
-	struct grant who = {.kind = GRANT_STAFF, .principal = "pat", .id.b = {1}};
+	struct grant who = {.kind = GRANT_STAFF, .principal = "pat"};
 	struct repeat it = {.door = "rest",
 			    .what = "agents",
 			    .outcome = "ok",
@@ -537,26 +536,42 @@ static void a_counted_allowance_has_its_rule_and_version(void **state)
 			    .rule = "all/sandbox.read",
 			    .version = "0123456789abcdef",
 			    .who = &who};
+
+	memcpy(who.id.b, &grant, sizeof(grant));
+	return repeats_note(w->f, &it, T0, WALL);
+}
+
+static void begin_allowances(struct world *w)
+{
+	begin(w);
+	repeats_destroy(w->f);
+	assert_int_equal(repeats_create(REPEATS_ALLOWANCES, &ops, w, &w->f), 0);
+}
+
+static void has_its_rule(const json_t *event)
+{
+	assert_string_equal(text_of(event, "event"), "policy.allow");
+	assert_string_equal(text_of(json_object_get(event, "policy"), "rule"), "all/sandbox.read");
+	assert_string_equal(text_of(json_object_get(event, "policy"), "version"), "0123456789abcdef");
+	assert_string_equal(text_of(json_object_get(event, "detail"), "operation"), "sandbox.read");
+}
+
+/* Looks at a list each second are one event at once, and one a minute, with the rule that let them through. */
+static void a_counted_allowance_has_its_rule_and_version(void **state)
+{
 	struct world w;
-	const json_t *o;
 
 	(void)state;
-	begin(&w);
-	repeats_destroy(w.f);
-	assert_int_equal(repeats_create(REPEATS_ALLOWANCES, &ops, &w, &w.f), 0);
+	begin_allowances(&w);
 	for (unsigned i = 0; i < 60; i++)
-		assert_int_equal(repeats_note(w.f, &it, T0 + i, WALL + i), i == 0);
+		assert_int_equal(look_at(&w, 1), i == 0);
 	kill_it_of(&w, REPEATS_ALLOWANCES);
 	repeats_tick(w.f, T0, WALL, false);
 	assert_int_equal(json_array_size(w.written), 1);
-	o = event_at(&w, 0);
-	assert_string_equal(text_of(o, "event"), "policy.allow");
-	assert_string_equal(text_of(o, "outcome"), "ok");
-	assert_string_equal(text_of(o, "principal"), "pat");
-	assert_int_equal(count_of(o), 59);
-	assert_string_equal(text_of(json_object_get(o, "policy"), "rule"), "all/sandbox.read");
-	assert_string_equal(text_of(json_object_get(o, "policy"), "version"), "0123456789abcdef");
-	assert_string_equal(text_of(json_object_get(o, "detail"), "operation"), "sandbox.read");
+	has_its_rule(event_at(&w, 0));
+	assert_string_equal(text_of(event_at(&w, 0), "outcome"), "ok");
+	assert_string_equal(text_of(event_at(&w, 0), "principal"), "pat");
+	assert_int_equal(count_of(event_at(&w, 0)), 59);
 	end(&w);
 }
 
@@ -566,30 +581,15 @@ static void an_allowance_is_never_counted_without_its_rule(void **state)
 	struct world w;
 
 	(void)state;
-	begin(&w);
-	repeats_destroy(w.f);
-	assert_int_equal(repeats_create(REPEATS_ALLOWANCES, &ops, &w, &w.f), 0);
+	begin_allowances(&w);
 	for (unsigned round = 0; round < 2; round++)
-		for (unsigned i = 0; i < REPEATS_SLOTS + 3; i++) {
-			struct grant who = {
-			    .kind = GRANT_AGENT, .principal = "robot", .id.b = {1, (uint8_t)i, (uint8_t)(i >> 8)}};
-			struct repeat it = {.door = "rest",
-					    .what = "agents",
-					    .outcome = "ok",
-					    .endpoint = "GET /v1/agents",
-					    .peer = "192.0.2.7:1",
-					    .message = "",
-					    .operation = "sandbox.read",
-					    .rule = "all/sandbox.read",
-					    .version = "0123456789abcdef",
-					    .who = &who};
-			assert_int_equal(repeats_note(w.f, &it, T0, WALL), round == 0 || i >= REPEATS_SLOTS);
-		}
+		for (unsigned i = 0; i < REPEATS_SLOTS + 3; i++)
+			assert_int_equal(look_at(&w, i + 1), round == 0 || i >= REPEATS_SLOTS);
 	repeats_tick(w.f, T0 + REPEATS_EVERY_NS, WALL, false);
 	assert_int_equal(json_array_size(w.written), REPEATS_SLOTS);
 	for (size_t i = 0; i < REPEATS_SLOTS; i++) {
 		assert_int_equal(count_of(event_at(&w, i)), 1);
-		assert_string_equal(text_of(json_object_get(event_at(&w, i), "policy"), "rule"), "all/sandbox.read");
+		has_its_rule(event_at(&w, i));
 	}
 	end(&w);
 }
