@@ -111,6 +111,8 @@ void channel_destroy(struct channel *c);
 void output_ready(struct source *s, uint32_t events);
 void output_update(struct output *o); /* watch or stop watching, after anything that changes its room */
 void output_close(struct output *o);
+/* To the sinks (sink.h), since somebody may still write to it; -1: no memory. */
+int output_sink(struct output *o);
 /* A pipe goes to the threads, with what they are at; a terminal is closed. */
 void output_let_go(struct output *o);
 /* The program ended, and nothing of it is on its way to or from a pipe. */

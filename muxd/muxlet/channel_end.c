@@ -68,7 +68,7 @@ void channel_finish(struct channel *c)
 
 		if (o->src.fd < 0)
 			continue;
-		if (c->pty || sink_add(o))
+		if (c->pty || output_sink(o))
 			output_let_go(o);
 	}
 	channel_input_close(c);

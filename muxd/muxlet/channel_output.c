@@ -92,6 +92,18 @@ void output_let_go(struct output *o)
 	o->job = NULL;
 }
 
+int output_sink(struct output *o)
+{
+	struct channel *c = o->channel;
+
+	source_remove(&c->m->loop, &o->src);
+	if (sink_add(&c->m->sinks, channel_lane(c), o->src.fd, o->job))
+		return -1;
+	o->src.fd = -1;
+	o->job = NULL;
+	return 0;
+}
+
 void output_close(struct output *o)
 {
 	struct channel *c = o->channel;

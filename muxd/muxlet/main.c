@@ -234,10 +234,10 @@ static void init(struct muxlet *m, char **envp)
 	TAILQ_INIT(&m->urgent);
 	TAILQ_INIT(&m->bulk);
 	TAILQ_INIT(&m->lazy);
-	TAILQ_INIT(&m->sink_list);
 	m->listener.fd = m->signals.fd = m->null_fd = m->manifest_fd = -1;
 	m->memory.stat_fd = m->memory.limit_fd = m->memory.kernel_fd = m->memory.pids_fd = -1;
 	m->environ = envp;
+	sinks_open(&m->sinks, &m->loop, &m->pipes);
 	start_user_name(getuid(), "/etc/passwd", m->user, sizeof(m->user));
 }
 
@@ -334,7 +334,6 @@ static void last_words(struct muxlet *m)
 static void tear_down(struct muxlet *m)
 {
 	struct channel *c;
-	struct sink *k;
 
 	stream_destroy(m->stream);
 	m->stream = NULL;
@@ -342,12 +341,7 @@ static void tear_down(struct muxlet *m)
 		stream_destroy(m->pending[i]);
 	while ((c = TAILQ_FIRST(&m->alive)) || (c = TAILQ_FIRST(&m->ended)))
 		channel_destroy(c);
-	while ((k = TAILQ_FIRST(&m->sink_list))) {
-		TAILQ_REMOVE(&m->sink_list, k, entry);
-		source_remove(&m->loop, &k->src);
-		pipes_close(&m->pipes, k->lane, k, k->job, k->src.fd);
-		free(k);
-	}
+	sinks_close(&m->sinks);
 	nursery_close(m);
 	pipes_finish(&m->pipes);
 	secrets_wipe(m, 0);

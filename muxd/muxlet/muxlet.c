@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #define URGENT_MAX 4096
-#define SINK_READ  (64 * 1024)
 
 void muxlet_note(const struct muxlet *m, const char *fmt, ...)
 {
@@ -183,76 +182,4 @@ void muxlet_detached(struct muxlet *m)
 		output_update(&c->out[1]);
 	}
 	secrets_wipe(m, 0);
-}
-
-static void sink_close(struct sink *s)
-{
-	TAILQ_REMOVE(&s->m->sink_list, s, entry);
-	s->m->sinks--;
-	source_remove(&s->m->loop, &s->src);
-	pipes_close(&s->m->pipes, s->lane, s, s->job, s->src.fd);
-	free(s);
-}
-
-static void sink_read(struct pipe_job *j)
-{
-	struct sink *s = j->arg;
-
-	s->job = NULL;
-	if (j->n == 0 || (j->n < 0 && j->error != EAGAIN) || source_watch(&s->m->loop, &s->src, EPOLLIN))
-		sink_close(s);
-}
-
-static void sink_ask(struct sink *s)
-{
-	(void)source_watch(&s->m->loop, &s->src, 0);
-	s->job = pipes_read(&s->m->pipes, s->lane, s->src.fd, PIPES_SMALL, sink_read, s);
-	if (!s->job)
-		sink_close(s);
-}
-
-static void sink_ready(struct source *src, uint32_t events)
-{
-	struct sink *s = container_of(src, struct sink, src);
-	uint8_t scratch[SINK_READ];
-	ssize_t n;
-
-	(void)events;
-	if (s->m->pipes.threads) {
-		sink_ask(s);
-		return;
-	}
-	n = read(src->fd, scratch, sizeof(scratch));
-	if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
-		sink_close(s);
-}
-
-/* A writer in the background would die of SIGPIPE if the pipe were closed; the oldest does when there are too many. */
-int sink_add(struct output *o)
-{
-	struct muxlet *m = o->channel->m;
-	struct sink *s = calloc(1, sizeof(*s));
-
-	if (!s)
-		return -1;
-	s->m = m;
-	s->lane = channel_lane(o->channel);
-	s->src.fd = o->src.fd;
-	s->src.ready = sink_ready;
-	source_remove(&m->loop, &o->src);
-	if (!o->job && source_watch(&m->loop, &s->src, EPOLLIN)) {
-		free(s);
-		return -1;
-	}
-	o->src.fd = -1;
-	s->job = o->job;
-	if (s->job) {
-		s->job->done = sink_read;
-		s->job->arg = s;
-	}
-	o->job = NULL;
-	TAILQ_INSERT_TAIL(&m->sink_list, s, entry);
-	if (++m->sinks > SINKS_MAX)
-		sink_close(TAILQ_FIRST(&m->sink_list));
-	return 0;
 }

@@ -12,6 +12,7 @@
 #include "muxd/muxlet/guard.h"
 #include "muxd/muxlet/memory.h"
 #include "muxd/muxlet/nursery.h"
+#include "muxd/muxlet/sink.h"
 #include "muxd/muxlet/spare.h"
 #include "muxd/muxlet/stream.h"
 
@@ -22,7 +23,6 @@
 #define FINISHED_MAX      2048 /* ended, not forgotten */
 #define FINISHED_SPOOLED  512  /* of those, with their output */
 #define BUCKETS           1024
-#define SINKS_MAX         256
 #define SECRETS_MAX       16
 #define STREAMS_PENDING   4
 #define TIMERS_OWN        32 /* besides those of channels */
@@ -30,16 +30,6 @@
 #define PIDS_RESERVE      48 /* processes beyond --pids for those that may use them; what lies above is muxlet's */
 
 LIST_HEAD(channel_list, channel);
-
-/* A pipe whose round has ended while somebody in the background still holds it: read and thrown away. */
-struct sink {
-	struct source src;
-	struct pipe_job *job;
-	enum pipes_lane lane;
-	struct muxlet *m;
-	TAILQ_ENTRY(sink) entry;
-};
-TAILQ_HEAD(sink_queue, sink);
 
 /* Bytes for a descriptor of a channel that is about to be opened. */
 struct waiting_secret {
@@ -66,8 +56,8 @@ struct muxlet {
 	struct channel_queue urgent, bulk; /* with something to send */
 	struct channel_queue lazy;         /* with something that can wait for company */
 	struct channel_list by_number[BUCKETS], by_pid[BUCKETS];
-	size_t living, finished, spooled, sinks; /* spooled: ended ones that still have output */
-	struct sink_queue sink_list;
+	size_t living, finished, spooled; /* spooled: ended ones that still have output */
+	struct sinks sinks;
 	struct waiting_secret secrets[SECRETS_MAX];
 	size_t nsecrets;
 	int null_fd;
@@ -116,7 +106,6 @@ void muxlet_ended(struct channel *c);                   /* keeps the bounds on e
 void muxlet_sweep(struct muxlet *m);                    /* frees what was forgotten; at the end of a turn */
 void muxlet_room(struct muxlet *m);                     /* the pool has chunks again */
 void muxlet_note(const struct muxlet *m, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-int sink_add(struct output *o); /* takes its descriptor, and what a thread is at; -1: no memory, nothing is taken */
 int signals_open(struct muxlet *m);
 void signals_stop(struct muxlet *m);
 void signals_turn(struct muxlet *m); /* at the end of a turn with reap_more: what was left to be reaped */
