@@ -34,10 +34,25 @@ struct output {            /* streams 1 and 2; of a pty only the first */
 	struct channel *channel;
 	uint8_t stream;
 	bool bulk;            /* a read filled its buffer once */
+	bool gathers;         /* there is something, and it waits for company (struct gather) */
 	struct pipe_job *job; /* a read of it that is under way; nobody watches it meanwhile */
 	uint64_t window;      /* may send up to here */
 	uint64_t drain_end;   /* beyond it nothing is the ended program's own */
 	struct spool spool;
+};
+
+/*
+ * Reads of little, of the pipes of one lane. A program that writes a few bytes at a time, as fast as it can, would make
+ * it and a thread and the loop take turns 50,000 times a second, which costs two processors and, on Linux 6.18, starves
+ * whoever else wants one. So past GATHER_READS within GATHER_MS what comes waits in its pipe for the end of that time.
+ */
+#define GATHER_MS     10
+#define GATHER_READS  16
+#define GATHER_LITTLE 4096 /* bytes; a buffer of stdio is not little */
+
+struct gather {
+	uint64_t since_ns;
+	unsigned reads;
 };
 
 #define ECHO_UNSAID 0xff
@@ -111,6 +126,7 @@ void channel_destroy(struct channel *c);
 void output_ready(struct source *s, uint32_t events);
 void output_update(struct output *o); /* watch or stop watching, after anything that changes its room */
 void output_close(struct output *o);
+void output_gathered(struct timer *t); /* muxlet's gather_timer: what waits for company is read */
 /* To the sinks (sink.h), since somebody may still write to it; -1: no memory. */
 int output_sink(struct output *o);
 /* A pipe goes to the threads, with what they are at; a terminal is closed. */

@@ -40,7 +40,7 @@ void output_update(struct output *o)
 
 	if (o->src.fd < 0 || c->state == CHANNEL_STARTING) /* nothing comes before OPENED */
 		return;
-	if (read_room(o) && !o->job)
+	if (read_room(o) && !o->job && !o->gathers)
 		want |= EPOLLIN;
 	if (c->pty && (c->queue_len || c->eof_pending) && !c->frozen && !c->in_closed)
 		want |= EPOLLOUT;
@@ -141,6 +141,42 @@ static ssize_t read_once(struct output *o, size_t want)
 	return n > 0 ? n : 0;
 }
 
+/* Had this lane its reads of little? */
+static bool gather_is_full(const struct output *o)
+{
+	const struct channel *c = o->channel;
+	struct gather *g = &c->m->gather[channel_lane(c)];
+
+	if (c->m->loop.now_ns - g->since_ns >= GATHER_MS * MS_NS)
+		*g = (struct gather){.since_ns = c->m->loop.now_ns};
+	return g->reads >= GATHER_READS;
+}
+
+static void output_gather(struct output *o)
+{
+	struct muxlet *m = o->channel->m;
+
+	o->gathers = true;
+	o->bulk = true; /* there will be more than little */
+	if (!m->gather_timer.at)
+		timer_arm(&m->loop, &m->gather_timer, m->gather[channel_lane(o->channel)].since_ns + GATHER_MS * MS_NS);
+}
+
+void output_gathered(struct timer *t)
+{
+	struct muxlet *m = container_of(t, struct muxlet, gather_timer);
+	struct channel *c, *next;
+
+	for (c = TAILQ_FIRST(&m->alive); c; c = next) {
+		next = TAILQ_NEXT(c, place);
+		for (int i = 0; i < 2; i++)
+			if (c->out[i].gathers) {
+				c->out[i].gathers = false;
+				output_update(&c->out[i]);
+			}
+	}
+}
+
 static void output_read(struct pipe_job *j);
 
 static void ask_threads(struct output *o)
@@ -149,6 +185,7 @@ static void ask_threads(struct output *o)
 
 	if (o->job || !room)
 		return;
+	o->gathers = false;
 	o->job = pipes_read(&o->channel->m->pipes, channel_lane(o->channel), o->src.fd, room < most ? room : most,
 			    output_read, o);
 	if (!o->job)
@@ -164,6 +201,8 @@ static void output_read(struct pipe_job *j)
 	o->job = NULL;
 	if (j->n > 0) {
 		o->bulk = o->bulk || j->n >= PIPES_SMALL;
+		if (j->n < GATHER_LITTLE)
+			c->m->gather[channel_lane(c)].reads++;
 		over = spool_append(&o->spool, j->bytes, (size_t)j->n) != 0;
 		c->read_at_ns = c->m->loop.now_ns;
 		muxlet_want_send(c);
@@ -240,7 +279,10 @@ void output_ready(struct source *s, uint32_t events)
 	struct channel *c = o->channel;
 
 	if (by_threads(o)) {
-		look_at_pipe(o, events);
+		if (events & EPOLLIN && c->state != CHANNEL_DRAINING && gather_is_full(o))
+			output_gather(o);
+		else
+			look_at_pipe(o, events);
 		output_update(o);
 		return;
 	}

@@ -238,6 +238,7 @@ static void init(struct muxlet *m, char **envp)
 	m->memory.stat_fd = m->memory.limit_fd = m->memory.kernel_fd = m->memory.pids_fd = -1;
 	m->environ = envp;
 	sinks_open(&m->sinks, &m->loop, &m->pipes);
+	m->gather_timer.fire = output_gathered;
 	start_user_name(getuid(), "/etc/passwd", m->user, sizeof(m->user));
 }
 

@@ -58,6 +58,8 @@ struct muxlet {
 	struct channel_list by_number[BUCKETS], by_pid[BUCKETS];
 	size_t living, finished, spooled; /* spooled: ended ones that still have output */
 	struct sinks sinks;
+	struct gather gather[PIPES_LANES];
+	struct timer gather_timer; /* armed while an output gathers */
 	struct waiting_secret secrets[SECRETS_MAX];
 	size_t nsecrets;
 	int null_fd;

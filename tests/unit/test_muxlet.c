@@ -267,6 +267,44 @@ static void what_was_held_back_is_read_before_the_end(void **state)
 	rig_destroy(r);
 }
 
+static uint64_t wall_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+/* A program that writes a byte at a time: what it wrote is read together, no more than 16 times within 10 ms, and
+ * whole. */
+static void many_small_writes_are_gathered(void **state)
+{
+	enum { BYTES = 300000 };
+	struct rig *r = rig_create();
+	struct peer *p = dialed(r);
+	struct frame window = {.type = FRAME_WINDOW, .channel = 1, .stream = 1, .offset = 2 * BYTES}, f;
+	uint64_t n, frames = 1, began, took;
+
+	(void)state;
+	say_open(p, 1, "exec dd if=/dev/zero bs=1 count=300000 status=none", 0);
+	began = wall_ms();
+	n = hear_of(p, FRAME_DATA).n;
+	say(p, &window);
+	do {
+		f = hear(p, 5000);
+		n += f.type == FRAME_DATA ? f.n : 0;
+		frames += f.type == FRAME_DATA;
+	} while (f.type && f.type != FRAME_EXIT);
+	took = wall_ms() - began;
+	assert_int_equal(f.type, FRAME_EXIT);
+	assert_int_equal(n, BYTES);
+	if (frames > (took / 10 + 2) * 16 + BYTES / 4096)
+		fail_msg("%llu frames in %llu ms", (unsigned long long)frames, (unsigned long long)took);
+	peer_close(p);
+	r->downs = 0;
+	rig_destroy(r);
+}
+
 /* A hub that begins anew does not know the numbers of what the one before it forgot: LIST leaves them out. */
 static void a_forgotten_number_is_free_while_its_program_ends(void **state)
 {
@@ -537,6 +575,7 @@ int main(int argc, char **argv)
 	    cmocka_unit_test(more_input_than_the_window_is_refused),
 	    cmocka_unit_test(faults_of_one_request_are_errors),
 	    cmocka_unit_test(what_was_held_back_is_read_before_the_end),
+	    cmocka_unit_test(many_small_writes_are_gathered),
 	    cmocka_unit_test(a_forgotten_number_is_free_while_its_program_ends),
 	    cmocka_unit_test(unknown_frames_are_skipped_and_critical_ones_are_not),
 	    cmocka_unit_test(noise_ends_streams_only),
