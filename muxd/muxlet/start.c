@@ -532,7 +532,7 @@ static bool may_start(struct muxlet *m, const struct frame *f)
 		return false;
 	}
 	if (m->living >= CHANNELS_MAX) {
-		refuse_new(m, f->channel, CODE_LIMIT, EAGAIN, "limit", "1024 programs run in this sandbox already");
+		refuse_new(m, f->channel, CODE_LIMIT, EAGAIN, "programs", "1024 programs run in this sandbox already");
 		return false;
 	}
 	return true;

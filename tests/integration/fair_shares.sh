@@ -103,6 +103,7 @@ equal "nobody else was refused anything, and every answer was whole" '["200 whol
 for limit in ${limits//,/ }; do
 	told '.hostile[] | keys[]' | grep -q " $limit$" || fail "it was not refused by $limit: $(told '.hostile | tojson')"
 done
+told '.hostile[] | keys[]' | grep -xE '(429|507) [a-z_]+' && fail "a refusal does not name its limit"
 ok "what the hostile one was refused has its name"
 
 # staff got in each time; into the hostile sandbox, which was stopped meanwhile, at least once

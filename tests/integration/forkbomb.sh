@@ -38,7 +38,8 @@ tries=0
 for kind in bash busy; do
 	bomb $kind
 	wait_for 10 full || fail "the $kind bomb did not fill the sandbox"
-	jq -e '.error.code == "limit_reached" and (.error.message | test("limit of 200.*sandbox kill"))' <<<"$answer" >/dev/null ||
+	jq -e '.error.code == "limit_reached" and (.error.message | test("limit of 200.*sandbox kill")) and
+		(.error.details | .limit == "sandbox.pids" and .of == "agent" and .value == 200 and .retry_after == 1)' <<<"$answer" >/dev/null ||
 		fail "a start at the limit says: $answer"
 	wait_for 10 full_by_id && ok "nor one with an exec_id" || fail "one with an exec_id says: $answer"
 	# staff: rounds, a terminal that starts programs, files; each within the time that a person waits

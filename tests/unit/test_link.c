@@ -230,7 +230,7 @@ static void there_is_a_limit_to_living_programs(void **state)
 	for (uint32_t i = 1025; i <= 1030; i++) {
 		assert_int_equal(r->ch[i].opened_rc, ERR_LIMIT);
 		assert_int_equal(r->ch[i].exit.cause, EXIT_NOT_STARTED);
-		assert_string_equal(r->ch[i].exit.error_at, "limit");
+		assert_string_equal(r->ch[i].exit.error_at, "programs");
 	}
 	rig_destroy(r);
 	assert_int_equal(nappers(), 0);

@@ -267,7 +267,11 @@ static void answer_failure(struct open_job *j, const struct session *s, int rc, 
 		j->attachment->over = true;
 		attachment_detach(j->attachment);
 	}
-	err_set(&e, rc, "%s", why && *why ? why : "the program could not be started");
+	why = why && *why ? why : "the program could not be started";
+	if (rc == ERR_LIMIT && s->result)
+		err_limit(&e, rc, &s->result->share, "%s", why);
+	else
+		err_set(&e, rc, "%s", why);
 	if (s->kind == SESSION_TERMINAL || s->kind == SESSION_EXEC || s->kind == SESSION_ROUND)
 		err_set_begun(&e, s->id_text, s->kind == SESSION_ROUND);
 	j->done(j->arg, e.code, &e, NULL, NULL, NULL);

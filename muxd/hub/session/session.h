@@ -42,6 +42,7 @@ struct session_result {
 	int refused;        /* EXIT_NOT_STARTED: ERR_*, and message says why; 0: not known, or it started */
 	int failed;         /* of a transfer or a connection to a port: ERR_*, and message says it; 0: it went well */
 	struct err_policy policy; /* failed, since a profile denies it; version "": no verdict */
+	struct err_share share;   /* refused, since a limit inside the sandbox is reached; limit "": none is */
 	uint64_t duration_ns;
 };
 

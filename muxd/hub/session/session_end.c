@@ -32,7 +32,9 @@
 #include <string.h>
 
 /* Whether memory ran out is worth a question, not an end: the answer may be lost with who was asked. */
-#define EXIT_ASK_NS (20 * NS_PER_SEC)
+#define EXIT_ASK_NS   (20 * NS_PER_SEC)
+#define START_RETRY_S 1    /* a program inside may end at any time */
+#define PROGRAMS_MAX  1024 /* of muxlet at a time */
 
 static void session_set_end(struct session *s, enum session_end end)
 {
@@ -51,13 +53,17 @@ static void end_known(struct session *s)
 }
 
 /* No process could be made for it: that is a limit, and there is a way out which needs none. */
-static int full(const struct session *s, char *out, size_t size)
+static int full(struct session *s, char *out, size_t size)
 {
 	const struct agent *a = s->agent;
+	uint64_t pids = a->info.backend == SANDBOX_LOCAL ? s->hub->conf->pids_max : 0;
 	char most[64] = "";
 
-	if (a->info.backend == SANDBOX_LOCAL)
-		snprintf(most, sizeof(most), " of %u (sandbox.pids)", s->hub->conf->pids_max);
+	s->result->share = (struct err_share){"podPidsLimit", "agent", 0, 0, START_RETRY_S};
+	if (pids) {
+		s->result->share = (struct err_share){"sandbox.pids", "agent", pids, pids, START_RETRY_S};
+		snprintf(most, sizeof(most), " of %llu (sandbox.pids)", (unsigned long long)pids);
+	}
 	text_format(out, size, "%.64s is at its limit%s of processes; muxctl sandbox kill ends everything inside",
 		    a->name, most);
 	return ERR_LIMIT;
@@ -85,7 +91,7 @@ static bool is_named(const struct session *s)
 }
 
 /* Why it did not start, as the caller may know it: the path of the call, the errno that was reported. */
-static int not_started(const struct session *s, char *out, size_t size)
+static int not_started(struct session *s, char *out, size_t size)
 {
 	const struct link_exit *x = &s->exit;
 
@@ -105,9 +111,19 @@ static int not_started(const struct session *s, char *out, size_t size)
 		return unable(s, "its muxlet has no descriptors left", out, size);
 	if (x->error == EDEADLK && strcmp(x->error_at, "pipe") == 0)
 		return unable(s, "programs inside hold the pipes that its muxlet works at", out, size);
+	if (strcmp(x->error_at, "programs") == 0) {
+		s->result->share =
+		    (struct err_share){"fixed.programs", "agent", PROGRAMS_MAX, PROGRAMS_MAX, START_RETRY_S};
+		text_format(out, size, "%u programs run in this sandbox already", PROGRAMS_MAX);
+		return ERR_LIMIT;
+	}
 	if (is_named(s) && err_by_name(x->error_at)) {
 		if (x->text[0])
 			text_put(out, size, x->text);
+		if (err_by_name(x->error_at) == ERR_LIMIT)
+			s->result->share =
+			    (struct err_share){"kubernetes.plain_programs", "agent",
+					       s->hub->conf->kubernetes_plain_programs, 0, START_RETRY_S};
 		return err_by_name(x->error_at);
 	}
 	if (x->error)
