@@ -32,10 +32,10 @@ test: setup-test ## everything CI checks, 12 minutes at most once it is built (T
 test-all: setup-test ## everything plain and sanitized, long proofs whole, every story of the cluster: hours
 	@tests/run.sh all $(if $(T),--only $(T))
 bench: setup-test ## speed against peers, in one run of four minutes; writes build/bench.json, build/speed.svg (DOCS=1: docs/)
-	@$(MAKE) --no-print-directory -j$$(nproc) all $(BUILD)/bench/client $(BUILD)/bench/floor $(BUILD)/bench/verdict
+	@$(MAKE) --no-print-directory -j$$(nproc) all $(BUILD)/bench/client $(BUILD)/bench/floor $(BUILD)/bench/keeper $(BUILD)/bench/verdict
 	@tests/bench/run.sh
 bench-all: setup-test ## and many at once, pools, snapshots, replays (K8S_HOME=dir: pods, too)
-	@$(MAKE) --no-print-directory -j$$(nproc) all $(BUILD)/bench/client $(BUILD)/bench/floor $(BUILD)/bench/verdict
+	@$(MAKE) --no-print-directory -j$$(nproc) all $(BUILD)/bench/client $(BUILD)/bench/floor $(BUILD)/bench/keeper $(BUILD)/bench/verdict
 	@tests/bench/run.sh all
 # What snapshots of local workspaces cost: build/bench/local_snapshot [image|plain] [runs], as root.
 $(BUILD)/bench/%: tests/bench/%.c $(LIBS_ALL) $(BUILD)/muxd-archive
@@ -43,7 +43,7 @@ $(BUILD)/bench/%: tests/bench/%.c $(LIBS_ALL) $(BUILD)/muxd-archive
 	$(say) LD $@
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -DBUILD_DIR='"$(BUILD)"' -o $@ $< $(LIBS_ALL) $(LIBS_NET) -lcmocka $(LIBS)
 $(BUILD)/bench/client: tests/bench/peer.h tests/bench/keys.h tests/bench/crowd.h
-$(BUILD)/bench/floor: tests/bench/floor.c
+$(BUILD)/bench/floor $(BUILD)/bench/keeper: $(BUILD)/bench/%: tests/bench/%.c
 	@mkdir -p $(@D)
 	$(say) LD $@
 	$(Q)$(CC) $(CFLAGS) -o $@ $< -lssl -lcrypto -lutil
