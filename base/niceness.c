@@ -1,6 +1,8 @@
 #include "base/niceness.h"
 
+#include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdio.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -16,4 +18,16 @@ void niceness_set(int nice)
 		(void)!write(fd, text, (size_t)n);
 		close(fd);
 	}
+}
+
+int niceness_ahead(pid_t pid, bool on)
+{
+	const struct sched_param one = {.sched_priority = on};
+
+	return sched_setscheduler(pid, on ? SCHED_RR : SCHED_OTHER, &one) ? -errno : 0;
+}
+
+bool niceness_is_ahead(pid_t pid)
+{
+	return sched_getscheduler(pid) == SCHED_RR;
 }

@@ -4,6 +4,7 @@
  */
 #define LOG_SUBSYS "monitor"
 #include "base/log.h"
+#include "base/niceness.h"
 #include "base/slurp.h"
 #include "base/sock.h"
 #include "muxd/monitor/exchange.h"
@@ -736,6 +737,8 @@ static void netipc_on_packet(void *arg, const json_t *msg)
 	} else if (strcmp(op, "revoked") == 0) {
 		if (json_opt_str(msg, "id", &id_text, NULL) == 0 && id_parse(id_text, &id) == 0)
 			issue_revoked(m, &id);
+	} else if (strcmp(op, "ahead") == 0) {
+		(void)niceness_ahead(m->net.pid, true); /* net looks whether it is (muxd/net/precedence.h) */
 	} else {
 		netipc_on_question(m, op, msg);
 	}

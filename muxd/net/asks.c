@@ -134,3 +134,8 @@ void net_ask_screen(void *ctx, hub_screen_done *done, void *arg)
 	*j = (struct screen_job){.done = done, .arg = arg};
 	ipc_ask(ctx, json_pack("{s:s}", "op", "screen.start"), asks_on_screen, j);
 }
+
+void net_ask_ahead(void *ctx)
+{
+	(void)ipc_tell(ctx, json_pack("{s:s}", "op", "ahead"));
+}

@@ -15,5 +15,7 @@ void net_ask_grant(void *ctx, const struct grant *wanted, uint64_t ttl_ns, const
 void net_ask_holder(void *ctx, json_t *question, hub_ask_done *done, void *arg);
 /* A screen worker: the hub's end of its stream. */
 void net_ask_screen(void *ctx, hub_screen_done *done, void *arg);
+/* Asks that net has its turn ahead of ordinary programs (precedence.h): precedence_ask. */
+void net_ask_ahead(void *ctx);
 
 #endif

@@ -28,6 +28,7 @@
 #include "muxd/net/cluster.h"
 #include "muxd/net/edge.h"
 #include "muxd/net/ipc.h"
+#include "muxd/net/precedence.h"
 #include "muxd/net/provider.h"
 #include "muxd/net/reviewer.h"
 #include "muxd/net/route_provider.h"
@@ -92,6 +93,7 @@ struct net {
 	struct filespace_store *files; /* NULL: none is configured */
 	struct recorder_client *recorder;
 	uv_timer_t lost; /* since its stream was lost */
+	struct precedence precedence;
 	struct hub *hub;
 	struct ssh_door *ssh;
 	struct rest_door *rest;
@@ -660,6 +662,7 @@ static void tear_down(struct net *n)
 	reviewer_destroy(n->reviewer);
 	recorder_client_destroy(n->recorder);
 	uv_close((uv_handle_t *)&n->lost, NULL);
+	precedence_end(&n->precedence);
 	hub_destroy(n->hub);
 	/* Before what it asks: an answer that is taken back must not move it, the hub that it would tell is gone. */
 	if (n->life)
@@ -702,6 +705,7 @@ int net_main(int ipc_fd)
 		n.exit_code = err_exit_code(e.code);
 	} else {
 		recover(&n);
+		precedence_begin(&n.precedence, &n.loop, net_ask_ahead, n.ipc);
 		if (n.state != NET_STOPPING)
 			uv_run(&n.loop, UV_RUN_DEFAULT);
 	}

@@ -1,5 +1,6 @@
 // tier: check
-/* What programs in the background print when their round is over: thrown away, at a pace that costs no processor. */
+/* Output that programs in the background print when their round is over: thrown away, at a pace that costs no
+ * processor. */
 #include "muxd/muxlet/loop.c"
 #include "muxd/muxlet/pipes.c"
 #include "muxd/muxlet/sink.c"
@@ -71,7 +72,7 @@ static void sinks_gone(void)
 		turn();
 }
 
-/* What writers that write all they can get rid of, beyond what their pipes hold. */
+/* Bytes that writers get rid of, who write all they can, beyond what their pipes hold. */
 static void flood(size_t writers, size_t at_once)
 {
 	int fds[32];
