@@ -24,6 +24,8 @@ int niceness_ahead(pid_t pid, bool on)
 {
 	const struct sched_param one = {.sched_priority = on};
 
+	if (pid <= 0) /* to the kernel that is the caller */
+		return -EINVAL;
 	return sched_setscheduler(pid, on ? SCHED_RR : SCHED_OTHER, &one) ? -errno : 0;
 }
 

@@ -19,7 +19,7 @@ void niceness_set(int nice);
 /*
  * The first thread of pid has its turn ahead of ordinary programs from now on (SCHED_RR, priority 1, sched(7)), or no
  * longer: then its niceness holds again. The first needs root or CAP_SYS_NICE, the second nothing where it is the
- * caller's own. 0 or -errno. Safe in a signal handler.
+ * caller's own. 0 or -errno; no pid is -EINVAL. Safe in a signal handler.
  */
 int niceness_ahead(pid_t pid, bool on);
 bool niceness_is_ahead(pid_t pid);
