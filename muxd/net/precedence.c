@@ -37,6 +37,17 @@ static void precedence_spun(int signum)
 	(void)niceness_ahead(getpid(), false);
 }
 
+/* Anew each time: the kernel raises the limit by a second whenever it is reached. */
+static int spin_limit(void)
+{
+	struct rlimit spin;
+
+	if (getrlimit(RLIMIT_RTTIME, &spin))
+		return -1;
+	spin.rlim_cur = PRECEDENCE_SPIN_MS * 1000; /* microseconds */
+	return setrlimit(RLIMIT_RTTIME, &spin);
+}
+
 static void precedence_set_state(struct precedence *p, enum precedence_state s, uint64_t now)
 {
 	static const char *const names[] = {"usual", "asked", "ahead", "none"};
@@ -48,7 +59,7 @@ static void precedence_set_state(struct precedence *p, enum precedence_state s, 
 	p->since_ns = now;
 	if (s == PRECEDENCE_USUAL)
 		(void)niceness_ahead(getpid(), false);
-	else if (s == PRECEDENCE_ASKED)
+	else if (s == PRECEDENCE_ASKED && !spin_limit())
 		p->ask(p->arg);
 }
 
@@ -104,7 +115,6 @@ static void worker_nothing(uv_work_t *w)
 void precedence_begin(struct precedence *p, uv_loop_t *loop, precedence_ask *ask, void *arg)
 {
 	const struct sigaction spun = {.sa_handler = precedence_spun, .sa_flags = SA_RESTART};
-	struct rlimit spin;
 	char path[64];
 
 	snprintf(path, sizeof(path), "/proc/self/task/%d/schedstat", (int)getpid());
@@ -116,11 +126,8 @@ void precedence_begin(struct precedence *p, uv_loop_t *loop, precedence_ask *ask
 	/* A thread inherits the policy of who makes it: the pool is made before. */
 	(void)uv_queue_work(loop, &p->first, worker_nothing, NULL);
 	p->state = PRECEDENCE_NONE;
-	if (!times_read(p->schedstat_fd, &p->then) || sigaction(SIGXCPU, &spun, NULL) ||
-	    getrlimit(RLIMIT_RTTIME, &spin))
-		return;
-	spin.rlim_cur = PRECEDENCE_SPIN_MS * 1000; /* microseconds */
-	if (!setrlimit(RLIMIT_RTTIME, &spin) && !uv_check_start(&p->turn, precedence_on_turn))
+	if (times_read(p->schedstat_fd, &p->then) && !sigaction(SIGXCPU, &spun, NULL) && !spin_limit() &&
+	    !uv_check_start(&p->turn, precedence_on_turn))
 		precedence_set_state(p, PRECEDENCE_USUAL, p->looked_ns);
 }
 
