@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/niceness.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -33,8 +34,11 @@ enum precedence_state precedence_next(enum precedence_state now, const struct pr
 /* By number: a signal of the process may come to any of its threads. */
 static void precedence_spun(int signum)
 {
+	int was = errno;
+
 	(void)signum;
 	(void)niceness_ahead(getpid(), false);
+	errno = was;
 }
 
 /* Anew each time: the kernel raises the limit by a second whenever it is reached. */
@@ -63,16 +67,14 @@ static void precedence_set_state(struct precedence *p, enum precedence_state s, 
 		p->ask(p->arg);
 }
 
-/* Notes the word of others: the monitor gave the turn, or the kernel sent back a loop that spins. */
+/* Notes the word of others: the monitor gave the turn, late perhaps, or the kernel sent back a loop that spins. */
 static void precedence_note(struct precedence *p, uint64_t now)
 {
-	bool ahead = niceness_is_ahead(getpid());
-
-	if (p->state == PRECEDENCE_ASKED && ahead)
+	if (niceness_is_ahead(getpid()))
 		precedence_set_state(p, PRECEDENCE_AHEAD, now);
 	else if (p->state == PRECEDENCE_ASKED && now - p->since_ns >= PRECEDENCE_WAIT_MS * NS_PER_MS)
 		precedence_set_state(p, PRECEDENCE_NONE, now);
-	else if (p->state == PRECEDENCE_AHEAD && !ahead)
+	else if (p->state == PRECEDENCE_AHEAD)
 		precedence_set_state(p, PRECEDENCE_USUAL, now);
 }
 
@@ -97,8 +99,7 @@ static void precedence_on_turn(uv_check_t *turn)
 	uint64_t now = clock_boot_ns();
 	struct precedence_times t, spent;
 
-	if (p->state == PRECEDENCE_NONE || now - p->looked_ns < PRECEDENCE_LOOK_MS * NS_PER_MS ||
-	    !times_read(p->schedstat_fd, &t))
+	if (now - p->looked_ns < PRECEDENCE_LOOK_MS * NS_PER_MS || !times_read(p->schedstat_fd, &t))
 		return;
 	spent = (struct precedence_times){t.used_ns - p->then.used_ns, t.waited_ns - p->then.waited_ns};
 	precedence_note(p, now);

@@ -9,7 +9,8 @@
  *                           would take the turn of recorder, muxlets and clients, whose work it passes on
  *         PRECEDENCE_ASKED  it waited for a fiftieth of the time; the monitor was asked, which alone may do it
  *         PRECEDENCE_AHEAD  SCHED_RR, priority 1; for ten seconds, then it is looked whether it waits still
- *         PRECEDENCE_NONE   the system does not let it, or does not say who waits: the monitor is not root, say
+ *         PRECEDENCE_NONE   the system does not let it, or does not say who waits: the monitor is not root,
+ *                           say; a turn that comes late is taken all the same
  *
  * Nobody is starved: a loop that does not sleep for PRECEDENCE_SPIN_MS is sent back by the kernel (RLIMIT_RTTIME,
  * SIGXCPU), and the kernel keeps a twentieth of each processor for ordinary programs (sched_rt_runtime_us). Threads

@@ -1,14 +1,7 @@
 // tier: check
 /* Net's turn ahead of ordinary programs: who gives it, when it goes back, and that the kernel takes it from who spins.
  */
-#include "base/niceness.h"
-#include "muxd/net/precedence.h"
-
-#include "base/clock.h"
-
-#include <errno.h>
-#include <stdbool.h>
-#include <unistd.h>
+#include "muxd/net/precedence.c"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -42,16 +35,67 @@ static void who_waits_asks_and_who_is_busy_goes_back(void **state)
 	assert_int_equal(precedence_next(PRECEDENCE_AHEAD, &much, 0, 0), PRECEDENCE_AHEAD);
 }
 
-static void let_ahead(void *arg)
-{
-	bool *may = arg;
+/* A loop that turns every 20 ms, and who is asked for its turn ahead. */
+struct rig {
+	struct precedence p;
+	uv_loop_t loop;
+	uv_timer_t tick;
+	unsigned asked;
+	bool gives, gave;
+};
 
-	*may = niceness_ahead(getpid(), true) == 0;
+static void rig_ask(void *arg)
+{
+	struct rig *r = arg;
+
+	r->asked++;
+	r->gave = r->gives && niceness_ahead(getpid(), true) == 0;
 }
 
-static void test_timer(uv_timer_t *t)
+static void rig_tick(uv_timer_t *t)
 {
 	(void)t;
+}
+
+static void rig_begin(struct rig *r, bool gives)
+{
+	*r = (struct rig){.gives = gives};
+	assert_int_equal(uv_loop_init(&r->loop), 0);
+	assert_int_equal(uv_timer_init(&r->loop, &r->tick), 0);
+	assert_int_equal(uv_timer_start(&r->tick, rig_tick, 20, 20), 0);
+	precedence_begin(&r->p, &r->loop, rig_ask, r);
+	assert_int_equal(r->p.state, PRECEDENCE_USUAL);
+}
+
+static void rig_end(struct rig *r)
+{
+	precedence_end(&r->p);
+	uv_close((uv_handle_t *)&r->tick, NULL);
+	(void)uv_run(&r->loop, UV_RUN_DEFAULT);
+	assert_int_equal(uv_loop_close(&r->loop), 0);
+	(void)niceness_ahead(getpid(), false);
+}
+
+static void rig_until(struct rig *r, enum precedence_state s)
+{
+	uint64_t end = clock_boot_ns() + 20 * NS_PER_SEC;
+
+	while (r->p.state != s && clock_boot_ns() < end)
+		(void)uv_run(&r->loop, UV_RUN_ONCE);
+	assert_int_equal(r->p.state, s);
+}
+
+/* A look that still sees the beginning may find the loop busy: then it is asked for anew. */
+static void rig_ahead(struct rig *r)
+{
+	for (int i = 0; i < 1000 && r->p.state != PRECEDENCE_AHEAD; i++) {
+		if (r->p.state == PRECEDENCE_USUAL || r->p.state == PRECEDENCE_NONE)
+			precedence_set_state(&r->p, PRECEDENCE_ASKED, clock_boot_ns());
+		if (!r->gave)
+			return;
+		(void)uv_run(&r->loop, UV_RUN_ONCE);
+	}
+	assert_int_equal(r->p.state, PRECEDENCE_AHEAD);
 }
 
 static void spin_ms(unsigned ms)
@@ -62,70 +106,41 @@ static void spin_ms(unsigned ms)
 		;
 }
 
+/* Where the system lets this process: as root. */
 static void who_spins_is_sent_back(void **state)
 {
-	struct precedence p;
-	uv_loop_t loop;
-	uv_timer_t tick;
-	bool may = false;
+	struct rig r;
 
 	(void)state;
-	assert_int_equal(uv_loop_init(&loop), 0);
-	assert_int_equal(uv_timer_init(&loop, &tick), 0);
-	assert_int_equal(uv_timer_start(&tick, test_timer, 20, 20), 0);
-	precedence_begin(&p, &loop, let_ahead, &may);
-	assert_int_equal(p.state, PRECEDENCE_USUAL);
-	let_ahead(&may);
-	if (may) { /* root, where the system lets it */
-		/* A look that still sees the beginning may find it busy, and the kernel may, too. */
-		while (p.state != PRECEDENCE_AHEAD) {
-			if (!niceness_is_ahead(getpid()))
-				let_ahead(&may);
-			p.state = PRECEDENCE_ASKED;
-			(void)uv_run(&loop, UV_RUN_ONCE);
-		}
-		assert_int_equal(p.state, PRECEDENCE_AHEAD);
-		assert_true(niceness_is_ahead(getpid()));
+	rig_begin(&r, true);
+	rig_ahead(&r);
+	if (r.gave) {
 		for (int i = 0; i < 100 && niceness_is_ahead(getpid()); i++)
 			spin_ms(50);
 		assert_false(niceness_is_ahead(getpid()));
-		while (p.state == PRECEDENCE_AHEAD)
-			(void)uv_run(&loop, UV_RUN_ONCE);
-		assert_int_equal(p.state, PRECEDENCE_USUAL);
+		rig_until(&r, PRECEDENCE_USUAL);
 	}
-	precedence_end(&p);
-	uv_close((uv_handle_t *)&tick, NULL);
-	(void)uv_run(&loop, UV_RUN_DEFAULT);
-	assert_int_equal(uv_loop_close(&loop), 0);
+	rig_end(&r);
 }
 
-static void refused(void *arg)
+/* The monitor is asked once. A turn that it gives when nobody waits for it any more is known as such, and given back.
+ */
+static void who_gets_nothing_stays_as_it_is(void **state)
 {
-	(*(int *)arg)++;
-}
-
-/* It asks once, and is content with its niceness when nothing came of it. */
-static void who_may_not_stays_as_it_is(void **state)
-{
-	struct precedence p;
-	uv_loop_t loop;
-	uv_timer_t tick;
-	int asked = 0;
+	struct rig r;
 
 	(void)state;
-	assert_int_equal(uv_loop_init(&loop), 0);
-	assert_int_equal(uv_timer_init(&loop, &tick), 0);
-	assert_int_equal(uv_timer_start(&tick, test_timer, 20, 20), 0);
-	precedence_begin(&p, &loop, refused, &asked);
-	p.state = PRECEDENCE_ASKED;
-	p.since_ns = clock_boot_ns() - PRECEDENCE_WAIT_MS * NS_PER_MS;
-	while (p.state == PRECEDENCE_ASKED)
-		(void)uv_run(&loop, UV_RUN_ONCE);
-	assert_int_equal(p.state, PRECEDENCE_NONE);
-	precedence_end(&p);
-	uv_close((uv_handle_t *)&tick, NULL);
-	(void)uv_run(&loop, UV_RUN_DEFAULT);
-	assert_int_equal(uv_loop_close(&loop), 0);
+	rig_begin(&r, false);
+	precedence_set_state(&r.p, PRECEDENCE_ASKED, clock_boot_ns() - PRECEDENCE_WAIT_MS * NS_PER_MS);
+	rig_until(&r, PRECEDENCE_NONE);
+	assert_int_equal(r.asked, 1);
+	if (niceness_ahead(getpid(), true) == 0) {
+		rig_until(&r, PRECEDENCE_AHEAD);
+		r.p.since_ns -= PRECEDENCE_HOLD_MS * NS_PER_MS;
+		rig_until(&r, PRECEDENCE_USUAL);
+		assert_false(niceness_is_ahead(getpid()));
+	}
+	rig_end(&r);
 	precedence_end(&(struct precedence){0}); /* one that never began */
 }
 
@@ -134,7 +149,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(who_waits_asks_and_who_is_busy_goes_back),
 	    cmocka_unit_test(who_spins_is_sent_back),
-	    cmocka_unit_test(who_may_not_stays_as_it_is),
+	    cmocka_unit_test(who_gets_nothing_stays_as_it_is),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
