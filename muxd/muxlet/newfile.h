@@ -1,9 +1,11 @@
 /*
  * newfile.h - a file that is not there before it is whole: what puts, writes, patches and copies have in common.
  *
- * Its content lies in a file without a name (O_TMPFILE) in the directory where it is to stand, so that not even a kill
- * leaves a rest; where the file system has no such files it lies beside its name as ".muxd-put-...", and is taken away
- * at TERM and HUP. Owned by its caller; once opened it stays in its place until the program ends, or is dropped.
+ * Its content lies in a file without a name (O_TMPFILE) in the directory where it is to stand, so that a kill leaves no
+ * rest. It has a name, ".muxd-put-...", from its first byte where the file system has no such files, and for one
+ * instant where it replaces something (link() does not replace, rename() needs a name): TERM and HUP take that away, a
+ * kill leaves it, in the second case with the whole content. Owned by its caller; once opened it stays in its place
+ * until the program ends, or is dropped.
  *
  * States: dir_fd < 0 -> opened -> published or dropped.
  */

@@ -4,6 +4,7 @@
  * Over the length of a file: one root with a canary beside it, one way to run muxlet in it, and all that is told of
  * them.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <openssl/evp.h>
@@ -351,11 +352,38 @@ static void what_is_not_whole_does_not_appear(void **state)
 	}
 }
 
-/* Killed at any moment of it: the one content or the other, and no other name. */
+/*
+ * What kills left in a directory of the root between the two names of a new file: content that is whole, size bytes of
+ * it. How many; they are taken away.
+ */
+static unsigned rests_taken(const char *where, long size)
+{
+	char path[300];
+	unsigned n = 0;
+	struct dirent *e;
+	struct stat st;
+	DIR *d = opendir(inside(where));
+
+	assert_non_null(d);
+	while ((e = readdir(d))) {
+		if (strncmp(e->d_name, ".muxd-put-", 10) != 0)
+			continue;
+		snprintf(path, sizeof(path), "%s/%.40s", where, e->d_name);
+		assert_int_equal(stat(inside(path), &st), 0);
+		assert_int_equal(st.st_size, size);
+		assert_int_equal(unlink(inside(path)), 0);
+		n++;
+	}
+	closedir(d);
+	return n;
+}
+
+/* Killed at any moment of it: the one content or the other. A second name, where it was about to get its own, is whole.
+ */
 static void a_kill_leaves_one_or_the_other(void **state)
 {
 	static char big[300000], got[sizeof(big) + 1];
-	unsigned seed = seed_of_run();
+	unsigned seed = seed_of_run(), rests = 0;
 
 	(void)state;
 	for (int i = 0; i < times(24); i++) {
@@ -371,6 +399,7 @@ static void a_kill_leaves_one_or_the_other(void **state)
 		usleep((useconds_t)(rand_r(&seed) % 4000));
 		(void)kill(pid, SIGKILL);
 		(void)finish(pid, out);
+		rests += rests_taken(".", sizeof(big));
 		f = fopen(inside("killed"), "r");
 		if (!f)
 			continue;
@@ -381,13 +410,14 @@ static void a_kill_leaves_one_or_the_other(void **state)
 			if (got[k] != got[0])
 				fail_msg("byte %zu is of another content", k);
 	}
+	print_message("%u killed between two names\n", rests);
 }
 
 /* The same of what is appended to a file that nobody has open: all of it or nothing, behind what was there. */
 static void a_kill_leaves_an_append_whole_or_absent(void **state)
 {
 	static char big[3000000], got[sizeof(big) + 16];
-	unsigned seed = seed_of_run(), whole = 0, absent = 0;
+	unsigned seed = seed_of_run(), whole = 0, absent = 0, rests = 0;
 
 	(void)state;
 	memset(big, 'b', sizeof(big));
@@ -404,6 +434,7 @@ static void a_kill_leaves_an_append_whole_or_absent(void **state)
 		usleep((useconds_t)(rand_r(&seed) % 20000));
 		(void)kill(pid, SIGKILL);
 		(void)finish(pid, out);
+		rests += rests_taken(".", 7 + sizeof(big));
 		f = fopen(inside("killed"), "r");
 		assert_non_null(f);
 		n = fread(got, 1, sizeof(got), f);
@@ -414,7 +445,7 @@ static void a_kill_leaves_an_append_whole_or_absent(void **state)
 		whole += n > 7;
 		absent += n == 7;
 	}
-	print_message("%u whole, %u absent\n", whole, absent);
+	print_message("%u whole, %u absent, %u killed between two names\n", whole, absent, rests);
 }
 
 static ino_t inode(const char *path)
@@ -556,7 +587,8 @@ static void a_copy_that_is_told_to_end_leaves_nothing_half(void **state)
 	for (int i = 0; i < 2; i++) {
 		siginfo_t end = {0};
 		int in, out, is;
-		pid_t pid = start("{\"op\":\"copy\",\"path\":\"forest\",\"to\":\"copied\",\"recursive\":true}", &in, &out);
+		pid_t pid =
+		    start("{\"op\":\"copy\",\"path\":\"forest\",\"to\":\"copied\",\"recursive\":true}", &in, &out);
 
 		close(in);
 		while (system("ls -d \"$FS_ROOT\"/.muxd-copy-* >/dev/null 2>&1") &&
@@ -680,7 +712,7 @@ static void a_patch_that_is_told_to_end_is_all_or_nothing(void **state)
 			 FILES);
 }
 
-/* Each file is the one or the other, whenever the patch is killed; what lies beside a name has none. */
+/* Each file is the one or the other, whenever the patch is killed; beside them lies at most what is whole. */
 static void a_killed_patch_leaves_whole_files(void **state)
 {
 	static const char text[] =
@@ -706,6 +738,7 @@ static void a_killed_patch_leaves_whole_files(void **state)
 		usleep((useconds_t)(rand_r(&seed) % 8000));
 		(void)kill(pid, SIGKILL);
 		(void)finish(pid, out);
+		(void)rests_taken("killing", 300005);
 		for (int k = 1; k <= 2; k++) {
 			char name[20], is[300100] = "";
 			FILE *f;

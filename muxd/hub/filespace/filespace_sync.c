@@ -42,6 +42,10 @@
 #define NAMED_BYTES  (40u * 1024)
 #define WORKSPACE_NS (120 * NS_PER_SEC)
 
+/* What muxlet makes beside a name until it has that name: no part of a workspace. */
+static const char *const own_rules[] = {".muxd-put-*", ".muxd-tree-*", ".muxd-copy-*"};
+#define OWN_RULES (sizeof(own_rules) / sizeof(own_rules[0]))
+
 enum sync_state { SYNC_LISTING, SYNC_ASKING, SYNC_MARKING, SYNC_FETCHING, SYNC_PUTTING, SYNC_NOTING, SYNC_OVER };
 static const char *const state_names[] = {"listing", "asking", "marking", "fetching", "putting", "noting", "over"};
 
@@ -67,7 +71,7 @@ struct filespace_sync {
 	struct filespace_restored restored;
 	struct filespace_state row;
 	struct ignore *ignore;
-	const char *rules[CONF_IGNORE_RULES_MAX + 2 + 1];
+	const char *rules[CONF_IGNORE_RULES_MAX + OWN_RULES + 1];
 	char *rules_text;
 	struct sync_task *tasks;
 	size_t ntasks, at, batch; /* the batch is tasks[at..batch) */
@@ -1278,7 +1282,6 @@ static void sync_next(struct filespace_sync *s)
 
 static int make_rules(struct filespace_sync *s)
 {
-	static const char *const own[] = {".muxd-put-*", ".muxd-tree-*"};
 	struct match_error e;
 	size_t n = 0;
 	char *save = NULL;
@@ -1290,8 +1293,8 @@ static int make_rules(struct filespace_sync *s)
 	for (char *p = strtok_r(s->rules_text, CONF_SPACES, &save); p && n < CONF_IGNORE_RULES_MAX;
 	     p = strtok_r(NULL, CONF_SPACES, &save))
 		s->rules[n++] = p;
-	s->rules[n++] = own[0];
-	s->rules[n++] = own[1];
+	for (size_t i = 0; i < OWN_RULES; i++)
+		s->rules[n++] = own_rules[i];
 	for (size_t i = 0; i < n; i++)
 		if (ignore_add(s->ignore, "", s->rules[i], strlen(s->rules[i]), &e))
 			return ERR_NOMEM;
