@@ -463,3 +463,19 @@ int cgroup_remove(const struct cgroup *g, uint64_t deadline_ns, struct err *e)
 	}
 	return 0;
 }
+
+static void place_tidy(const struct cgroup_place *place, const char *instance)
+{
+	char top[CGROUP_PATH_MAX];
+
+	for (int i = 0; i < CGROUP_PLACES && place->dir[i][0]; i++)
+		if ((size_t)snprintf(top, sizeof(top), "%s/muxd-%s", place->dir[i], instance) < sizeof(top))
+			(void)rmdir(top); /* refused while others are in it */
+}
+
+void cgroup_tidy(const struct cgroup_layout *l, const char *instance)
+{
+	for (int k = 0; k < CGROUP_KINDS; k++)
+		place_tidy(&l->v1[k], instance);
+	place_tidy(&l->v2, instance);
+}

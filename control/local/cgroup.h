@@ -63,5 +63,7 @@ uint64_t cgroup_reserve(uint64_t memory_max);
 uint32_t cgroup_oom_kills(const struct cgroup *g);
 /* Kills whatever is in it and removes it, with the instance's group when that is empty. ERR_TIMEOUT. */
 int cgroup_remove(const struct cgroup *g, uint64_t deadline_ns, struct err *e);
+/* The instance's own groups, where they are empty: who was killed between one group and the other left them. */
+void cgroup_tidy(const struct cgroup_layout *l, const char *instance);
 
 #endif

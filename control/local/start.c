@@ -467,6 +467,7 @@ int end_sandbox(struct local *l, int dir, const char *agent, struct state *s, st
 	rc = rc ? rc : cgroup_remove(&s->cgroup, until, e);
 	cgroup_find(&l->layout, l->instance, agent, &left);
 	rc = rc ? rc : cgroup_remove(&left, until, e);
+	cgroup_tidy(&l->layout, l->instance);
 	rc = rc ? rc : end_image(l, dir, agent, until, e);
 	if (rc)
 		return rc;

@@ -465,6 +465,8 @@ def round_output():
     heading("%d MiB of a program's output" % MIB)
     row("a round's output in one answer, as it runs", [m[0] for m in mine], "MB/s", "ssh host cat", [t[0] for t in theirs], (">=", 0.9))
     row("... the least server that keeps it", [k[0] for k in least], "MB/s", "ssh host cat", [t[0] for t in theirs])
+    row("... the same, were it spread over all cores without a wait", [os.cpu_count() * (1 << 30) / k[1] / 1e6 for k in least], "MB/s",
+        "ssh host cat", [t[0] for t in theirs])
     row("processor for 1 GiB to durable, with the clients'", [m[1] for m in mine], "s", "ssh host cat", [t[1] for t in theirs], ("<=", 1.5))
     row("... the least server that keeps it", [k[1] for k in least], "s", "ssh host cat", [t[1] for t in theirs])
     row("a round's output by ranges, all of it", ranges, "MB/s", "ssh host cat", [t[0] for t in theirs])

@@ -122,7 +122,8 @@ static void a_program_that_ends_does_not_hang_its_stdin(void **state)
 	assert_true(rig_until(r, 5000, r->ch[2].len[1] > 0));
 	rig_type(r, 2, 0, zeros, sizeof(zeros)); /* all of it is taken, and thrown away */
 	rig_wait_exit(r, 2);
-	assert_int_equal(r->ch[2].exit.total[0], 0);
+	/* muxlet's own copy of the reading end is closed by a thread: until then the pipe takes what it can hold. */
+	assert_true(r->ch[2].exit.total[0] <= 65536);
 	assert_int_equal(r->downs, 0);
 	rig_destroy(r);
 }

@@ -3,6 +3,7 @@
 #include "tests/lib/local_box.h"
 
 #include "base/clock.h"
+#include "control/local/cgroup.h"
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -58,6 +59,32 @@ static void test_an_end_that_was_cut_short(void **state)
 	assert_string_equal(ask(&b, "demo", "cat file"), "kept\n");
 	box_wipe(&b);
 	assert_nothing_left();
+}
+
+/* The monitor died between the instance's group and the sandbox's, of a start or of an end: an end takes it away. */
+static void test_a_group_that_was_left_alone(void **state)
+{
+	static struct cgroup_layout layout;
+	char path[CGROUP_PATH_MAX + 64];
+	struct err e = {0};
+	struct box b;
+
+	(void)state;
+	box_open(&b, "group");
+	ask(&b, "demo", "true");
+	assert_int_equal(local_destroy_all(b.l, &e), 0);
+	assert_nothing_left();
+	cgroup_layout_read(&layout);
+	for (int k = 0; k <= CGROUP_KINDS; k++) {
+		const struct cgroup_place *place = k < CGROUP_KINDS ? &layout.v1[k] : &layout.v2;
+
+		snprintf(path, sizeof(path), "%s/muxd-%s", place->dir[0], instance);
+		if (place->dir[0][0])
+			(void)mkdir(path, 0755);
+	}
+	assert_int_equal(local_destroy_all(b.l, &e), 0);
+	assert_nothing_left();
+	box_wipe(&b);
 }
 
 static void test_killed_and_made_anew(void **state)
@@ -300,6 +327,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test_teardown(test_found_again, box_leftover),
 	    cmocka_unit_test_teardown(test_an_end_that_was_cut_short, box_leftover),
+	    cmocka_unit_test_teardown(test_a_group_that_was_left_alone, box_leftover),
 	    cmocka_unit_test_teardown(test_killed_and_made_anew, box_leftover),
 	    cmocka_unit_test_teardown(test_bwrap_says_why, box_leftover),
 	    cmocka_unit_test_teardown(test_muxlet_ends_at_once, box_leftover),

@@ -353,8 +353,8 @@ static void what_is_not_whole_does_not_appear(void **state)
 }
 
 /*
- * What kills left in a directory of the root between the two names of a new file: content that is whole, size bytes of
- * it. How many; they are taken away.
+ * A kill between the two names of a new file leaves its content whole, size bytes of it: how many lay in a directory of
+ * the root; they are taken away.
  */
 static unsigned rests_taken(const char *where, long size)
 {

@@ -42,7 +42,7 @@
 #define NAMED_BYTES  (40u * 1024)
 #define WORKSPACE_NS (120 * NS_PER_SEC)
 
-/* What muxlet makes beside a name until it has that name: no part of a workspace. */
+/* Names of what muxlet makes, before it has its own: no part of a workspace. */
 static const char *const own_rules[] = {".muxd-put-*", ".muxd-tree-*", ".muxd-copy-*"};
 #define OWN_RULES (sizeof(own_rules) / sizeof(own_rules[0]))
 
