@@ -3,6 +3,7 @@
 #include "base/err.h"
 #include "control/local/found.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -199,6 +200,8 @@ static int limit_set(enum cgroup_kind k, const char *dir, bool v2, const struct 
 	case CGROUP_CPU:
 		weigh(dir, v2, lim->weight);
 		return lim->cpu_milli ? limit_cpu(dir, v2, lim->cpu_milli) : -ENODATA;
+	case CGROUP_ACCOUNT:
+		return v2 || !lim->cpu_milli ? -ENODATA : 0;
 	case CGROUP_KINDS:
 		break;
 	}
@@ -324,6 +327,8 @@ void cgroup_find(const struct cgroup_layout *l, const char *instance, const char
 	for (int k = 0; k < CGROUP_KINDS; k++) {
 		bool v1 = l->v1[k].dir[0][0];
 
+		if (!v1 && k == CGROUP_ACCOUNT)
+			continue;
 		place_find(v1 ? &l->v1[k] : &l->v2, (enum cgroup_kind)k, !v1, instance, agent, out);
 	}
 }
@@ -463,6 +468,65 @@ int cgroup_remove(const struct cgroup *g, uint64_t deadline_ns, struct err *e)
 	}
 	return 0;
 }
+
+/* ---- processor time */
+
+static uint64_t number_behind(const char *text, const char *word)
+{
+	const char *p = strstr(text, word);
+
+	return p ? strtoull(p + strlen(word), NULL, 10) : 0;
+}
+
+int cgroup_used(const struct cgroup *g, uint64_t *out_ns)
+{
+	bool v2 = g->v2[CGROUP_CPU];
+	const char *dir = g->path[v2 ? CGROUP_CPU : CGROUP_ACCOUNT];
+	char text[1024];
+
+	if (!dir[0] || !knob_read(dir, v2 ? "cpu.stat" : "cpuacct.usage", text, sizeof(text)))
+		return -ENOENT;
+	*out_ns = v2 ? number_behind(text, "usage_usec ") * 1000 : strtoull(text, NULL, 10);
+	return 0;
+}
+
+int cgroup_set_behind(const struct cgroup *g, bool behind, uint32_t weight)
+{
+	const char *dir = g->path[CGROUP_CPU];
+	int rc = dir[0] ? knob_number(dir, "cpu.idle", behind) : -ENOENT;
+
+	if (rc == 0 && !behind) /* the kernel has forgotten it */
+		weigh(dir, g->v2[CGROUP_CPU], weight);
+	return rc;
+}
+
+bool cgroup_is_behind(const struct cgroup *g)
+{
+	return g->path[CGROUP_CPU][0] && words_have(g->path[CGROUP_CPU], "cpu.idle", "1");
+}
+
+/* An agent may have its group in another place than the next one does. */
+void cgroup_each(const struct cgroup_layout *l, const char *instance, void (*each)(void *arg, const char *agent),
+		 void *arg)
+{
+	const struct cgroup_place *place = l->v1[CGROUP_CPU].dir[0][0] ? &l->v1[CGROUP_CPU] : &l->v2;
+	char top[CGROUP_PATH_MAX];
+	struct dirent *d;
+	DIR *dir;
+
+	for (int i = 0; i < CGROUP_PLACES && place->dir[i][0]; i++) {
+		if ((size_t)snprintf(top, sizeof(top), "%s/muxd-%s", place->dir[i], instance) >= sizeof(top))
+			continue;
+		dir = opendir(top);
+		while (dir && (d = readdir(dir)))
+			if (d->d_type == DT_DIR && d->d_name[0] != '.')
+				each(arg, d->d_name);
+		if (dir)
+			closedir(dir);
+	}
+}
+
+/* ---- */
 
 static void place_tidy(const struct cgroup_place *place, const char *instance)
 {

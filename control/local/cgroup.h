@@ -21,7 +21,8 @@
 
 struct err;
 
-enum cgroup_kind { CGROUP_MEMORY, CGROUP_PIDS, CGROUP_CPU, CGROUP_KINDS };
+/* The last one limits nothing: version 1 counts there what a group uses; version 2 counts it with CGROUP_CPU. */
+enum cgroup_kind { CGROUP_MEMORY, CGROUP_PIDS, CGROUP_CPU, CGROUP_ACCOUNT, CGROUP_KINDS };
 
 #define CGROUP_PATH_MAX 768
 #define CGROUP_PLACES   3
@@ -39,7 +40,7 @@ struct cgroup_limits {
 	uint32_t weight; /* of 100, for processor time; 0: the kernel's default, which is the same */
 };
 struct cgroup {
-	char path[CGROUP_KINDS][CGROUP_PATH_MAX]; /* "" = not enforced; on version 2 the same path three times */
+	char path[CGROUP_KINDS][CGROUP_PATH_MAX]; /* "" = not enforced; on version 2 the same path each time */
 	bool v2[CGROUP_KINDS];
 };
 
@@ -61,6 +62,17 @@ int cgroup_open_programs(const struct cgroup *g);
 uint64_t cgroup_reserve(uint64_t memory_max);
 /* Kills by the kernel for want of memory since the group was made. */
 uint32_t cgroup_oom_kills(const struct cgroup *g);
+/* Processor time that it has used since it was made. -ENOENT: nobody counts it. */
+int cgroup_used(const struct cgroup *g, uint64_t *out_ns);
+/*
+ * Behind (cpu.idle, Linux 5.15): a group beside it that wakes has the processor at once, and it has what they leave.
+ * Else it has its weight again. 0 or a negative errno; -ENOENT: the kernel does not know it.
+ */
+int cgroup_set_behind(const struct cgroup *g, bool behind, uint32_t weight);
+bool cgroup_is_behind(const struct cgroup *g);
+/* Calls each for every agent that has a group for its processor time. */
+void cgroup_each(const struct cgroup_layout *l, const char *instance, void (*each)(void *arg, const char *agent),
+		 void *arg);
 /* Kills whatever is in it and removes it, with the instance's group when that is empty. ERR_TIMEOUT. */
 int cgroup_remove(const struct cgroup *g, uint64_t deadline_ns, struct err *e);
 /* The instance's own groups, where they are empty: who was killed between one group and the other left them. */

@@ -8,7 +8,7 @@
 
 #define PROC_TEXT_MAX (1024 * 1024)
 
-static const char *const kind_names[CGROUP_KINDS] = {"memory", "pids", "cpu"};
+static const char *const kind_names[CGROUP_KINDS] = {"memory", "pids", "cpu", "cpuacct"};
 
 const char *cgroup_kind_name(enum cgroup_kind k)
 {

@@ -30,7 +30,8 @@ struct local {
 	size_t filter_size;
 	uint64_t workspace_size, create_timeout_ns;
 	struct cgroup_limits limits; /* of programs */
-	bool counts_by_sandbox;      /* a resource limit of processes counts those of one sandbox alone */
+	struct hogs *hogs;
+	bool counts_by_sandbox; /* a resource limit of processes counts those of one sandbox alone */
 	uint32_t uid_base, slots_max;
 	uint32_t slots_low; /* so many of them have uids from uid_base on, the others from SLOT_UID_HIGH on */
 

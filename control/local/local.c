@@ -1,9 +1,11 @@
 #include "control/local/local.h"
 
 #include "base/buf.h"
+#include "base/clock.h"
 #include "base/conf.h"
 #include "base/err.h"
 #include "control/local/dir.h"
+#include "control/local/hogs.h"
 #include "control/local/host.h"
 #include "control/local/rootfs.h"
 #include "control/local/snapshot.h"
@@ -118,6 +120,8 @@ int local_create(const struct local_params *p, const struct conf *c, struct loca
 	rc = local_fill(l, p, c, e);
 	rc = rc ? rc : dir_open_base(l->state_dir, &l->base, e);
 	rc = rc ? rc : host_probe(l, e);
+	if (rc == 0 && !(l->hogs = hogs_new(&l->layout, l->instance, l->weights)))
+		rc = err_set(e, ERR_NOMEM, "no memory for the sandboxes");
 	rc = rc ? rc : slots_read(l, e);
 	rc = rc ? rc : rootfs_open_base(l, e);
 	rc = rc ? rc : local_images_sweep(l, c, e);
@@ -132,6 +136,7 @@ void local_destroy(struct local *l)
 {
 	if (!l)
 		return;
+	hogs_free(l->hogs);
 	if (l->base >= 0)
 		close(l->base);
 	if (l->images >= 0)
@@ -146,6 +151,11 @@ void local_destroy(struct local *l)
 	free(l->archiver);
 	free(l->state_dir);
 	free(l);
+}
+
+unsigned local_look(struct local *l)
+{
+	return hogs_look(l->hogs, clock_boot_ns());
 }
 
 int local_check_agent(const char *agent, struct err *e)

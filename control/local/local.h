@@ -46,6 +46,8 @@ struct local_image {
 /* Reads what is there; ERR_MISSING when bwrap is not installed or user namespaces are switched off (says which). */
 int local_create(const struct local_params *p, const struct conf *c, struct local **out, struct err *e);
 void local_destroy(struct local *l); /* forgets; ends nothing */
+/* Hogs go behind the others (hogs.h). For one thread alone; in how many ms the next look is due. */
+unsigned local_look(struct local *l);
 /* The shape of a sandbox that has to be started. */
 struct local_shape {
 	const struct local_image

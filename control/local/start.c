@@ -115,7 +115,7 @@ static int start_workspace(struct start *t, struct err *e)
 
 static int start_cgroups(struct start *t, struct err *e)
 {
-	static const char *const promises[CGROUP_KINDS] = {"memory", "process", "CPU"};
+	static const char *const promises[CGROUP_ACCOUNT] = {"memory", "process", "CPU"};
 	struct cgroup *g = &t->s->cgroup;
 	struct cgroup_limits limits = t->limits;
 	char missing[64] = "";
@@ -134,7 +134,7 @@ static int start_cgroups(struct start *t, struct err *e)
 	 * serves without a group, too. */
 	t->s->pids_enforced = limits.pids_max && (g->path[CGROUP_PIDS][0] || t->l->counts_by_sandbox);
 	t->s->cpu_enforced = g->path[CGROUP_CPU][0];
-	for (int k = 0; k < CGROUP_KINDS; k++)
+	for (int k = 0; k < CGROUP_ACCOUNT; k++)
 		if (!g->path[k][0] && !(k == CGROUP_PIDS && t->s->pids_enforced))
 			snprintf(missing + strlen(missing), sizeof(missing) - strlen(missing), "%s%s",
 				 missing[0] ? ", " : "", promises[k]);

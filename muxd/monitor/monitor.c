@@ -42,6 +42,7 @@ static void close_handles(struct monitor *m)
 	uv_close((uv_handle_t *)&m->sigchld, NULL);
 	uv_close((uv_handle_t *)&m->minute, NULL);
 	uv_close((uv_handle_t *)&m->beat, NULL);
+	uv_close((uv_handle_t *)&m->look, NULL);
 	uv_close((uv_handle_t *)&m->shut_out, NULL);
 }
 

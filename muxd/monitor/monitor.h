@@ -89,6 +89,7 @@ struct monitor {
 	uv_poll_t hup;
 	uv_timer_t minute;
 	uv_timer_t beat; /* of an edge: its floor of time is saved more often, since leases are short */
+	uv_timer_t look; /* at the processor time of sandboxes (control/local/hogs.h) */
 	unsigned minutes;
 	bool end_sandboxes, ending_sandboxes, sandboxes_ended; /* asked for, under way, done */
 	uv_timer_t shut_out;     /* the next turn of those that are to be revoked (exchange.h) */

@@ -320,6 +320,11 @@ void sandboxes_destroy(struct sandboxes *s)
 	free(s);
 }
 
+unsigned sandboxes_look(struct sandboxes *s)
+{
+	return s->local ? local_look(s->local) : 0;
+}
+
 static struct own_image *image_copy(const struct conf_image *x, uint64_t max, const atomic_bool *given_up)
 {
 	struct own_image *o = calloc(1, sizeof *o);

@@ -91,6 +91,8 @@ void sandboxes_destroy(struct sandboxes *s); /* no job may be left: see sandboxe
 /* ERR_AGAIN: there is no place now (never for what is urgent); ERR_NOMEM. */
 int sandboxes_ask(struct sandboxes *s, const struct sandbox_question *q, sandbox_answered *done, void *arg);
 bool sandboxes_idle(const struct sandboxes *s);
+/* local_look(); 0: this machine runs none. */
+unsigned sandboxes_look(struct sandboxes *s);
 
 /* The fields of struct sandbox_info by name; with_secret for net alone. NULL when out of memory. */
 json_t *sandbox_info_json(const struct sandbox_info *i, bool with_secret);

@@ -7,6 +7,7 @@
 #include "base/descriptors.h"
 #include "base/log.h"
 #include "base/ring.h"
+#include "base/tick.h"
 #include "muxd/monitor/admin.h"
 #include "muxd/monitor/exchange.h"
 #include "muxd/monitor/monitor.h"
@@ -104,6 +105,15 @@ static void serve_on_minute(uv_timer_t *t)
 		tell_grant_keys(m);
 }
 
+static void serve_on_look(uv_timer_t *t)
+{
+	struct monitor *m = t->data;
+	unsigned ms = sandboxes_look(m->sandboxes);
+
+	if (ms)
+		tick_start(t, serve_on_look, ms);
+}
+
 static void serve_on_beat(uv_timer_t *t)
 {
 	struct monitor *m = t->data;
@@ -154,6 +164,9 @@ static int start_loop(struct monitor *m, struct local *local, struct err *e)
 	m->beat.data = m;
 	if (m->edge.on)
 		uv_timer_start(&m->beat, serve_on_beat, BEAT_MS, BEAT_MS);
+	uv_timer_init(&m->loop, &m->look);
+	m->look.data = m;
+	serve_on_look(&m->look);
 	return 0;
 }
 
