@@ -194,7 +194,7 @@ void grants_tick(struct hub *h)
 			attachment_cut(a, CUT_EXPIRED,
 				       grant_news_check(&news, now, NULL) ? "the edge has not heard of revocations"
 									  : "the grant has ended");
-		else if (!a->warned && left <= (int64_t)h->conf->grant_warn_ns)
+		else if (!a->warned && left <= (int64_t)hub_conf(h)->grant_warn_ns)
 			warn(a, left);
 	}
 	TAILQ_FOREACH(s, &h->order, order)

@@ -25,7 +25,7 @@ static void of_witnesses(const struct hub *h, json_t *list)
 
 json_t *hub_metrics(struct hub *h)
 {
-	json_t *list = h->p.life ? life_metrics(h->p.life) : NULL;
+	json_t *list = hub_life(h) ? life_metrics(hub_life(h)) : NULL;
 
 	if (!json_is_array(list)) {
 		json_decref(list);

@@ -290,7 +290,7 @@ static int restore_session(struct hub *h, const struct id *id, const json_t *ope
 	if (!rc)
 		session_note_size(s);
 	if (kind == SESSION_TERMINAL) /* whoever was there may come back; else it ends as any terminal left alone */
-		s->linger_at = clock_boot_ns() + h->conf->session_linger_ns;
+		s->linger_at = clock_boot_ns() + hub_conf(h)->session_linger_ns;
 	else if (kind == SESSION_EXEC && s->launch.pty) /* muxctl exec -t comes back by itself, and soon */
 		s->linger_at = clock_boot_ns() + EXEC_RETURN_NS;
 	else if (s->launch.server[0]) /* nobody speaks with it any more: the next request has it begun anew */
@@ -320,13 +320,13 @@ static int end_in_record(struct hub *h, const json_t *entry, const char *why)
 	o = json_pack("{s:s,s:i,s:i,s:s,s:[I,I,I],s:I,s:b}", "cause", exit_cause_name(EXIT_UNKNOWN), "code", -1,
 		      "signal", 0, "message", why, "totals", at[0], at[1], at[2], "duration_ns", (json_int_t)0,
 		      "reported", 0);
-	journal_hold(h->journal);
-	rc = o ? journal_json(h->journal, RING_EXIT, &id, o) : ERR_NOMEM;
+	journal_hold(hub_journal(h));
+	rc = o ? journal_json(hub_journal(h), RING_EXIT, &id, o) : ERR_NOMEM;
 	json_decref(o);
 	if (!rc)
 		rc = audit_event(h, "session.end", NULL, agent, exit_cause_name(EXIT_UNKNOWN),
 				 json_pack("{s:s,s:s}", "session", text, "message", why));
-	journal_let(h->journal, !rc);
+	journal_let(hub_journal(h), !rc);
 	return rc;
 }
 
@@ -383,13 +383,12 @@ static void reconnect_all(struct hub *h)
 void recovery_check(struct hub *h)
 {
 	struct recovery *r = h->recovery;
-	enum hub_record_state record = journal_state(h->journal);
+	enum hub_record_state record = journal_state(hub_journal(h));
 
 	if (!r || record == RECORD_STARTING)
 		return;
 	h->recovery = NULL;
-	h->recovered = true;
-	h->recovered_ns = clock_boot_ns();
+	hub_set_recovered(h);
 	h->paused = record != RECORD_OK;
 	h->paused_at = clock_boot_ns();
 	if (h->paused)
@@ -421,7 +420,7 @@ static void recover_on_answer(void *arg, int rc, const struct err *e, const json
 	(void)audit_event(h, "hub.start", NULL, NULL, "ok", json_pack("{s:i}", "sessions", (int)r->open));
 	reconnect_all(h);
 	h->recovery = r;
-	journal_refresh(h->journal); /* may hear of the recorder: then r is gone already */
+	journal_refresh(hub_journal(h)); /* may hear of the recorder: then r is gone already */
 	recovery_check(h);
 }
 
@@ -432,7 +431,7 @@ void hub_recover(struct hub *h, struct recorder_client *rc, hub_recovered *done,
 	struct err e = {0};
 	int res = ERR_NOMEM;
 
-	h->recorder = rc;
+	hub_keep_recorder(h, rc);
 	if (!r || !q)
 		goto fail;
 	r->hub = h;
@@ -463,7 +462,7 @@ void hub_set_recorder(struct hub *h, struct recorder_client *rc)
 {
 	json_t *q = rc ? json_pack("{s:s}", "op", "hub") : NULL;
 
-	h->recorder = rc;
+	hub_keep_recorder(h, rc);
 	if (q && recorder_client_ask(rc, q, recover_on_known, NULL))
 		log_warn(NULL, "the recorder could not be told that this is the hub");
 	json_decref(q);

@@ -4,7 +4,6 @@
 
 #include "base/clock.h"
 #include "base/err.h"
-#include "base/tick.h"
 #include "control/store/store.h"
 #include "muxd/hub/access/gate.h"
 #include "muxd/hub/access/policy.h"
@@ -17,6 +16,7 @@
 #include "muxd/hub/core/exec_ids.h"
 #include "muxd/hub/core/hub_state.h"
 #include "muxd/hub/core/later.h"
+#include "muxd/hub/core/pulse.h"
 #include "muxd/hub/core/removals.h"
 #include "muxd/hub/filespace/filespace.h"
 #include "muxd/hub/inside/inside.h"
@@ -131,15 +131,14 @@ static bool setup_rests(const struct hub *h)
 	return true;
 }
 
-static void setup_on_second(uv_timer_t *t)
+static void setup_on_tick(void *arg)
 {
-	struct hub *h = t->data;
+	struct hub *h = arg;
 	uint64_t now = clock_boot_ns();
 	struct session *s, *next;
 	struct agent *a, *an;
 
-	h->rests = setup_rests(h);
-	tick_start(t, setup_on_second, h->rests ? HUB_REST_TICK_MS : HUB_TICK_MS);
+	pulse_rest(h->pulse, setup_rests(h));
 	grants_tick(h);
 	gate_tick(h);
 	later_tick(h);
@@ -173,21 +172,14 @@ static void setup_on_second(uv_timer_t *t)
 
 static int start_timers(struct hub *h)
 {
-	h->second = malloc(sizeof(*h->second));
 	h->idle = malloc(sizeof(*h->idle));
-	if (!h->second || !h->idle || pace_create(h) || ahead_create(h)) {
-		free(h->second);
+	if (!h->idle || pace_create(h) || ahead_create(h)) {
 		free(h->idle);
-		h->second = NULL;
 		return ERR_NOMEM;
 	}
-	uv_timer_init(h->loop, h->second);
 	uv_idle_init(h->loop, h->idle);
-	h->second->data = h;
 	h->idle->data = h;
-	h->tick = setup_on_second;
-	tick_start(h->second, setup_on_second, HUB_TICK_MS);
-	return 0;
+	return pulse_create(h->loop, setup_on_tick, h, &h->pulse);
 }
 
 static bool round_runs(void *arg, const struct id *id)
@@ -216,7 +208,6 @@ int hub_create(const struct hub_params *p, struct hub **out, struct err *e)
 	TAILQ_INIT(&h->later);
 	h->loop = p->loop;
 	h->conf = p->conf;
-	h->repeats_fd = -1;
 	TAILQ_INIT(&h->order);
 	TAILQ_INIT(&h->ended);
 	TAILQ_INIT(&h->attachments);
@@ -238,15 +229,15 @@ int hub_create(const struct hub_params *p, struct hub **out, struct err *e)
 		rc = journal_create(h->loop, &(struct journal_fds){p->ring_fd, p->cursor_fd, p->bell_fd, p->moved_fd},
 				    &journal_callbacks, h, &h->journal, e);
 	if (!rc)
-		rc = audit_repeats_begin(h, e);
+		rc = audit_repeats_create(h, p->repeats_path, &h->repeats, e);
 	if (!rc)
 		rc = removals_create(p->removals_path, setup_on_wait, h, &h->removals);
-	h->p.removals_path = NULL;
+	h->p.repeats_path = h->p.removals_path = NULL;
 	if (!rc)
 		rc = start_timers(h);
 	if (rc) {
 		removals_destroy(h->removals);
-		audit_repeats_end(h);
+		audit_repeats_destroy(h->repeats);
 		journal_destroy(h->journal);
 		id_times_destroy(h->revoked);
 		id_times_destroy(h->renewed);
@@ -339,11 +330,11 @@ void hub_destroy(struct hub *h)
 	free(h->recovery);
 	json_decref(h->alarms);
 	hub_policy_finish(h);
-	uv_close((uv_handle_t *)h->second, setup_free_handle);
+	pulse_destroy(h->pulse);
 	uv_close((uv_handle_t *)h->idle, setup_free_handle);
 	pace_destroy(h);
 	ahead_destroy(h);
-	audit_repeats_end(h);
+	audit_repeats_destroy(h->repeats);
 	removals_destroy(h->removals);
 	journal_destroy(h->journal);
 	id_times_destroy(h->revoked);

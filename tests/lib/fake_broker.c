@@ -62,7 +62,7 @@ struct hub {
 	char last_reason[128];
 };
 
-struct uv_loop_s *hub_loop(struct hub *h)
+struct uv_loop_s *hub_loop(const struct hub *h)
 {
 	return h->loop;
 }

@@ -154,7 +154,7 @@ static void hub_provider_ask(struct sandbox_provider *p, const struct sandbox_as
 	}
 }
 
-static const struct sandbox_provider_ops hub_provider = {.ask = hub_provider_ask};
+static const struct sandbox_provider_ops hub_provider_ops = {.ask = hub_provider_ask};
 #define HUB_PROVIDER_CAN                                                                                               \
 	(SANDBOX_CAN(SANDBOX_ENSURE) | SANDBOX_CAN(SANDBOX_CONNECT) | SANDBOX_CAN(SANDBOX_STAT) |                      \
 	 SANDBOX_CAN(SANDBOX_LIST) | SANDBOX_CAN(SANDBOX_DESTROY) | SANDBOX_CAN(SANDBOX_RESOLVE))
@@ -274,7 +274,7 @@ RIG_UNUSED static struct hub_rig *hub_rig_create(const struct hub_screens *scree
 	assert_non_null(r);
 	assert_int_equal(uv_loop_init(&r->loop), 0);
 	uv_timer_init(&r->loop, &r->timer);
-	r->provider.ops = &hub_provider;
+	r->provider.ops = &hub_provider_ops;
 	r->provider.can = HUB_PROVIDER_CAN;
 	r->audit = json_array();
 	r->exits = json_array();

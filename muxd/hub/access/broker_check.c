@@ -52,7 +52,7 @@ void broker_audit_refused(struct hub *h, const struct origin *from, const char *
 	request_begin(&rq, from);
 	if (who)
 		rq.grant = *who;
-	h->stats.auth_failed++;
+	hub_counters(h)->auth_failed++;
 	audit_failure(h, &rq, what, e);
 }
 
@@ -104,7 +104,7 @@ static int authenticate(struct hub *h, const char *token, size_t len, bool held,
 		return rc;
 	}
 	memcpy(rq.token, token, len);
-	h->stats.auth_ok++;
+	hub_counters(h)->auth_ok++;
 	*out = rq;
 	request_finish(&rq);
 	return 0;
@@ -192,7 +192,7 @@ static int broker_check_reach(struct hub *h, const struct request *rq, const cha
 		rc = grant_allows(&rq->grant, agent, scopes, e);
 	if (!rc)
 		rc = is_anothers(rq, agent, e);
-	return rc ? rc : work_may_enter(h->p.work, agent, rq->grant.principal, only_looks(rq, scopes), e);
+	return rc ? rc : work_may_enter(hub_work(h), agent, rq->grant.principal, only_looks(rq, scopes), e);
 }
 
 int broker_reach(struct hub *h, const struct request *rq, const char *agent, uint32_t scopes, const char *what,
@@ -261,8 +261,8 @@ int broker_check_any(struct hub *h, const struct request *rq, const struct polic
 
 int broker_check_enter(struct hub *h, const struct request *rq, const char *agent, const char *what, struct err *e)
 {
-	return work_may_enter(h->p.work, agent, rq->grant.principal, false, e) ? broker_refused(h, rq, agent, what, e)
-									       : 0;
+	return work_may_enter(hub_work(h), agent, rq->grant.principal, false, e) ? broker_refused(h, rq, agent, what, e)
+										 : 0;
 }
 
 void broker_hide(struct hub *h, const struct request *rq, const struct session *s, const char *what)

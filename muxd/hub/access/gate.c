@@ -30,7 +30,7 @@ static int may_begin(struct hub *h, struct err *e)
 {
 	int rc = hub_writable(h, e);
 
-	if (rc == 0 && (journal_flags(h->journal) & RING_CURSOR_REFUSE))
+	if (rc == 0 && (journal_flags(hub_journal(h)) & RING_CURSOR_REFUSE))
 		rc =
 		    err_set(e, ERR_RECORD_UNAVAILABLE,
 			    "a witness has not had the record's head for longer than its refuse_after: nothing new may "
@@ -40,10 +40,10 @@ static int may_begin(struct hub *h, struct err *e)
 
 static bool may_pass_soon(const struct hub *h)
 {
-	enum hub_record_state s = journal_state(h->journal);
+	enum hub_record_state s = journal_state(hub_journal(h));
 
 	/* Failed, too: so it is for a moment when a recorder goes on that stood still in the middle of a write. */
-	return !h->stopping && s != RECORD_OK && s != RECORD_DISK_FULL;
+	return !hub_stopping(h) && s != RECORD_OK && s != RECORD_DISK_FULL;
 }
 
 int gate_pass(struct hub *h, const struct request *rq, gate_go *go, void *arg, struct err *e)
@@ -52,7 +52,7 @@ int gate_pass(struct hub *h, const struct request *rq, gate_go *go, void *arg, s
 	int rc = may_begin(h, e);
 
 	if (rc && may_pass_soon(h)) /* what was read of it may be some milliseconds old */
-		journal_refresh(h->journal), rc = may_begin(h, e);
+		journal_refresh(hub_journal(h)), rc = may_begin(h, e);
 	if (rc && may_pass_soon(h))
 		w = calloc(1, sizeof(*w));
 	if (!w)

@@ -75,15 +75,15 @@ int64_t agent_life(struct hub *h, const char *name)
 	struct agent *a = agent_find(h, name);
 	struct life_current here = {.since_wall_ns = LIFE_SINCE_UNKNOWN}, *c = a ? &a->current : &here;
 
-	if (!h->p.life || target_is_pod(name))
+	if (!hub_life(h) || target_is_pod(name))
 		return LIFE_SINCE_UNKNOWN;
-	life_current(h->p.life, name, c);
+	life_current(hub_life(h), name, c);
 	return c->since_wall_ns;
 }
 
 uint64_t agent_patience(const struct agent *a)
 {
-	const struct conf *c = a->hub->conf;
+	const struct conf *c = hub_conf(a->hub);
 
 	return a->info.backend == SANDBOX_LOCAL ? c->sandbox_create_timeout_ns : c->kubernetes_create_timeout_ns;
 }

@@ -8,7 +8,7 @@
 
 void filespace_caused(struct agent *a, const char *kind, const char *session, const char *principal, const char *task)
 {
-	if (!a || !a->hub->p.files)
+	if (!a || !hub_files(a->hub))
 		return;
 	if (!a->sync_causes)
 		a->sync_causes = json_array();

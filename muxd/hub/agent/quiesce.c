@@ -78,7 +78,7 @@ bool quiesce_exited(struct agent *a, uint32_t channel, const struct link_exit *x
 void quiesce_link_down(struct agent *a)
 {
 	if (a->quiesce)
-		quiesced(a, a->hub->stopping ? ERR_CANCELLED : ERR_LINK_LOST, "the link went away");
+		quiesced(a, hub_stopping(a->hub) ? ERR_CANCELLED : ERR_LINK_LOST, "the link went away");
 }
 
 void quiesce_tick(struct agent *a, uint64_t now)

@@ -58,7 +58,7 @@ static void begin_copy(struct begin_tree *t);
 /* A caller who has more time than is configured gives it to the transfer. */
 static uint64_t begin_time(const struct begin_tree *t)
 {
-	uint64_t now = clock_boot_ns(), most = t->hub->conf->file_timeout_ns;
+	uint64_t now = clock_boot_ns(), most = hub_conf(t->hub)->file_timeout_ns;
 
 	return t->until_ns > now + most ? t->until_ns - now : most;
 }
@@ -108,9 +108,9 @@ void begin_tree_end(struct begin_tree *t)
 	artifact_reader_end(t->reader);
 	if (t->hub) {
 		TAILQ_REMOVE(&t->hub->begin_trees, t, entry);
-		if (t->made && !t->hub->stopping)
-			life_terminate(t->hub->p.life, t->rq.grant.agent, "its workspace was copied", LIFE_END_WIPE, 0,
-				       begin_on_wiped, NULL);
+		if (t->made && !hub_stopping(t->hub))
+			life_terminate(hub_life(t->hub), t->rq.grant.agent, "its workspace was copied", LIFE_END_WIPE,
+				       0, begin_on_wiped, NULL);
 		begin_answer_waiters(t, 0, NULL);
 	}
 	begin_free(t);
@@ -323,7 +323,7 @@ static void begin_fill(struct begin_tree *t)
 
 static void begin_clone(struct begin_tree *t)
 {
-	const struct conf *c = t->hub->conf;
+	const struct conf *c = hub_conf(t->hub);
 	const char *argv[GIT_CLONE_ARGV];
 	struct exec_spec spec = begin_spec(t, SESSION_ROUND);
 
@@ -361,7 +361,7 @@ static void begin_on_copied(void *arg, int rc, const struct err *e, json_t *resu
 static void begin_copy(struct begin_tree *t)
 {
 	t->state = BEGIN_COPYING;
-	life_snapshot(t->hub->p.life, t->rq.grant.agent, 0, begin_on_copied, t);
+	life_snapshot(hub_life(t->hub), t->rq.grant.agent, 0, begin_on_copied, t);
 }
 
 /* ---- the sandbox */
@@ -459,7 +459,7 @@ int begin_tree_open(struct hub *h, const struct request *rq, const struct begin_
 	f.as = t->rq.grant.agent;
 	f.options.idle_ttl_ns = 0; /* never */
 	f.options.ttl_ns = PASSING_TTL_NS;
-	life_fork(h->p.life, &f, 0, begin_on_made, t);
+	life_fork(hub_life(h), &f, 0, begin_on_made, t);
 	return 0;
 }
 

@@ -58,11 +58,6 @@ static const struct {
     [CALL_DELETE] = {"artifact.delete", POLICY_ARTIFACT_WRITE, act_delete},
 };
 
-struct artifacts *hub_artifacts(struct hub *h)
-{
-	return h->p.artifacts;
-}
-
 static void artifact_job_free(struct artifact_job *j)
 {
 	for (size_t i = 0; i < j->ntexts; i++)
@@ -121,7 +116,7 @@ static int artifact_check(struct hub *h, const struct request *rq, const char *w
 
 	if (rc)
 		return rc;
-	if (!h->p.artifacts)
+	if (!hub_artifacts(h))
 		return err_set(e, ERR_UNSUPPORTED, "there are no artifacts here");
 	rc = token_name_check("the task", task, e);
 	if (rc)
@@ -234,7 +229,7 @@ static void act_put(struct artifact_job *j)
 	struct err e = {0};
 	int rc;
 
-	rc = call ? artifact_write(j->hub->p.artifacts, &spec, j->ops, j->ops_arg, &w, &e)
+	rc = call ? artifact_write(hub_artifacts(j->hub), &spec, j->ops, j->ops_arg, &w, &e)
 		  : err_set(&e, ERR_NOMEM, "no memory for an event");
 	json_decref(call);
 	if (rc) {
@@ -259,7 +254,7 @@ static void act_get(struct artifact_job *j)
 {
 	struct err e = {0};
 	json_t *row = NULL;
-	int rc = artifact_show(j->hub->p.artifacts, j->task, j->name, j->principal, &row, &e);
+	int rc = artifact_show(hub_artifacts(j->hub), j->task, j->name, j->principal, &row, &e);
 
 	artifact_finish(j, rc, &e, row, row);
 }
@@ -271,7 +266,7 @@ static void act_list(struct artifact_job *j)
 	int rc;
 
 	j->filter.principal = j->principal;
-	rc = artifacts_list(j->hub->p.artifacts, &j->filter, &list, &e);
+	rc = artifacts_list(hub_artifacts(j->hub), &j->filter, &list, &e);
 	artifact_finish(j, rc, &e, NULL, list);
 }
 
@@ -286,7 +281,7 @@ static void act_delete(struct artifact_job *j)
 	struct err e = {0};
 
 	if (call)
-		artifact_delete(j->hub->p.artifacts, j->task, j->name, j->principal, call, artifact_on_deleted, j);
+		artifact_delete(hub_artifacts(j->hub), j->task, j->name, j->principal, call, artifact_on_deleted, j);
 	else
 		artifact_answer(j, err_set(&e, ERR_NOMEM, "no memory for an event"), &e, NULL);
 	json_decref(call);

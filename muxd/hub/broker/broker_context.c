@@ -183,7 +183,7 @@ static bool context_runs_code(enum context_role role)
 
 static uint64_t hard_timeout(const struct context_job *j)
 {
-	uint64_t max = j->hub->conf->round_timeout_max_ns, ns = j->wish.timeout_ns;
+	uint64_t max = hub_conf(j->hub)->round_timeout_max_ns, ns = j->wish.timeout_ns;
 
 	if (j->use.role == CONTEXT_INTERPRETER && j->use.language == CONTEXT_BASH)
 		return SHELL_BEGIN_NS < max ? SHELL_BEGIN_NS : max;
@@ -324,7 +324,7 @@ static void context_execute(struct context_job *j, const struct context_view *v)
 	j->use = v->use;
 	j->use.role = CONTEXT_EXECUTION;
 	use_code(j);
-	rc = context_default_time(j, j->hub->conf->round_timeout_ns, &e);
+	rc = context_default_time(j, hub_conf(j->hub)->round_timeout_ns, &e);
 	/* The same exec_id again may be of one that it had before it ended. Nobody is woken for one that has. */
 	if (!rc && !j->wish.exec_id)
 		rc = contexts_enter(j->hub->contexts, &o, &j->use, &e);

@@ -41,7 +41,7 @@ static void broker_issue_job_end(struct issue_job *job, int rc, const struct err
 	if (rc == 0) {
 		rq->grant = job->grant;
 		text_put(rq->token, sizeof(rq->token), token);
-		job->hub->stats.auth_ok++;
+		hub_counters(job->hub)->auth_ok++;
 	} else if (rc != ERR_CANCELLED) {
 		struct origin from = job_origin(job);
 
@@ -63,7 +63,7 @@ static void broker_issue_on_issued(void *arg, int rc, const struct err *e, const
 
 static void job_issue(struct issue_job *job)
 {
-	struct hub_issuer *i = &job->hub->p.issuer;
+	const struct hub_issuer *i = &hub_params(job->hub)->issuer;
 
 	i->issue(i->ctx, &job->grant, job->ttl_ns, job->via, broker_issue_on_issued, job);
 }
@@ -103,7 +103,7 @@ static const struct conf_staff *find_staff(const struct conf *c, const char *pri
 static int staff_grant(struct hub *h, const char *principal, const char *agent, const char *reason, struct grant *out,
 		       uint64_t *out_ttl, struct err *e)
 {
-	const struct conf_staff *staff = find_staff(h->conf, principal);
+	const struct conf_staff *staff = find_staff(hub_conf(h), principal);
 	bool listed = false;
 	int rc;
 
@@ -123,7 +123,7 @@ static int staff_grant(struct hub *h, const char *principal, const char *agent, 
 	text_put(out->agent, sizeof(out->agent), agent);
 	snprintf(out->task, sizeof(out->task), "console");
 	text_put(out->reason, sizeof(out->reason), reason);
-	*out_ttl = staff->ttl_ns ? staff->ttl_ns : h->conf->grant_ttl_ns;
+	*out_ttl = staff->ttl_ns ? staff->ttl_ns : hub_conf(h)->grant_ttl_ns;
 	return rc;
 }
 
@@ -184,11 +184,11 @@ static int wanted_scopes(const struct conf *c, const struct staff_wish *w, uint3
 /* Everything that can be said without the cluster. */
 static int check_wish(struct hub *h, const struct staff_wish *w, struct issue_job *job, struct err *e)
 {
-	const struct conf *c = h->conf;
+	const struct conf *c = hub_conf(h);
 	uint64_t ttl = w->ttl_ns ? w->ttl_ns : c->grant_ttl_ns;
 	int rc;
 
-	if (!c->kubernetes_staff || !h->p.reviewer.review)
+	if (!c->kubernetes_staff || !hub_params(h)->reviewer.review)
 		return err_set(e, ERR_UNSUPPORTED, "%s",
 			       c->kubernetes_staff ? "this daemon has no cluster to ask: kubernetes.kubeconfig"
 						   : "tokens of a cluster open no grants here: kubernetes.staff");
@@ -223,6 +223,6 @@ void broker_issue_cluster(struct hub *h, const struct staff_wish *w, const struc
 	if (!job)
 		return;
 	h->reviews++;
-	h->p.reviewer.review(h->p.reviewer.ctx, w->token, h->conf->kubernetes_staff_audience, w->agent,
-			     broker_issue_on_reviewed, job);
+	hub_params(h)->reviewer.review(hub_params(h)->reviewer.ctx, w->token, hub_conf(h)->kubernetes_staff_audience,
+				       w->agent, broker_issue_on_reviewed, job);
 }

@@ -209,7 +209,7 @@ static int audit_start(const struct session *s, const struct request *rq)
 /* The record and the audit log both say that it begins, or neither does. */
 static int write_start(struct session *s, const struct request *rq, struct err *e)
 {
-	struct journal *j = s->hub->journal;
+	struct journal *j = hub_journal(s->hub);
 	int rc;
 
 	journal_hold(j);
@@ -569,7 +569,7 @@ static int broker_open_prepare(struct open_job *j, const struct exec_spec *spec,
 		rc = broker_refused(h, &j->rq, spec->agent, file_op_row(spec->file->op)->event, e);
 	if (rc)
 		return rc;
-	if (h->stopping)
+	if (hub_stopping(h))
 		return err_set(e, ERR_UNAVAILABLE, "the daemon is stopping");
 	rc = hub_policy_settle(h, e); /* limits and verdict are of one version */
 	if (rc)
@@ -577,7 +577,7 @@ static int broker_open_prepare(struct open_job *j, const struct exec_spec *spec,
 	text_put(j->policy, sizeof(j->policy), policy_version(h));
 	text_put(j->name, sizeof(j->name), spec->agent);
 	rc = make_launch(j, spec, &files, e);
-	if (!rc && launch_leased(&j->launch, work_ids_of(h->p.work, spec->agent)))
+	if (!rc && launch_leased(&j->launch, work_ids_of(hub_work(h), spec->agent)))
 		rc = err_set(e, ERR_NOMEM, "no memory");
 	if (rc) {
 		audit_verdict(h, &j->rq, spec->agent, err_name(rc),

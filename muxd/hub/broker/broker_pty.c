@@ -192,7 +192,7 @@ static void look_begin(struct hub *h, const struct request *rq, const struct id 
 	j->listener = (struct round_listener){.moved = broker_pty_on_moved, .event = broker_pty_on_event, .arg = j};
 	j->done = done;
 	j->arg = arg;
-	uv_timer_init(h->loop, &j->timer);
+	uv_timer_init(hub_loop(h), &j->timer);
 	j->timer.data = j;
 	if (!j->wait.wait_ns) {
 		look_now(j);

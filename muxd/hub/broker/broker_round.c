@@ -126,7 +126,7 @@ static void round_wait(struct hub *h, const struct request *rq, const struct id 
 	w->done = done;
 	w->arg = arg;
 	w->asker = asker;
-	uv_timer_init(h->loop, &w->timer);
+	uv_timer_init(hub_loop(h), &w->timer);
 	w->timer.data = w;
 	uv_timer_start(&w->timer, broker_round_on_wait_over, wait_ns / NS_PER_MS, 0);
 	session_wait(s, &w->waiter, broker_round_on_round_end, w);

@@ -87,9 +87,9 @@ static int64_t shown_ends(struct hub *h, const struct shown_token *s)
 
 	if (!grant_line_revoked(&s->grant, &news))
 		return s->grant.expires_ns;
-	for (size_t i = 0; i < h->conf->nissuers; i++)
-		if (h->conf->issuers[i].lifetime_ns > longest)
-			longest = h->conf->issuers[i].lifetime_ns;
+	for (size_t i = 0; i < hub_conf(h)->nissuers; i++)
+		if (hub_conf(h)->issuers[i].lifetime_ns > longest)
+			longest = hub_conf(h)->issuers[i].lifetime_ns;
 	return s->since_ns + (int64_t)longest;
 }
 
@@ -138,7 +138,7 @@ static size_t shown_share(const struct hub *h)
 {
 	size_t n = 0;
 
-	for (const struct conf_issuer *i = NULL; (i = conf_issuer_shown(h->conf, i ? i->name : NULL));)
+	for (const struct conf_issuer *i = NULL; (i = conf_issuer_shown(hub_conf(h), i ? i->name : NULL));)
 		n++;
 	return n > 1 ? SHOWN_MAX / n : SHOWN_MAX;
 }

@@ -258,7 +258,7 @@ static int open_job(struct hub *h, const json_t *q, broker_json_done *done, void
 {
 	struct record_job *j;
 
-	if (!h->recorder)
+	if (!hub_recorder(h))
 		return err_set(e, ERR_UNAVAILABLE, "the recorder could not be asked");
 	if (h->strangers_questions >= STRANGERS_MAX)
 		return err_set(e, ERR_AGAIN, "%d questions without a grant wait for the recorder", STRANGERS_MAX);
@@ -280,7 +280,7 @@ static void ask_openly(struct hub *h, json_t *q, broker_json_done *done, void *a
 	struct err e = {0};
 	int rc = open_job(h, q, done, arg, &j, &e);
 
-	if (rc == 0 && (rc = recorder_client_ask(h->recorder, q, recordings_on_answer, j)) != 0) {
+	if (rc == 0 && (rc = recorder_client_ask(hub_recorder(h), q, recordings_on_answer, j)) != 0) {
 		recordings_job_free(j);
 		err_set(&e, rc,
 			rc == ERR_TOO_LARGE ? "the question is longer than the recorder takes"

@@ -11,19 +11,19 @@
 
 struct grant_trust hub_trust(const struct hub *h)
 {
-	bool edge = h->p.centre[0];
+	bool edge = hub_params(h)->centre[0];
 
 	return (struct grant_trust){.keys = &h->keyset,
-				    .issuer = edge ? h->p.centre : h->p.instance,
-				    .edge = edge ? h->p.instance : NULL,
-				    .lease_max_ns = (int64_t)h->conf->edge_lease_max_ns};
+				    .issuer = edge ? hub_params(h)->centre : hub_params(h)->instance,
+				    .edge = edge ? hub_params(h)->instance : NULL,
+				    .lease_max_ns = (int64_t)hub_conf(h)->edge_lease_max_ns};
 }
 
 int64_t hub_known_until(const struct hub *h)
 {
-	if (!h->p.centre[0])
+	if (!hub_params(h)->centre[0])
 		return 0;
-	return h->edge_heard_ns ? h->edge_heard_ns + (int64_t)h->conf->edge_state_max_ns : 1;
+	return h->edge_heard_ns ? h->edge_heard_ns + (int64_t)hub_conf(h)->edge_state_max_ns : 1;
 }
 
 struct grant_news hub_grant_news(const struct hub *h)

@@ -1,13 +1,85 @@
-/* Facts of the hub that its parts and the doors ask for. */
+/* Facts of the hub that its rooms and the doors ask for, and where each room finds its own state. */
 #include "muxd/hub/core/hub.h"
 
 #include "base/clock.h"
 #include "base/err.h"
-#include "base/tick.h"
 #include "control/store/store.h"
 #include "control/work/work.h"
+#include "muxd/hub/core/hub_ground.h"
 #include "muxd/hub/core/hub_state.h"
+#include "muxd/hub/core/pulse.h"
 #include "muxd/hub/core/removals.h"
+
+const struct hub_params *hub_params(const struct hub *h)
+{
+	return &h->p;
+}
+
+struct life *hub_life(const struct hub *h)
+{
+	return h->p.life;
+}
+
+struct work *hub_work(const struct hub *h)
+{
+	return h->p.work;
+}
+
+struct store *hub_store(const struct hub *h)
+{
+	return h->p.store;
+}
+
+struct filespace_store *hub_files(const struct hub *h)
+{
+	return h->p.files;
+}
+
+struct sandbox_provider *hub_provider(const struct hub *h)
+{
+	return h->p.provider;
+}
+
+struct artifacts *hub_artifacts(const struct hub *h)
+{
+	return h->p.artifacts;
+}
+
+struct journal *hub_journal(const struct hub *h)
+{
+	return h->journal;
+}
+
+struct recorder_client *hub_recorder(const struct hub *h)
+{
+	return h->recorder;
+}
+
+void hub_keep_recorder(struct hub *h, struct recorder_client *rc)
+{
+	h->recorder = rc;
+}
+
+struct hub_stats *hub_counters(struct hub *h)
+{
+	return &h->stats;
+}
+
+bool hub_is_recovered(const struct hub *h)
+{
+	return h->recovered;
+}
+
+uint64_t hub_recovered_ns(const struct hub *h)
+{
+	return h->recovered_ns;
+}
+
+void hub_set_recovered(struct hub *h)
+{
+	h->recovered = true;
+	h->recovered_ns = clock_boot_ns();
+}
 
 int hub_writable(struct hub *h, struct err *e)
 {
@@ -24,10 +96,7 @@ int hub_writable(struct hub *h, struct err *e)
 
 void hub_stir(struct hub *h)
 {
-	if (!h->rests)
-		return;
-	h->rests = false;
-	tick_start(h->second, h->tick, HUB_TICK_MS);
+	pulse_stir(h->pulse);
 }
 
 int hub_can_record(struct hub *h)
@@ -55,7 +124,7 @@ bool hub_removals_wait(void *hub)
 	return removals_wait(((struct hub *)hub)->removals);
 }
 
-struct uv_loop_s *hub_loop(struct hub *h)
+struct uv_loop_s *hub_loop(const struct hub *h)
 {
 	return h->loop;
 }

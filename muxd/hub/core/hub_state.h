@@ -11,8 +11,7 @@
 #include "control/locks/locks.h"
 #include "muxd/hub/core/filespace_places.h"
 #include "muxd/hub/core/grant_news.h"
-#include "muxd/hub/core/hub.h"
-#include "muxd/hub/core/hub_params.h"
+#include "muxd/hub/core/hub_ground.h"
 #include "muxd/hub/session/session_state.h"
 #include "policy/grant_known.h"
 #include "policy/grant_shared.h"
@@ -23,12 +22,13 @@
 
 struct agent_ahead;
 struct agent_watch;
+struct audit_repeats;
 struct contexts;
 struct exec_ids;
 struct executions;
 struct insides;
 struct policy;
-struct repeats;
+struct pulse;
 struct services;
 struct shells;
 struct shown_tokens;
@@ -46,8 +46,7 @@ struct hub {
 	struct grants_shared grants;          /* of sessions and attachments */
 	struct id_times *revoked, *renewed;   /* grants (policy/grant_kin.h) */
 	struct renewed_token *renewed_tokens; /* of what was renewed since the start: what goes on asks with them */
-	struct repeats *logins, *verdicts, *denials, *allowances; /* muxd/hub/record/repeats.h */
-	size_t strangers_questions;                               /* to the recorder, that wait for their answers */
+	size_t strangers_questions;           /* to the recorder, that wait for their answers */
 	struct policy *policy,
 	    *policy_next; /* in force, waits for the journal (muxd/hub/access/policy.h); NULL: none */
 	json_t *policy_by;
@@ -56,7 +55,7 @@ struct hub {
 	int policy_parts;
 	struct removals *removals;
 	json_t *alarms; /* of the record; NULL: none */
-	int repeats_fd; /* muxd/hub/record/repeats_file.h; -1: none */
+	struct audit_repeats *repeats;
 	struct time_floor floor;
 	struct agent *agents;
 	struct session *sessions;
@@ -88,9 +87,7 @@ struct hub {
 	TAILQ_HEAD(, round_wishes) wishes;    /* of rounds that have ended */
 	TAILQ_HEAD(, begin_tree) begin_trees; /* what agents are to begin with is being made */
 	struct recovery *recovery;            /* waits for the recorder to say how it is */
-	uv_timer_t *second;
-	uv_timer_cb tick; /* of second */
-	bool rests;       /* nothing is under way: it comes once a second */
+	struct pulse *pulse;
 	uv_idle_t *idle;
 	uv_timer_t *pace, *ahead_timer;
 	struct session_list ahead; /* whose input waits */
@@ -105,19 +102,11 @@ struct hub {
 	unsigned reviews;        /* tokens of the cluster that are out */
 };
 
-/* hub.c */
-int hub_writable(struct hub *h, struct err *e); /* 0, ERR_RECORD_UNAVAILABLE, ERR_DISK_FULL */
-#define HUB_TICK_MS      250
-#define HUB_REST_TICK_MS 1000
-/* Something begins that the tick is to look after: from here on it comes every HUB_TICK_MS again. */
-void hub_stir(struct hub *h);
 /* grants.c, witnesses.c: each second */
 void grants_tick(struct hub *h);
 void hub_witnesses_tick(struct hub *h);
 /* recover.c */
 void recovery_check(struct hub *h);
-/* hub.c: the guard of removals by age, as who removes asks it; hub: a struct hub */
-bool hub_removals_wait(void *hub);
 
 /* lifecycle.c: the hub as life sees it */
 void lifecycle_begin(struct hub *h);

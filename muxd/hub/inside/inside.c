@@ -1166,8 +1166,8 @@ int insides_create(struct hub *h)
 	TAILQ_INIT(&all->kept);
 	STAILQ_INIT(&all->due);
 	TAILQ_INIT(&all->discoveries);
-	uv_timer_init(h->loop, all->turn);
-	uv_timer_init(h->loop, all->window);
+	uv_timer_init(hub_loop(h), all->turn);
+	uv_timer_init(hub_loop(h), all->window);
 	all->turn->data = all->window->data = h;
 	all->on_turn = insides_on_turn;
 	h->insides = all;

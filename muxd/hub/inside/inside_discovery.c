@@ -53,8 +53,8 @@ static void discovery_end(struct inside_discovery *d, int rc, const struct err *
 		d->server->dropped = true;
 		inside_stop(d->server, "its tools were read");
 	}
-	if (!h->stopping && rc != ERR_CANCELLED)
-		life_terminate(h->p.life, d->rq.grant.agent, "its tools were read", LIFE_END_WIPE, 0,
+	if (!hub_stopping(h) && rc != ERR_CANCELLED)
+		life_terminate(hub_life(h), d->rq.grant.agent, "its tools were read", LIFE_END_WIPE, 0,
 			       discovery_on_wiped, NULL);
 	(void)audit_event(h, "mcp.discover", &d->rq, d->agent, rc ? err_name(rc) : "ok",
 			  json_pack("{s:s,s:s}", "server", d->def.name, "as", d->rq.grant.agent));
@@ -117,8 +117,8 @@ bool inside_sleeps(struct hub *h, const char *agent)
 	json_t *row = NULL;
 	bool sleeps;
 
-	if (!h->p.life || target_is_pod(agent) || (a && a->state == AGENT_UP && !a->stopping) ||
-	    life_show(h->p.life, agent, &row, NULL))
+	if (!hub_life(h) || target_is_pod(agent) || (a && a->state == AGENT_UP && !a->stopping) ||
+	    life_show(hub_life(h), agent, &row, NULL))
 		return false;
 	sleeps = strcmp(json_get_text(row, "state"), "running") != 0;
 	json_decref(row);
@@ -199,6 +199,6 @@ int inside_discover(struct hub *h, const struct request *rq, const char *agent, 
 	}
 	TAILQ_INSERT_TAIL(&h->insides->discoveries, d, entry);
 	f.as = d->rq.grant.agent;
-	life_fork(h->p.life, &f, 0, discovery_on_forked, d);
+	life_fork(hub_life(h), &f, 0, discovery_on_forked, d);
 	return 0;
 }

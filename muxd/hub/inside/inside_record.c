@@ -86,7 +86,7 @@ static void put_body(struct hub *h, struct inside_record *r, int stream, const c
 	struct journal_data d = {.session = r->id, .stream = stream};
 	size_t n = text_cut(text, strlen(text), INSIDE_BODY_MAX);
 
-	if (n && journal_data(h->journal, &d, &r->share, text, n) == 0)
+	if (n && journal_data(hub_journal(h), &d, &r->share, text, n) == 0)
 		*out_n = n;
 }
 
@@ -107,19 +107,19 @@ int inside_record_begin(struct hub *h, const struct inside_facts *f, struct insi
 
 	if (rc)
 		return rc;
-	if (!journal_takes_end(h->journal)) /* OPEN and event: what runs stands in both */
+	if (!journal_takes_end(hub_journal(h))) /* OPEN and event: what runs stands in both */
 		return err_set(e, ERR_RECORD_UNAVAILABLE, "the request cannot be journaled: the record has no room");
 	rc = id_new(&out->id);
 	out->begun_ns = clock_boot_ns();
 	digest_text(f->params, out->params_sha256);
 	o = rc ? NULL : inside_open_json(h, f, out);
-	rc = o ? journal_json(h->journal, RING_OPEN, &out->id, o) : ERR_NOMEM;
+	rc = o ? journal_json(hub_journal(h), RING_OPEN, &out->id, o) : ERR_NOMEM;
 	json_decref(o);
 	if (rc)
 		return err_set(e, rc == ERR_AGAIN ? ERR_RECORD_UNAVAILABLE : rc, "the request cannot be journaled: %s",
 			       err_name(rc));
 	id_format(&out->id, out->text);
-	h->stats.sessions_opened[SESSION_MCP]++;
+	hub_counters(h)->sessions_opened[SESSION_MCP]++;
 	count_request(h, f->task, out->begun_ns);
 	put_body(h, out, STREAM_INPUT, f->params, &out->in);
 	record_share_add_work(h, f->agent->name, g, RECORD_SHARE_COST + out->in);
@@ -183,17 +183,17 @@ static bool due_write(struct hub *h, struct inside_due *d)
 {
 	int rc, told = 0;
 
-	if (d->exit && !journal_takes_end(h->journal))
+	if (d->exit && !journal_takes_end(hub_journal(h)))
 		return false;
-	journal_hold(h->journal); /* a kill between the two would leave an end that the audit log never told */
-	rc = d->exit ? journal_json(h->journal, RING_EXIT, &d->id, d->exit) : 0;
+	journal_hold(hub_journal(h)); /* a kill between the two would leave an end that the audit log never told */
+	rc = d->exit ? journal_json(hub_journal(h), RING_EXIT, &d->id, d->exit) : 0;
 	if (rc != ERR_AGAIN && d->event)
 		told = audit_journal(h, d->event);
 	if (rc == ERR_AGAIN || told == ERR_AGAIN) {
-		journal_let(h->journal, false);
+		journal_let(hub_journal(h), false);
 		return false;
 	}
-	journal_let(h->journal, true);
+	journal_let(hub_journal(h), true);
 	if (rc)
 		log_error(NULL, "the end of an MCP request is not journaled: %s", err_name(rc));
 	if (told)
@@ -277,7 +277,7 @@ void inside_record_question(struct hub *h, const struct request *rq, const char 
 	if (o) {
 		put_words(o, "params", t->params);
 		put_words(o, "answer", t->answer);
-		if (journal_json(h->journal, RING_EVENT, &r->id, o))
+		if (journal_json(hub_journal(h), RING_EVENT, &r->id, o))
 			log_warn(NULL, "a question of an MCP server is not in its round: the ring is full");
 		else
 			record_share_add_work(h, agent, &rq->grant, json_dumpb(o, NULL, 0, JSON_COMPACT));

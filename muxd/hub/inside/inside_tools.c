@@ -137,7 +137,7 @@ int inside_tools_store(struct inside *x, inside_stored_fn *then)
 		*s = (struct inside_storing){x, then};
 		x->under_way++;
 		x->storing = s;
-		catalogue_put(x->hub->p.store, &k, catalogue, seen, hub_now_wall(x->hub), inside_on_stored, s);
+		catalogue_put(hub_store(x->hub), &k, catalogue, seen, hub_now_wall(x->hub), inside_on_stored, s);
 	} else {
 		free(s);
 	}

@@ -78,7 +78,7 @@ static int without_muxlet(const struct agent *a, struct err *e)
 
 static void end_from_outside(struct agent *a, const char *because)
 {
-	struct sandbox_provider *p = a->hub->p.provider;
+	struct sandbox_provider *p = hub_provider(a->hub);
 	struct err e = {0};
 
 	if (!because)
@@ -169,7 +169,7 @@ static void agent_link_on_up(void *arg, const struct link_channel_info *list, si
 	if (a->silent_since)
 		a->unable[0] = '\0'; /* it answers: what it cannot do is told by the next start that fails */
 	a->silent_since = 0;
-	a->hub->stats.sandboxes_up++;
+	hub_counters(a->hub)->sandboxes_up++;
 	for (size_t i = 0; i < n; i++) {
 		HASH_FIND(hh_channel, a->channels, &list[i].channel, sizeof(list[i].channel), s);
 		if (list[i].channel > a->next_channel)
@@ -224,7 +224,7 @@ static void cut_done(void *arg, const struct sandbox_answer *r)
 /* A sandbox that breaks the protocol is not trusted with another word: it is ended, the others go on. */
 static void cut_off(struct agent *a, const char *why)
 {
-	struct sandbox_provider *p = a->hub->p.provider;
+	struct sandbox_provider *p = hub_provider(a->hub);
 	char text[160];
 
 	text_format(text, sizeof(text), "its sandbox broke the protocol and was cut off: %s", why);
@@ -264,7 +264,7 @@ static void healed(void *arg, const struct sandbox_answer *r)
 /* Ended from outside for who waits; the next one begins when it is gone. */
 static void heal(struct agent *a)
 {
-	struct sandbox_provider *p = a->hub->p.provider;
+	struct sandbox_provider *p = hub_provider(a->hub);
 	char text[200];
 
 	text_format(text, sizeof(text), "its sandbox could not serve and was begun anew: %s", a->unable);
@@ -307,10 +307,10 @@ static void agent_link_on_down(void *arg, int rc, const char *why)
 
 	log_info(&(struct log_ids){.agent = a->name}, "link down: %s", why);
 	if (a->state == AGENT_UP)
-		a->hub->stats.sandboxes_up--;
+		hub_counters(a->hub)->sandboxes_up--;
 	else
 		a->retry_ms = (unsigned)backoff_after(a->retry_ms, AGENT_RETRY_MIN_MS, RETRY_MAX_MS);
-	a->hub->stats.links_down++;
+	hub_counters(a->hub)->links_down++;
 	quiesce_link_down(a);
 	a->pulling = false;
 	workspace_ask_link_down(a);
@@ -454,7 +454,7 @@ static int take_stream(struct agent *a, const struct sandbox_info *info, int fd)
 		link_destroy(a->link);
 		a->link = NULL;
 		memcpy(p.secret, info->secret, sizeof(p.secret));
-		if (link_create(a->hub->loop, &p, &link_callbacks, a, &a->link)) {
+		if (link_create(hub_loop(a->hub), &p, &link_callbacks, a, &a->link)) {
 			explicit_bzero(&p, sizeof(p));
 			return ERR_NOMEM;
 		}
@@ -532,7 +532,7 @@ static void agent_link_on_stream(void *arg, const struct sandbox_answer *r)
 		survey_gone(a, e && e->message[0] ? e->message : "its sandbox ended");
 		memset(&a->linked, 0, sizeof(a->linked));
 		agent_set_state(a, AGENT_COLD);
-		work_sandbox_gone(a->hub->p.work, a->name, e && e->message[0] ? e->message : "it is not there");
+		work_sandbox_gone(hub_work(a->hub), a->name, e && e->message[0] ? e->message : "it is not there");
 		clear_gone(a);
 		/* Callers who came while the old stream was looked for want a sandbox, not that one. */
 		if (!made && !STAILQ_EMPTY(&a->waiters)) {
@@ -558,7 +558,7 @@ static void agent_link_on_stream(void *arg, const struct sandbox_answer *r)
 
 static void agent_link_ask(struct agent *a, bool make)
 {
-	struct sandbox_provider *p = a->hub->p.provider;
+	struct sandbox_provider *p = hub_provider(a->hub);
 	struct agent_ask *k = malloc(sizeof(*k));
 
 	agent_set_state(a, AGENT_WAKING);
@@ -583,7 +583,7 @@ void agent_leave(struct agent *a, enum exit_cause cause, const char *why)
 	clear_gone(a);
 	if (a->hub->watch)
 		a->hub->watch->down(a);
-	a->hub->stats.sandboxes_up -= a->state == AGENT_UP;
+	hub_counters(a->hub)->sandboxes_up -= a->state == AGENT_UP;
 	suspend_all(a); /* an end that the journal has no room for yet must not look for the link */
 	end_sessions(a, cause, why);
 	survey_gone(a, why);
@@ -612,7 +612,7 @@ void agent_gone(void *arg, const char *name, const struct id *sandbox, const cha
 	struct agent *a = agent_find(h, name);
 
 	if (!a || id_equal(&a->linked, sandbox))
-		work_sandbox_gone(h->p.work, name, why);
+		work_sandbox_gone(hub_work(h), name, why);
 	if (!a || a->cut || !id_equal(&a->linked, sandbox))
 		return;
 	log_info(&(struct log_ids){.agent = a->name}, "its sandbox ended: %s", why);
@@ -652,7 +652,7 @@ static void want_it(struct agent *a)
 		return;
 	}
 	a->want->agent = a;
-	life_need(a->hub->p.life, a->name, NULL, agent_link_on_wanted, a->want);
+	life_need(hub_life(a->hub), a->name, NULL, agent_link_on_wanted, a->want);
 }
 
 void agent_stopping(struct agent *a, bool on)
@@ -732,7 +732,7 @@ void agent_need_with(struct agent *a, const struct life_options *o, agent_ready_
 	}
 	*k = (struct agent_start){.agent = a, .fn = fn, .arg = arg};
 	LIST_INSERT_HEAD(&a->starts, k, entry);
-	life_need(a->hub->p.life, a->name, o, agent_link_on_started, k);
+	life_need(hub_life(a->hub), a->name, o, agent_link_on_started, k);
 }
 
 static void cancel_starts(struct agent *a, const struct err *e)
@@ -777,7 +777,8 @@ static bool looked_after(const struct agent *a)
  */
 static void sweep(struct agent *a, uint64_t now)
 {
-	if (!a->hub->recovered || a->hub->stopping || a->stopping || looked_after(a) || !has_live_session(a)) {
+	if (!hub_is_recovered(a->hub) || hub_stopping(a->hub) || a->stopping || looked_after(a) ||
+	    !has_live_session(a)) {
 		a->adrift_since = 0;
 		return;
 	}
@@ -843,5 +844,5 @@ void hub_resolve(struct hub *h, const char *name, sandbox_done *done, void *arg)
 	if (!slash || strchr(slash + 1, '/'))
 		done(arg, &(struct sandbox_answer){.name = name, .fd = -1});
 	else
-		sandbox_ask(h->p.provider, &(struct sandbox_ask){.op = SANDBOX_RESOLVE, .agent = name}, done, arg);
+		sandbox_ask(hub_provider(h), &(struct sandbox_ask){.op = SANDBOX_RESOLVE, .agent = name}, done, arg);
 }

@@ -77,14 +77,14 @@ static bool remembered(const struct question *t)
 
 static bool recovering(const struct hub *h)
 {
-	return !h->recovered || clock_boot_ns() - h->recovered_ns < RECOVERING_NS;
+	return !hub_is_recovered(h) || clock_boot_ns() - hub_recovered_ns(h) < RECOVERING_NS;
 }
 
 static bool ask_again(const struct question *t, int rc)
 {
 	if (rc != ERR_UNAVAILABLE && rc != ERR_NOT_FOUND)
 		return false; /* ERR_CANCELLED: the hub may be gone */
-	if (t->begun || t->hub->stopping || clock_boot_ns() >= t->until || json_object_get(t->q, "screen"))
+	if (t->begun || hub_stopping(t->hub) || clock_boot_ns() >= t->until || json_object_get(t->q, "screen"))
 		return false;
 	return rc == ERR_UNAVAILABLE ||
 	       (rc == ERR_NOT_FOUND && json_object_get(t->q, "session") && (recovering(t->hub) || remembered(t)));
@@ -130,7 +130,8 @@ static void question_ask(void *arg, int rc, const struct err *e)
 		question_end(t, rc, e);
 		return;
 	}
-	rc = t->hub->recorder ? recorder_client_ask(t->hub->recorder, t->q, reader_on_answered, t) : ERR_UNAVAILABLE;
+	rc = hub_recorder(t->hub) ? recorder_client_ask(hub_recorder(t->hub), t->q, reader_on_answered, t)
+				  : ERR_UNAVAILABLE;
 	if (!rc)
 		return;
 	err_set(&here, rc, "the recorder could not be asked");
@@ -146,7 +147,7 @@ int reader_ask(struct hub *h, const struct request *rq, json_t *q, recorder_answ
 	if (!t || !q || json_object_set_new(q, "for", asker) ||
 	    json_object_set_new(q, "token", json_string(hub_grant_token(h, rq))))
 		rc = ERR_NOMEM;
-	else if (json_object_get(q, "screen") && !h->recorder)
+	else if (json_object_get(q, "screen") && !hub_recorder(h))
 		rc = ERR_UNAVAILABLE;
 	if (rc) {
 		json_decref(q);
@@ -155,7 +156,7 @@ int reader_ask(struct hub *h, const struct request *rq, json_t *q, recorder_answ
 	}
 	*t = (struct question){.hub = h, .q = q, .until = clock_boot_ns() + ASK_NS, .cb = cb, .arg = arg};
 	text_put(t->principal, sizeof(t->principal), rq->grant.principal);
-	rc = h->recorder ? recorder_client_ask(h->recorder, q, reader_on_answered, t) : ERR_UNAVAILABLE;
+	rc = hub_recorder(h) ? recorder_client_ask(hub_recorder(h), q, reader_on_answered, t) : ERR_UNAVAILABLE;
 	if (rc && !(ask_again(t, rc) && hub_later(h, question_ask, t) == 0)) {
 		question_free(t);
 		return rc;
@@ -221,8 +222,8 @@ void hub_client_gone(struct hub *h, const char *door, const char *peer)
 		return;
 	client_drop(h, c);
 	q = json_pack("{s:s,s:{s:s,s:s}}", "op", "gone", "for", "door", door, "peer", peer);
-	if (q && h->recorder)
-		(void)recorder_client_ask(h->recorder, q, reader_on_told,
+	if (q && hub_recorder(h))
+		(void)recorder_client_ask(hub_recorder(h), q, reader_on_told,
 					  NULL); /* else the minute's end closes the account */
 	json_decref(q);
 }

@@ -9,9 +9,9 @@
 
 int record_share_lets(const struct hub *h, const struct share *agent, uint64_t now, struct err *e)
 {
-	bool low = journal_flags(h->journal) & RING_CURSOR_LOW;
+	bool low = journal_flags(hub_journal(h)) & RING_CURSOR_LOW;
 
-	return share_record_ask(h->conf, &h->shares, agent, low, now, e);
+	return share_record_ask(hub_conf(h), &h->shares, agent, low, now, e);
 }
 
 static void add(struct share *agent, uint64_t n)

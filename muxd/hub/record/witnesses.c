@@ -26,16 +26,17 @@ void hub_witnesses_tick(struct hub *h)
 	uint64_t now = clock_boot_ns();
 	json_t *q;
 
-	if (!h->conf->nwitnesses) {
+	if (!hub_conf(h)->nwitnesses) {
 		json_decref(h->witnesses);
 		h->witnesses = NULL;
 	}
-	if (!h->conf->nwitnesses || !h->recovered || h->stopping || !h->recorder || now < h->witnesses_ns + ASK_NS)
+	if (!hub_conf(h)->nwitnesses || !hub_is_recovered(h) || hub_stopping(h) || !hub_recorder(h) ||
+	    now < h->witnesses_ns + ASK_NS)
 		return;
 	h->witnesses_ns = now;
 	q = json_pack("{s:s}", "op", "witnesses");
 	if (q)
-		(void)recorder_client_ask(h->recorder, q, witnesses_on_answer, h);
+		(void)recorder_client_ask(hub_recorder(h), q, witnesses_on_answer, h);
 	json_decref(q);
 }
 

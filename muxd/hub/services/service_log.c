@@ -63,7 +63,7 @@ static json_t *question(const struct service_regain *r, const struct session *s)
 static void regain_next(struct service_regain *r)
 {
 	const struct session *s = r->service ? hub_session_find(r->service->hub, &r->program) : NULL;
-	struct recorder_client *recorder = r->service ? r->service->hub->recorder : NULL;
+	struct recorder_client *recorder = r->service ? hub_recorder(r->service->hub) : NULL;
 	json_t *q;
 	int rc;
 

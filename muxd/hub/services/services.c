@@ -112,7 +112,9 @@ static struct agent *awake(const struct service *x)
 	struct hub *h = x->hub;
 	struct agent *a = agent_find(h, x->agent);
 
-	return a && a->state == AGENT_UP && !a->stopping && !a->clearing && h->recovered && !h->stopping ? a : NULL;
+	return a && a->state == AGENT_UP && !a->stopping && !a->clearing && hub_is_recovered(h) && !hub_stopping(h)
+		   ? a
+		   : NULL;
 }
 
 static struct session *service_program(const struct service *x)
@@ -173,8 +175,8 @@ static void service_done(struct service *x)
 	service_set_state(x, SERVICE_DONE);
 	note(x, x->why);
 	services_tell(x, "service.done", "ok");
-	if (x->hub->p.store)
-		service_ends_put(x->hub->p.store, &at, x->why);
+	if (hub_store(x->hub))
+		service_ends_put(hub_store(x->hub), &at, x->why);
 }
 
 /* ---- its end, and what comes of it */
@@ -563,8 +565,8 @@ static void service_begin(struct service *x, const struct agent *a)
 	x->sandbox = in;
 	x->opening = true;
 	x->begun++;
-	if (x->def.restart != SERVICE_ALWAYS && x->hub->p.store)
-		service_ends_forget(x->hub->p.store, &at);
+	if (x->def.restart != SERVICE_ALWAYS && hub_store(x->hub))
+		service_ends_forget(hub_store(x->hub), &at);
 	broker_open(x->hub, &rq, &spec, &service_client, x, service_on_begun, x);
 	program_env_free(env);
 }
@@ -616,7 +618,7 @@ static bool was_done(struct service *x, const struct agent *a)
 	struct err e = {0};
 	int rc;
 
-	if (!x->heir || x->def.restart == SERVICE_ALWAYS || !x->hub->p.store)
+	if (!x->heir || x->def.restart == SERVICE_ALWAYS || !hub_store(x->hub))
 		return false;
 	x->heir = false; /* whoever has it begun again does */
 	x->sandbox = a->linked;
@@ -629,7 +631,7 @@ static bool was_done(struct service *x, const struct agent *a)
 	}
 	const struct service_end at = service_end_of(x);
 
-	rc = service_ends_get(x->hub->p.store, &at, x->why, sizeof(x->why), &e);
+	rc = service_ends_get(hub_store(x->hub), &at, x->why, sizeof(x->why), &e);
 	if (rc == ERR_NOT_FOUND)
 		return false;
 	if (rc) { /* what may be done does not run twice: it is asked again */
@@ -770,7 +772,7 @@ static void services_schedule(struct hub *h)
 		due = at;
 	if (due == UINT64_MAX)
 		return;
-	uv_update_time(h->loop);
+	uv_update_time(hub_loop(h));
 	uv_timer_start(h->services->turn, services_on_turn, due > now ? (due - now) / NS_PER_MS + 1 : 1, 0);
 }
 
@@ -889,9 +891,9 @@ static void services_load(struct agent *a)
 	json_t *list = NULL;
 	struct err e = {0};
 
-	if (!h->p.store)
+	if (!hub_store(h))
 		return;
-	if (lists_get(h->p.store, &list_services, a->name, 0, &list, &e)) {
+	if (lists_get(hub_store(h), &list_services, a->name, 0, &list, &e)) {
 		log_error(&(struct log_ids){.agent = a->name}, "its services are not known: %s", e.message);
 	} else {
 		services_configure(h, a->name, list, true);
@@ -1018,7 +1020,7 @@ static void services_reach(struct hub *h, const char *agent)
 	struct agent *a;
 	json_t *o = NULL;
 
-	if (h->p.life && life_show(h->p.life, agent, &o, NULL) == 0 &&
+	if (hub_life(h) && life_show(hub_life(h), agent, &o, NULL) == 0 &&
 	    strcmp(json_get_text(o, "state"), life_state_name(LIFE_RUNNING)) == 0 && (a = agent_get(h, agent)))
 		agent_reconnect(a);
 	json_decref(o);
@@ -1035,7 +1037,7 @@ static void services_configure(struct hub *h, const char *agent, const json_t *l
 	    (is_of_another(x, list) || !(v = program_list_find(services, x->name)) || !json_equal(v, x->config)))
 		service_drop(x);
 	json_array_foreach(services, i, v) configure_one(h, agent, v, list, heirs);
-	if (json_array_size(services) && h->recovered)
+	if (json_array_size(services) && hub_is_recovered(h))
 		services_reach(h, agent);
 	services_turn(h);
 }
@@ -1121,7 +1123,7 @@ static void services_recover(struct hub *h)
 	size_t i;
 
 	h->services->recovered = true;
-	if (!h->p.store || lists_agents(h->p.store, &list_services, &names, &e)) {
+	if (!hub_store(h) || lists_agents(hub_store(h), &list_services, &names, &e)) {
 		if (e.code)
 			log_error(NULL, "agents with services are not known: %s", e.message);
 		return;
@@ -1132,7 +1134,7 @@ static void services_recover(struct hub *h)
 
 void services_tick(struct hub *h)
 {
-	if (h->recovered && !h->services->recovered)
+	if (hub_is_recovered(h) && !h->services->recovered)
 		services_recover(h);
 	services_step(h);
 	if (!uv_is_active((uv_handle_t *)h->services->turn))
@@ -1160,7 +1162,7 @@ int services_create(struct hub *h)
 	TAILQ_INIT(&all->all);
 	TAILQ_INIT(&all->waiters);
 	TAILQ_INIT(&all->settles);
-	uv_timer_init(h->loop, all->turn);
+	uv_timer_init(hub_loop(h), all->turn);
 	all->turn->data = h;
 	h->services = all;
 	h->watch = &services_watch;

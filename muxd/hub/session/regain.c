@@ -151,14 +151,14 @@ static void regain_ask(struct session *s)
 		regain_give_up(s, "the recorder did not answer in time");
 		return;
 	}
-	if (!s->hub->recorder)
+	if (!hub_recorder(s->hub))
 		return;
 	if (has_moved(s, r))
 		regain_begin(s, r);
 	q = regain_question(s, r);
 	r->from = r->at;
 	r->asked = true;
-	rc = q ? recorder_client_ask(s->hub->recorder, q, regain_on_answer, r) : ERR_NOMEM;
+	rc = q ? recorder_client_ask(hub_recorder(s->hub), q, regain_on_answer, r) : ERR_NOMEM;
 	json_decref(q);
 	if (rc)
 		r->asked = false;

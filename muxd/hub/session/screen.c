@@ -188,7 +188,7 @@ static int ask_looks(struct screen *sc, uint64_t now)
 /* One shot serves all who wait for one by then, so there are not more than eyes can tell apart. */
 static int shoot(struct screen *sc)
 {
-	uint64_t now = uv_now(sc->hub->loop);
+	uint64_t now = uv_now(hub_loop(sc->hub));
 	struct attachment *a;
 	uint8_t head[4];
 	bool any = false;
@@ -414,7 +414,7 @@ static void screen_fill(struct screen *sc)
 		go_on_from_stream(sc);
 		return;
 	}
-	if (!sc->asker || !sc->hub->recorder || !(p = calloc(1, sizeof(*p)))) {
+	if (!sc->asker || !hub_recorder(sc->hub) || !(p = calloc(1, sizeof(*p)))) {
 		go_on_from_stream(sc);
 		return;
 	}
@@ -740,7 +740,7 @@ static int open_worker(struct screen *sc, int fd)
 	const struct session_size *first = &sc->session->sizes[0];
 	uint8_t head[12];
 
-	if (uv_pipe_init(sc->hub->loop, &sc->pipe, 0)) {
+	if (uv_pipe_init(hub_loop(sc->hub), &sc->pipe, 0)) {
 		close(fd);
 		return ERR_NOMEM;
 	}
@@ -803,10 +803,10 @@ static struct screen *create(struct session *s)
 	struct hub *h = s->hub;
 	struct screen *sc;
 
-	if (!h->p.screens.start || !s->nsizes || !s->sizes[0].cols || !screen_make_room(h) ||
+	if (!hub_params(h)->screens.start || !s->nsizes || !s->sizes[0].cols || !screen_make_room(h) ||
 	    !(sc = calloc(1, sizeof(*sc))))
 		return NULL;
-	if (uv_timer_init(h->loop, &sc->timer)) {
+	if (uv_timer_init(hub_loop(h), &sc->timer)) {
 		free(sc);
 		return NULL;
 	}
@@ -821,7 +821,7 @@ static struct screen *create(struct session *s)
 	TAILQ_INSERT_TAIL(&h->screens, sc, of_hub);
 	h->nscreens++;
 	s->screen = sc;
-	h->p.screens.start(h->p.screens.ctx, screen_on_started, sc);
+	hub_params(h)->screens.start(hub_params(h)->screens.ctx, screen_on_started, sc);
 	return s->screen; /* NULL when it failed at once */
 }
 
@@ -851,7 +851,7 @@ static struct screen *screen_get(struct session *s, const struct request *rq)
 {
 	struct screen *sc = s->screen;
 
-	if (s->state == SESSION_ENDED || s->hub->stopping || failing(s))
+	if (s->state == SESSION_ENDED || hub_stopping(s->hub) || failing(s))
 		return NULL;
 	if (sc && sc->jumped && rq && TAILQ_EMPTY(&sc->want) && TAILQ_EMPTY(&sc->looks) && keeps_up(sc)) {
 		screen_close(s);

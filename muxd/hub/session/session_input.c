@@ -31,7 +31,7 @@ static uint64_t link_at(const struct session *s)
 static int journal_input(struct session *s, const void *p, size_t n)
 {
 	char stars[INPUT_CHUNK];
-	bool mask = s->launch.pty && s->echo_off && s->hub->conf->mask_input;
+	bool mask = s->launch.pty && s->echo_off && hub_conf(s->hub)->mask_input;
 	/* What is typed always finds room, what is sent to a pipe may be much: it waits like output. */
 	struct journal_data d = {.session = s->id,
 				 .stream = STREAM_INPUT,
@@ -42,7 +42,7 @@ static int journal_input(struct session *s, const void *p, size_t n)
 
 	if (mask)
 		memset(stars, '*', n);
-	return journal_data(s->hub->journal, &d, &s->share, mask ? stars : p, n);
+	return journal_data(hub_journal(s->hub), &d, &s->share, mask ? stars : p, n);
 }
 
 /* ---- what is on its way */
@@ -146,7 +146,7 @@ static size_t input_room(struct session *s)
 {
 	const struct link *l = s->agent->link;
 
-	if (s->state != SESSION_RUNNING || s->echo_due || journal_state(s->hub->journal) != RECORD_OK ||
+	if (s->state != SESSION_RUNNING || s->echo_due || journal_state(hub_journal(s->hub)) != RECORD_OK ||
 	    link_queued(l) > LINK_OUT_HIGH || !session_share_lets_in(s))
 		return 0;
 	return link_input_room(l, s->channel, link_at(s));
@@ -174,7 +174,7 @@ static int name_typist(struct session *s, const struct attachment *by)
 		id_format(id, text);
 		json_object_set_new(o, "attachment", json_string(text));
 	}
-	rc = o ? journal_json(s->hub->journal, RING_EVENT, &s->id, o) : ERR_NOMEM;
+	rc = o ? journal_json(hub_journal(s->hub), RING_EVENT, &s->id, o) : ERR_NOMEM;
 	if (!rc)
 		record_share_note(s, json_dumpb(o, NULL, 0, JSON_COMPACT));
 	json_decref(o);
@@ -211,7 +211,7 @@ static ssize_t put_input(struct session *s, const struct attachment *by, const v
 		return rc;
 	s->in_offset += take;
 	session_share_moved(s, STREAM_INPUT, s->in_offset, take);
-	s->hub->stats.bytes_in += take;
+	hub_counters(s->hub)->bytes_in += take;
 	deliver(s, at, p, take);
 	if (!launch_is_inside(
 		&s->launch)) /* else a server's ping would keep its sandbox awake; requests do (inside_call.c) */
@@ -227,14 +227,14 @@ static uint64_t ahead_wait(const struct session *s)
 {
 	const struct hub *h = s->hub;
 
-	return s->launch.pty && h->conf->mask_input && !h->stopping ? h->conf->typed_ahead_ns : 0;
+	return s->launch.pty && hub_conf(h)->mask_input && !hub_stopping(h) ? hub_conf(h)->typed_ahead_ns : 0;
 }
 
 static void ahead_arm(struct hub *h, uint64_t until)
 {
 	uint64_t now = clock_boot_ns(), ms = until > now ? (until - now) / NS_PER_MS + 1 : 1;
 
-	uv_update_time(h->loop);
+	uv_update_time(hub_loop(h));
 	if (!uv_is_active((uv_handle_t *)h->ahead_timer) || uv_timer_get_due_in(h->ahead_timer) > ms)
 		uv_timer_start(h->ahead_timer, session_input_on_ahead, ms, 0);
 }
@@ -383,7 +383,7 @@ int ahead_create(struct hub *h)
 	h->ahead_timer = malloc(sizeof(*h->ahead_timer));
 	if (!h->ahead_timer)
 		return ERR_NOMEM;
-	uv_timer_init(h->loop, h->ahead_timer);
+	uv_timer_init(hub_loop(h), h->ahead_timer);
 	h->ahead_timer->data = h;
 	return 0;
 }

@@ -82,7 +82,7 @@ static void enlist(struct session *s)
 	HASH_ADD(hh, s->hub->sessions, id, sizeof(s->id), s);
 	HASH_ADD(hh_channel, s->agent->channels, channel, sizeof(s->channel), s);
 	put_in_order(s);
-	s->hub->stats.sessions_live[s->kind]++;
+	hub_counters(s->hub)->sessions_live[s->kind]++;
 	memory_moved(&s->hub->rest, clock_boot_ns());
 	hub_stir(s->hub);
 }
@@ -109,7 +109,7 @@ int session_create(struct agent *a, const struct request *rq, enum session_kind 
 	s->door = rq->door;
 	memcpy(s->peer, rq->peer, sizeof(s->peer));
 	memcpy(s->snapshot_id, a->info.snapshot_id, sizeof(s->snapshot_id));
-	if (s->hub->p.life) { /* one may have been taken since the stream was asked for */
+	if (hub_life(s->hub)) { /* one may have been taken since the stream was asked for */
 		s->life = agent_life(s->hub, a->name);
 		memcpy(s->snapshot_id, a->current.snapshot, sizeof(s->snapshot_id));
 	}
@@ -122,7 +122,7 @@ int session_create(struct agent *a, const struct request *rq, enum session_kind 
 	memset(launch, 0, sizeof(*launch));
 	enlist(s);
 	session_note_size(s);
-	s->hub->stats.sessions_opened[kind]++;
+	hub_counters(s->hub)->sessions_opened[kind]++;
 	session_share_take(s);
 	if (init_keeps(s)) {
 		session_free(s);
@@ -140,7 +140,7 @@ void session_free(struct session *s)
 	listeners_release(s);
 	memory_moved(&s->hub->rest, clock_boot_ns());
 	if (s->state != SESSION_ENDED)
-		s->hub->stats.sessions_live[s->kind]--;
+		hub_counters(s->hub)->sessions_live[s->kind]--;
 	session_share_give(s);
 	if (s->end == END_TOLD) {
 		TAILQ_REMOVE(&s->hub->ended, s, of_ended);
@@ -187,7 +187,7 @@ static int send_open(struct session *s, struct err *e)
 			      .cwd = l->cwd,
 			      .timeout_ms = l->timeout_ns / NS_PER_MS,
 			      .idle_ms = l->idle_ns / NS_PER_MS,
-			      .grace_ms = s->hub->conf->round_kill_grace_ns / NS_PER_MS,
+			      .grace_ms = hub_conf(s->hub)->round_kill_grace_ns / NS_PER_MS,
 			      .stdin_open = l->pty || l->stdin_open || l->stdin_len,
 			      .login_shell = l->login,
 			      .self = l->transfer || l->port || l->serves,
@@ -219,7 +219,7 @@ int session_intend(struct session *s, struct err *e)
 	s->mark = link_mark(s->agent->link);
 	s->mark.opens += s->mark.life != 0;
 	o = session_open_json(s);
-	rc = o ? journal_json(s->hub->journal, RING_OPEN, &s->id, o) : ERR_NOMEM;
+	rc = o ? journal_json(hub_journal(s->hub), RING_OPEN, &s->id, o) : ERR_NOMEM;
 	json_decref(o);
 	return rc ? err_set(e, rc == ERR_AGAIN ? ERR_RECORD_UNAVAILABLE : rc, "the session cannot be journaled: %s",
 			    err_name(rc))
@@ -414,7 +414,7 @@ void sessions_trim(struct hub *h)
 
 	for (s = TAILQ_FIRST(&h->ended); s; s = next) {
 		next = TAILQ_NEXT(s, of_ended);
-		if (h->ended_count <= h->conf->round_keep_max && h->ended_bytes <= h->conf->round_keep_size)
+		if (h->ended_count <= hub_conf(h)->round_keep_max && h->ended_bytes <= hub_conf(h)->round_keep_size)
 			return;
 		if (!session_run_wanted(s))
 			session_free(s);

@@ -178,7 +178,7 @@ static size_t share_of(const struct session *s)
 static void give_share(struct attachment *a)
 {
 	a->share = share_of(a->session);
-	a->share_ms = uv_now(a->session->hub->loop);
+	a->share_ms = uv_now(hub_loop(a->session->hub));
 }
 
 static void wake_tell(struct attachment *a)
@@ -193,7 +193,7 @@ static void wake_tell(struct attachment *a)
 static void wake_on_pace(uv_timer_t *t)
 {
 	struct hub *h = t->data;
-	uint64_t now = uv_now(h->loop), next = UINT64_MAX;
+	uint64_t now = uv_now(hub_loop(h)), next = UINT64_MAX;
 	struct attachment *a, *after;
 	unsigned told = 0;
 
@@ -214,7 +214,7 @@ static void wake_on_pace(uv_timer_t *t)
 void pace_wait(struct attachment *a)
 {
 	struct hub *h = a->session->hub;
-	uint64_t now = uv_now(h->loop), wait = due(a) > now ? due(a) - now : 1;
+	uint64_t now = uv_now(hub_loop(h)), wait = due(a) > now ? due(a) - now : 1;
 
 	if (a->paced)
 		return;
@@ -265,7 +265,7 @@ int pace_create(struct hub *h)
 	h->pace = malloc(sizeof(*h->pace));
 	if (!h->pace)
 		return ERR_NOMEM;
-	uv_timer_init(h->loop, h->pace);
+	uv_timer_init(hub_loop(h), h->pace);
 	h->pace->data = h;
 	return 0;
 }
