@@ -10,9 +10,12 @@
 #include "base/text.h"
 #include "muxd/hub/broker/round_wishes.h"
 #include "muxd/hub/core/exec_ids.h"
+#include "muxd/hub/core/hub_ground.h"
+#include "muxd/hub/core/hub_rooms.h"
 #include "muxd/hub/core/hub_state.h"
 #include "muxd/hub/inside/inside_record.h"
 #include "muxd/hub/link/agent_link.h"
+#include "muxd/hub/parts.h"
 #include "muxd/hub/record/audit.h"
 #include "muxd/hub/session/attachment_state.h"
 #include "muxd/hub/session/screen.h"
@@ -142,7 +145,7 @@ static void remember_exec_id(struct hub *h, const json_t *entry, const json_t *o
 	(void)json_opt_str(open, "digest", &digest, NULL);
 	(void)json_opt_int(open, "agent_since_ns", 1, INT64_MAX, &u.life, NULL);
 	text_put(u.digest, sizeof(u.digest), digest);
-	if (agent && principal && exec_id && exec_ids_add(h->exec_ids, agent, principal, exec_id, &u))
+	if (agent && principal && exec_id && exec_ids_add(hub_exec_ids(h), agent, principal, exec_id, &u))
 		log_error(NULL, "exec_id %s is not remembered: no memory", exec_id);
 }
 
@@ -159,14 +162,14 @@ static void restore_shell(struct hub *h, const json_t *entry, const struct id *i
 	if (!o.agent || !o.principal || shell_use_read(json_object_get(open, "shell"), &u) ||
 	    id_parse(json_string_value(json_object_get(open, "sandbox_id")) ?: "", &sandbox))
 		return;
-	if (shells_begin(h->shells, &o, &sandbox, &u, id)) {
+	if (shells_begin(hub_shells(h), &o, &sandbox, &u, id)) {
 		log_error(NULL, "shell %s is not remembered: no memory", u.name);
 		return;
 	}
 	if (!ended)
 		return;
 	session_result_read(json_object_get(entry, "exit"), &how);
-	shells_settle(h->shells, &o, u.name, id, how.cause == EXIT_EXITED && how.code >= 0);
+	shells_settle(hub_shells(h), &o, u.name, id, how.cause == EXIT_EXITED && how.code >= 0);
 }
 
 /* The same of the context. Of an interpreter that has ended its reason is known; an execution that has ended tells of a
@@ -186,12 +189,12 @@ static void restore_context(struct hub *h, const json_t *entry, const struct id 
 	    id_parse(json_string_value(json_object_get(open, "sandbox_id")) ?: "", &b.sandbox) ||
 	    (ended && u.role == CONTEXT_EXECUTION && u.language != CONTEXT_BASH))
 		return;
-	if (contexts_begin(h->contexts, &o, &u, &b))
+	if (contexts_begin(hub_contexts(h), &o, &u, &b))
 		log_error(NULL, "a context is not remembered: no memory");
 	if (!ended)
 		return;
 	session_result_read(json_object_get(entry, "exit"), &how);
-	contexts_settle(h->contexts, &u, id, &how);
+	contexts_settle(hub_contexts(h), &u, id, &how);
 }
 
 /*
@@ -371,7 +374,7 @@ static void reconnect_all(struct hub *h)
 {
 	struct agent *a, *next;
 
-	HASH_ITER(hh, h->agents, a, next)
+	HASH_ITER(hh, hub_agents(h)->by_name, a, next)
 	if (a->channels)
 		agent_reconnect(a);
 }
@@ -382,17 +385,15 @@ static void reconnect_all(struct hub *h)
  */
 void recovery_check(struct hub *h)
 {
-	struct recovery *r = h->recovery;
+	struct pause *p = hub_pause(h);
+	struct recovery *r = p->recovery;
 	enum hub_record_state record = journal_state(hub_journal(h));
 
 	if (!r || record == RECORD_STARTING)
 		return;
-	h->recovery = NULL;
+	p->recovery = NULL;
 	hub_set_recovered(h);
-	h->paused = record != RECORD_OK;
-	h->paused_at = clock_boot_ns();
-	if (h->paused)
-		(void)audit_event(h, "record.unavailable", NULL, NULL, hub_record_state_name(record), NULL);
+	pause_begin(h, record);
 	r->done(r->arg, 0, NULL);
 	free(r);
 }
@@ -419,7 +420,7 @@ static void recover_on_answer(void *arg, int rc, const struct err *e, const json
 	log_info(NULL, "recovered: %u sessions or exec ids of the record", r->open);
 	(void)audit_event(h, "hub.start", NULL, NULL, "ok", json_pack("{s:i}", "sessions", (int)r->open));
 	reconnect_all(h);
-	h->recovery = r;
+	hub_pause(h)->recovery = r;
 	journal_refresh(hub_journal(h)); /* may hear of the recorder: then r is gone already */
 	recovery_check(h);
 }

@@ -12,7 +12,9 @@
 #include "base/ids.h"
 #include "muxd/hub/agent/agent.h"
 #include "muxd/hub/broker/broker.h"
+#include "muxd/hub/core/grant_news.h"
 #include "muxd/hub/core/hub_state.h"
+#include "muxd/hub/core/shelf.h"
 #include "muxd/hub/session/screen.h"
 #include "muxd/hub/session/session_end.h"
 #include "muxd/hub/session/session_run.h"
@@ -439,8 +441,8 @@ static void client_opened(void *arg, int rc, const struct err *e, struct session
 /* Of a session or an attachment: it is held by g from here on. */
 static inline void hub_regrant(struct hub_rig *r, const struct grant **at, const struct grant *g)
 {
-	grant_unshare(&r->hub->grants, *at);
-	*at = grant_share(&r->hub->grants, g);
+	hub_grant_unshare(r->hub, *at);
+	*at = hub_grant_share(r->hub, g);
 	assert_non_null(*at);
 }
 

@@ -5,6 +5,8 @@
 #include "control/work/work.h"
 #include "muxd/hub/access/broker_policy.h"
 #include "muxd/hub/agent/agent.h"
+#include "muxd/hub/core/grant_news.h"
+#include "muxd/hub/core/hub_ground.h"
 #include "muxd/hub/core/hub_state.h"
 #include "muxd/hub/record/audit.h"
 #include "muxd/hub/session/launch.h"
@@ -62,7 +64,7 @@ static int identify(struct hub *h, const char *token, size_t len, bool held, str
 {
 	struct grant_trust trust = hub_trust(h);
 	int64_t now = hub_now_wall(h);
-	int rc = grants_known_verify(&h->known, token, len, &trust, now, out, e);
+	int rc = hub_grant_verify(h, token, len, &trust, now, out, e);
 	struct grant_news news = hub_grant_news(h);
 	struct grant_line line = grant_line(out);
 

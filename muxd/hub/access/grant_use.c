@@ -3,6 +3,8 @@
 
 #include "base/err.h"
 #include "muxd/hub/agent/agent.h"
+#include "muxd/hub/core/grant_news.h"
+#include "muxd/hub/core/hub_ground.h"
 #include "muxd/hub/core/hub_state.h"
 
 #include <openssl/evp.h>

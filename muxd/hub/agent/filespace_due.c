@@ -1,6 +1,7 @@
 #include "muxd/hub/agent/filespace_due.h"
 
 #include "muxd/hub/agent/agent.h"
+#include "muxd/hub/core/hub_ground.h"
 #include "muxd/hub/core/hub_state.h"
 #include "muxd/hub/session/session_state.h"
 

@@ -14,6 +14,7 @@
 #include "muxd/hub/core/hub_state.h"
 
 #include <sys/queue.h>
+#include <uv.h>
 
 enum service_state {
 	SERVICE_ABSENT,

@@ -9,6 +9,7 @@
 #include "control/servers/settings_def.h"
 #include "control/store/store.h"
 #include "muxd/hub/agent/agent.h"
+#include "muxd/hub/core/hub_ground.h"
 #include "muxd/hub/core/hub_state.h"
 
 #include <stdio.h>

@@ -6,6 +6,7 @@
 #include "base/ring.h"
 #include "base/text.h"
 #include "muxd/hub/agent/agent.h"
+#include "muxd/hub/core/hub.h"
 #include "muxd/hub/core/hub_state.h"
 
 #include <errno.h>

@@ -12,6 +12,7 @@
 #include "muxd/hub/broker/base_tree.h"
 #include "muxd/hub/broker/broker_round.h"
 #include "muxd/hub/broker/git_export.h"
+#include "muxd/hub/core/hub.h"
 #include "muxd/hub/core/hub_state.h"
 #include "muxd/hub/core/later.h"
 #include "muxd/hub/record/audit.h"

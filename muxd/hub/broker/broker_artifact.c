@@ -9,8 +9,10 @@
 #include "muxd/hub/access/gate.h"
 #include "muxd/hub/broker/artifact_take.h"
 #include "muxd/hub/broker/broker.h"
+#include "muxd/hub/core/hub.h"
 #include "muxd/hub/core/hub_state.h"
 #include "muxd/hub/record/audit.h"
+#include "muxd/hub/record/share.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -9,6 +9,9 @@
 #include "base/text.h"
 #include "muxd/hub/access/broker_check.h"
 #include "muxd/hub/broker/broker.h"
+#include "muxd/hub/broker/broker_state.h"
+#include "muxd/hub/core/hub_ground.h"
+#include "muxd/hub/core/hub_rooms.h"
 #include "muxd/hub/core/hub_state.h"
 #include "muxd/hub/session/attachment_state.h"
 #include "policy/reason.h"
@@ -152,7 +155,7 @@ static void broker_issue_on_reviewed(void *arg, int rc, const struct err *e, con
 	struct err own = {0};
 
 	if (rc != ERR_CANCELLED)
-		job->hub->reviews--;
+		hub_broker(job->hub)->reviews--;
 	/* Kubernetes allows more characters in a name than the record's listings do */
 	if (rc == 0 && (rc = token_name_check("the cluster's name for you", principal, &own)))
 		e = &own;
@@ -196,7 +199,7 @@ static int check_wish(struct hub *h, const struct staff_wish *w, struct issue_jo
 	    (w->task && *w->task && (rc = token_name_check("task_id", w->task, e))) ||
 	    (rc = wanted_scopes(c, w, &job->grant.scopes, e)))
 		return rc;
-	if (h->reviews >= REVIEWS_MAX)
+	if (hub_broker(h)->reviews >= REVIEWS_MAX)
 		return err_set(e, ERR_AGAIN, "%d tokens are being reviewed already", REVIEWS_MAX);
 	job->ttl_ns = ttl < c->kubernetes_staff_ttl_ns ? ttl : c->kubernetes_staff_ttl_ns;
 	job->grant.kind = GRANT_STAFF;
@@ -222,7 +225,7 @@ void broker_issue_cluster(struct hub *h, const struct staff_wish *w, const struc
 	job = job_begin(h, job, rc, &e, from, done, arg);
 	if (!job)
 		return;
-	h->reviews++;
+	hub_broker(h)->reviews++;
 	hub_params(h)->reviewer.review(hub_params(h)->reviewer.ctx, w->token, hub_conf(h)->kubernetes_staff_audience,
 				       w->agent, broker_issue_on_reviewed, job);
 }

@@ -14,6 +14,8 @@
 #include "muxd/hub/agent/settings.h"
 #include "muxd/hub/broker/agent_json.h"
 #include "muxd/hub/broker/broker.h"
+#include "muxd/hub/core/hub_ground.h"
+#include "muxd/hub/core/hub_rooms.h"
 #include "muxd/hub/core/hub_state.h"
 #include "muxd/hub/core/place.h"
 
@@ -255,7 +257,7 @@ static void add_unable(struct list_job *j, json_t *others, const struct sandbox_
 {
 	struct agent *a, *next;
 
-	HASH_ITER(hh, j->hub->agents, a, next)
+	HASH_ITER(hh, hub_agents(j->hub)->by_name, a, next)
 	{
 		json_t *row = a->unable[0] && a->state != AGENT_COLD ? agent_row(j->hub, a->name) : NULL;
 		const char *state = json_string_value(json_object_get(row, "state"));
@@ -284,7 +286,7 @@ static void broker_list_finish(struct list_job *j, const struct sandbox_info *li
 	for (i = 0; i < n; i++)
 		if (!j->rows || target_is_pod(list[i].agent))
 			add_other(j, others, list[i].agent, &list[i]);
-	HASH_ITER(hh, j->hub->agents, a, next)
+	HASH_ITER(hh, hub_agents(j->hub)->by_name, a, next)
 	if (a->state != AGENT_COLD && (!j->rows || target_is_pod(a->name)))
 		add_other(j, others, a->name, NULL);
 	if (j->rows && strcmp(j->state, "error") == 0)

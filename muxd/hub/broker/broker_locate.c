@@ -7,6 +7,8 @@
 #include "muxd/hub/access/broker_check.h"
 #include "muxd/hub/access/broker_policy.h"
 #include "muxd/hub/broker/broker.h"
+#include "muxd/hub/core/hub_ground.h"
+#include "muxd/hub/core/hub_rooms.h"
 #include "muxd/hub/core/hub_state.h"
 #include "muxd/hub/link/agent_link.h"
 
@@ -91,7 +93,7 @@ static void find_id(struct locate_job *j)
 	char name[AGENT_NAME_MAX + 1] = "";
 	struct agent *a, *next;
 
-	HASH_ITER(hh, j->hub->agents, a, next)
+	HASH_ITER(hh, hub_agents(j->hub)->by_name, a, next)
 	if (!name[0] && id_equal(&a->linked, &j->id)) /* info may tell of one that has ended */
 		text_put(name, sizeof(name), a->name);
 	if (!name[0])

@@ -6,6 +6,9 @@
 #include "control/locks/locks.h"
 #include "muxd/hub/access/broker_check.h"
 #include "muxd/hub/access/gate.h"
+#include "muxd/hub/broker/broker_state.h"
+#include "muxd/hub/core/hub_ground.h"
+#include "muxd/hub/core/hub_rooms.h"
 #include "muxd/hub/core/hub_state.h"
 #include "muxd/hub/record/audit.h"
 #include "muxd/hub/session/file_limits.h"
@@ -159,5 +162,5 @@ void broker_locks(struct hub *h, const struct request *rq, const char *agent, br
 void broker_locks_tick(struct hub *h)
 {
 	if (hub_store(h) && hub_writable(h, NULL) == 0)
-		locks_expire(hub_store(h), &h->locks, hub_now_wall(h));
+		locks_expire(hub_store(h), &hub_broker(h)->locks, hub_now_wall(h));
 }

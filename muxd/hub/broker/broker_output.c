@@ -7,6 +7,7 @@
 #include "muxd/hub/agent/agent.h"
 #include "muxd/hub/broker/broker_record.h"
 #include "muxd/hub/broker/broker_round.h"
+#include "muxd/hub/core/hub_ground.h"
 #include "muxd/hub/core/hub_state.h"
 #include "muxd/hub/record/reader.h"
 #include "muxd/hub/record/trail.h"

@@ -5,6 +5,7 @@
 #include "muxd/hub/access/broker_check.h"
 #include "muxd/hub/agent/agent.h"
 #include "muxd/hub/broker/broker_round.h"
+#include "muxd/hub/core/hub.h"
 #include "muxd/hub/core/hub_state.h"
 #include "muxd/hub/record/audit.h"
 #include "muxd/hub/session/listener.h"
@@ -14,6 +15,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <uv.h>
 
 #define SCREEN_STILL_NS (60 * NS_PER_MS) /* so long after its last output a program is taken to have drawn */
 

@@ -8,6 +8,7 @@
 #include "muxd/hub/access/broker_check.h"
 #include "muxd/hub/agent/agent.h"
 #include "muxd/hub/broker/recall.h"
+#include "muxd/hub/core/hub.h"
 #include "muxd/hub/core/hub_state.h"
 #include "muxd/hub/record/reader.h"
 #include "muxd/hub/session/session_end.h"
@@ -18,6 +19,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <uv.h>
 
 /* ---- waiting */
 

@@ -8,9 +8,11 @@
 #include "control/work/work.h"
 #include "muxd/hub/access/broker_policy.h"
 #include "muxd/hub/access/policy.h"
+#include "muxd/hub/core/hub_ground.h"
 #include "muxd/hub/core/hub_state.h"
 #include "muxd/hub/link/agent_link.h"
 #include "muxd/hub/record/audit.h"
+#include "muxd/hub/session/session_state.h"
 
 #include <string.h>
 

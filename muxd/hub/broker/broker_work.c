@@ -13,6 +13,8 @@
 #include "muxd/hub/access/gate.h"
 #include "muxd/hub/broker/broker.h"
 #include "muxd/hub/broker/broker_artifact.h"
+#include "muxd/hub/core/hub_ground.h"
+#include "muxd/hub/core/hub_rooms.h"
 #include "muxd/hub/core/hub_state.h"
 #include "muxd/hub/core/removals.h"
 #include "muxd/hub/link/agent_link.h"
@@ -482,7 +484,7 @@ void broker_work_begin(struct hub *h)
 				 .journal = broker_work_journal,
 				 .take = work_take};
 
-	removals_begin(h->removals);
+	removals_begin(hub_removals(h));
 	work_begin(hub_work(h), &host);
 	if (hub_artifacts(h))
 		artifacts_begin(hub_artifacts(h), &clock);

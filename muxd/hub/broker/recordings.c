@@ -8,6 +8,9 @@
 #include "base/log.h"
 #include "muxd/hub/access/broker_policy.h"
 #include "muxd/hub/broker/broker_record.h"
+#include "muxd/hub/broker/broker_state.h"
+#include "muxd/hub/core/hub_ground.h"
+#include "muxd/hub/core/hub_rooms.h"
 #include "muxd/hub/core/hub_state.h"
 #include "muxd/hub/record/reader.h"
 #include "muxd/hub/session/launch.h"
@@ -260,15 +263,15 @@ static int open_job(struct hub *h, const json_t *q, broker_json_done *done, void
 
 	if (!hub_recorder(h))
 		return err_set(e, ERR_UNAVAILABLE, "the recorder could not be asked");
-	if (h->strangers_questions >= STRANGERS_MAX)
+	if (hub_broker(h)->strangers_questions >= STRANGERS_MAX)
 		return err_set(e, ERR_AGAIN, "%d questions without a grant wait for the recorder", STRANGERS_MAX);
 	j = q ? malloc(sizeof(*j)) : NULL;
 	if (!j)
 		return err_set(e, ERR_NOMEM, "out of memory");
 	*j = (struct record_job){
-	    .op = POLICY_RECORD_READ, .done = done, .arg = arg, .strangers = &h->strangers_questions};
+	    .op = POLICY_RECORD_READ, .done = done, .arg = arg, .strangers = &hub_broker(h)->strangers_questions};
 	buf_init(&j->bytes, PAGE_BYTES_MAX);
-	h->strangers_questions++;
+	hub_broker(h)->strangers_questions++;
 	*out = j;
 	return 0;
 }

@@ -1,4 +1,5 @@
-/* Facts of the hub that its rooms and the doors ask for, and where each room finds its own state. */
+/* Facts of the hub that its rooms (hub_ground.h) and the doors (hub.h) ask for, and where each room finds its own state
+ * (hub_rooms.h). */
 #include "muxd/hub/core/hub.h"
 
 #include "base/clock.h"
@@ -6,6 +7,7 @@
 #include "control/store/store.h"
 #include "control/work/work.h"
 #include "muxd/hub/core/hub_ground.h"
+#include "muxd/hub/core/hub_rooms.h"
 #include "muxd/hub/core/hub_state.h"
 #include "muxd/hub/core/pulse.h"
 #include "muxd/hub/core/removals.h"
@@ -111,14 +113,6 @@ void hub_set_conf(struct hub *h, struct conf *c)
 	h->conf = c;
 }
 
-struct session *hub_session_find(struct hub *h, const struct id *id)
-{
-	struct session *s = NULL;
-
-	HASH_FIND(hh, h->sessions, id, sizeof(*id), s);
-	return s;
-}
-
 bool hub_removals_wait(void *hub)
 {
 	return removals_wait(((struct hub *)hub)->removals);
@@ -131,10 +125,6 @@ struct uv_loop_s *hub_loop(const struct hub *h)
 const struct conf *hub_conf(const struct hub *h)
 {
 	return h->conf;
-}
-int64_t hub_now_wall(struct hub *h)
-{
-	return time_floor_now(&h->floor, clock_wall_ns(), clock_boot_ns());
 }
 enum hub_record_state hub_record_state(const struct hub *h)
 {
@@ -180,4 +170,131 @@ void hub_stats(struct hub *h, struct hub_stats *out)
 {
 	*out = h->stats;
 	journal_stats(h->journal, out);
+}
+
+/* ---- where each room finds its own state */
+
+struct exec_ids *hub_exec_ids(const struct hub *h)
+{
+	return h->exec_ids;
+}
+
+struct hub_grants *hub_grants(const struct hub *h)
+{
+	return h->grants;
+}
+
+struct laters *hub_laters(const struct hub *h)
+{
+	return h->laters;
+}
+
+struct removals *hub_removals(const struct hub *h)
+{
+	return h->removals;
+}
+
+struct audit_repeats *hub_repeats(const struct hub *h)
+{
+	return h->repeats;
+}
+
+struct readers *hub_readers(const struct hub *h)
+{
+	return h->readers;
+}
+
+struct shares *hub_shares(const struct hub *h)
+{
+	return h->shares;
+}
+
+struct witness_words *hub_witness_words(const struct hub *h)
+{
+	return h->witnesses;
+}
+
+struct agents *hub_agents(const struct hub *h)
+{
+	return h->agents;
+}
+
+struct aheads *hub_aheads(const struct hub *h)
+{
+	return h->aheads;
+}
+
+struct clients *hub_clients(const struct hub *h)
+{
+	return h->clients;
+}
+
+struct contexts *hub_contexts(const struct hub *h)
+{
+	return h->contexts;
+}
+
+struct screen_list *hub_screens(const struct hub *h)
+{
+	return h->screens;
+}
+
+struct shelf *hub_shelf(const struct hub *h)
+{
+	return h->shelf;
+}
+
+struct shells *hub_shells(const struct hub *h)
+{
+	return h->shells;
+}
+
+struct gate *hub_gate(const struct hub *h)
+{
+	return h->gate;
+}
+
+struct policies *hub_policies(const struct hub *h)
+{
+	return h->policies;
+}
+
+struct begin_trees *hub_begin_trees(const struct hub *h)
+{
+	return h->begin_trees;
+}
+
+struct broker_state *hub_broker(const struct hub *h)
+{
+	return h->broker;
+}
+
+struct executions *hub_executions(const struct hub *h)
+{
+	return h->executions;
+}
+
+struct wishes *hub_wishes(const struct hub *h)
+{
+	return h->wishes;
+}
+
+struct services *hub_services(const struct hub *h)
+{
+	return h->services;
+}
+
+struct filespace_places *hub_filespaces(const struct hub *h)
+{
+	return h->filespaces;
+}
+
+struct insides *hub_insides(const struct hub *h)
+{
+	return h->insides;
+}
+
+struct pause *hub_pause(const struct hub *h)
+{
+	return h->pause;
 }

@@ -2,6 +2,7 @@
 #include "base/err.h"
 #include "muxd/hub/core/hub_state.h"
 #include "muxd/hub/session/attachment_state.h"
+#include "muxd/hub/session/session_state.h"
 
 #include <signal.h>
 #include <stdio.h>

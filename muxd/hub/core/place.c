@@ -1,6 +1,7 @@
 #include "muxd/hub/core/place.h"
 
 #include "base/err.h"
+#include "muxd/hub/core/hub_ground.h"
 #include "muxd/hub/core/hub_state.h"
 
 #include <string.h>

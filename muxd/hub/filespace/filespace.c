@@ -11,6 +11,8 @@
 #include "muxd/hub/agent/filespace_due.h"
 #include "muxd/hub/agent/workspace_ask.h"
 #include "muxd/hub/core/filespace_places.h"
+#include "muxd/hub/core/hub_ground.h"
+#include "muxd/hub/core/hub_rooms.h"
 #include "muxd/hub/core/hub_state.h"
 #include "muxd/hub/link/agent_link.h"
 #include "muxd/hub/record/audit.h"
@@ -65,7 +67,7 @@ static void filespace_set_state(struct agent *a, enum filespace_phase state)
 		  state_names[state]);
 	a->filespace->state = state;
 	if (state != FILESPACE_RUNNING && state != FILESPACE_QUEUED)
-		filespace_place_leave(&a->hub->filespace_places, &a->filespace->place);
+		filespace_place_leave(hub_filespaces(a->hub), &a->filespace->place);
 	hub_stir(a->hub);
 }
 
@@ -325,7 +327,7 @@ static void filespace_run(struct agent *a)
 /* A sync runs once there is a place for it: now, or when its turn has come. */
 static bool has_place(struct agent *a, bool pull)
 {
-	if (filespace_place_take(&a->hub->filespace_places, &a->filespace->place, pull, hub_conf(a->hub)))
+	if (filespace_place_take(hub_filespaces(a->hub), &a->filespace->place, pull, hub_conf(a->hub)))
 		return true;
 	if (a->filespace->state != FILESPACE_QUEUED)
 		filespace_set_state(a, FILESPACE_QUEUED);
@@ -501,7 +503,7 @@ static void filespace_gone(struct agent *a)
 		return;
 	filespace_sync_cancel(f->sync);
 	f->sync = NULL;
-	filespace_place_leave(&a->hub->filespace_places, &f->place);
+	filespace_place_leave(hub_filespaces(a->hub), &f->place);
 	for (int d = 0; d < 2; d++) {
 		wish_answer(&f->wished[d], ERR_CANCELLED, NULL, NULL);
 		json_decref(f->last[d]);
@@ -527,7 +529,7 @@ static bool stands_in_the_way(const struct agent *a, uint64_t now)
 {
 	uint64_t since = filespace_sync_still_ns(a->filespace->sync);
 
-	return filespace_places_wanted(&a->hub->filespace_places) && now > since && now - since > SYNC_STILL_NS;
+	return filespace_places_wanted(hub_filespaces(a->hub)) && now > since && now - since > SYNC_STILL_NS;
 }
 
 void filespace_tick(struct agent *a, uint64_t now)
@@ -591,17 +593,27 @@ json_t *filespace_show(struct hub *h, const char *agent)
 	return o;
 }
 
-int filespaces_create(struct hub *h)
+int filespaces_create(struct hub *h, struct filespace_places **out)
 {
-	h->ahead_of_all = &ahead;
-	filespace_places_init(&h->filespace_places);
+	struct filespace_places *all = calloc(1, sizeof(*all));
+
+	if (!all)
+		return ERR_NOMEM;
+	filespace_places_init(all);
+	hub_agents(h)->ahead = &ahead;
+	*out = all;
 	return 0;
+}
+
+void filespaces_destroy(struct filespace_places *all)
+{
+	free(all);
 }
 
 void filespaces_leave(struct hub *h)
 {
 	struct agent *a, *next;
 
-	HASH_ITER(hh, h->agents, a, next)
+	HASH_ITER(hh, hub_agents(h)->by_name, a, next)
 	filespace_gone(a);
 }

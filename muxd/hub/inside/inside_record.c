@@ -4,11 +4,14 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
+#include "base/metric.h"
 #include "base/record_rule.h"
 #include "base/text.h"
 #include "muxd/hub/access/broker_policy.h"
 #include "muxd/hub/agent/agent.h"
 #include "muxd/hub/agent/filespace_due.h"
+#include "muxd/hub/core/hub_ground.h"
+#include "muxd/hub/core/hub_rooms.h"
 #include "muxd/hub/core/hub_state.h"
 #include "muxd/hub/inside/inside_state.h"
 #include "muxd/hub/record/audit.h"
@@ -93,7 +96,7 @@ static void put_body(struct hub *h, struct inside_record *r, int stream, const c
 /* As a profile's limit reads it. */
 static void count_request(struct hub *h, const char *task, uint64_t now)
 {
-	struct share *s = share_get(&h->shares, CONF_SHARE_TASK, task);
+	struct share *s = share_get(hub_shares(h), CONF_SHARE_TASK, task);
 
 	if (s)
 		share_minute_add(&s->requests, 1, now);
@@ -213,9 +216,9 @@ static void put_end(struct hub *h, const struct id *id, json_t *exit, json_t *ev
 		return;
 	}
 	*d = (struct inside_due){.id = *id, .exit = exit, .event = event};
-	STAILQ_INSERT_TAIL(&h->insides->due, d, entry); /* behind those that wait */
+	STAILQ_INSERT_TAIL(&hub_insides(h)->due, d, entry); /* behind those that wait */
 	inside_record_tick(h);
-	if (!STAILQ_EMPTY(&h->insides->due))
+	if (!STAILQ_EMPTY(&hub_insides(h)->due))
 		hub_stir(h);
 }
 
@@ -227,7 +230,7 @@ void inside_record_end(struct hub *h, const struct inside_facts *f, struct insid
 
 	if (!r->text[0])
 		return;
-	metric_times_add(&h->mcp_times, duration);
+	metric_times_add(&hub_insides(h)->times, duration);
 	if (end->answer)
 		put_body(h, r, STREAM_OUTPUT, end->answer, &r->out);
 	/* The streams of its server, which stands apart, have both bodies again, and whole. */
@@ -292,8 +295,8 @@ void inside_record_tick(struct hub *h)
 {
 	struct inside_due *due;
 
-	while ((due = STAILQ_FIRST(&h->insides->due)) && due_write(h, due)) {
-		STAILQ_REMOVE_HEAD(&h->insides->due, entry);
+	while ((due = STAILQ_FIRST(&hub_insides(h)->due)) && due_write(h, due)) {
+		STAILQ_REMOVE_HEAD(&hub_insides(h)->due, entry);
 		due_free(due);
 	}
 }
@@ -303,8 +306,8 @@ void inside_record_close(struct hub *h)
 	struct inside_due *due;
 
 	inside_record_tick(h);
-	while ((due = STAILQ_FIRST(&h->insides->due))) {
-		STAILQ_REMOVE_HEAD(&h->insides->due, entry);
+	while ((due = STAILQ_FIRST(&hub_insides(h)->due))) {
+		STAILQ_REMOVE_HEAD(&hub_insides(h)->due, entry);
 		due_free(due);
 	}
 }

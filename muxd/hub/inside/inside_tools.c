@@ -4,8 +4,10 @@
 #include "base/text.h"
 #include "control/servers/catalogue.h"
 #include "control/servers/servers.h"
+#include "muxd/hub/core/hub_ground.h"
 #include "muxd/hub/core/hub_state.h"
 #include "muxd/hub/inside/inside_state.h"
+#include "muxd/hub/session/session_state.h"
 
 #include <stdlib.h>
 #include <string.h>

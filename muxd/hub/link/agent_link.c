@@ -14,6 +14,8 @@
 #include "muxd/hub/agent/quiesce.h"
 #include "muxd/hub/agent/survey.h"
 #include "muxd/hub/agent/workspace_ask.h"
+#include "muxd/hub/core/hub_ground.h"
+#include "muxd/hub/core/hub_rooms.h"
 #include "muxd/hub/core/hub_state.h"
 #include "muxd/hub/link/clear.h"
 #include "muxd/hub/record/audit.h"
@@ -130,8 +132,8 @@ static void agent_open(struct agent *a)
 {
 	a->pulling = false;
 	survey_link_up(a); /* ahead of the first program, which does not wait for it */
-	if (a->hub->watch)
-		a->hub->watch->up(a);
+	if (hub_agents(a->hub)->watch)
+		hub_agents(a->hub)->watch->up(a);
 	if (!a->stopping)
 		answer_waiters(a, 0, NULL);
 }
@@ -140,9 +142,9 @@ static void link_is_up(struct agent *a)
 {
 	end_from_outside(a, clear_link_up(a));
 	quiesce_link_up(a);
-	if (a->hub->ahead_of_all && !a->stopping) {
+	if (hub_agents(a->hub)->ahead && !a->stopping) {
 		a->pulling = true; /* from here on: it may be over before it has said that it goes ahead */
-		if (a->hub->ahead_of_all->up(a))
+		if (hub_agents(a->hub)->ahead->up(a))
 			return;
 	}
 	agent_open(a);
@@ -316,8 +318,8 @@ static void agent_link_on_down(void *arg, int rc, const char *why)
 	workspace_ask_link_down(a);
 	survey_link_down(a);
 	clear_link_down(a);
-	if (a->hub->watch)
-		a->hub->watch->down(a);
+	if (hub_agents(a->hub)->watch)
+		hub_agents(a->hub)->watch->down(a);
 	if (rc == ERR_PROTOCOL) {
 		cut_off(a, why);
 	} else {
@@ -378,8 +380,9 @@ static void agent_link_on_data(void *arg, uint32_t channel, int stream, uint64_t
 	if (s)
 		session_on_data(s, stream, offset, p, n);
 	else if (!workspace_ask_said(a, channel, stream, offset, p, n) &&
-		 !(a->quiesce && quiesce_said(a, channel, p, n)) && !survey_said(a, channel, p, n) && a->hub->watch)
-		(void)a->hub->watch->said(a, channel, p, n);
+		 !(a->quiesce && quiesce_said(a, channel, p, n)) && !survey_said(a, channel, p, n) &&
+		 hub_agents(a->hub)->watch)
+		(void)hub_agents(a->hub)->watch->said(a, channel, p, n);
 	hub_flush(a->hub);
 }
 
@@ -411,7 +414,7 @@ static void agent_link_on_exited(void *arg, uint32_t channel, const struct link_
 	if (survey_exited(a, channel, x))
 		quiesce_link_up(a); /* it may have waited for that */
 	else if (!workspace_ask_exited(a, channel, x) && !(a->quiesce && quiesce_exited(a, channel, x)) &&
-		 !(a->hub->watch && a->hub->watch->exited(a, channel, x))) {
+		 !(hub_agents(a->hub)->watch && hub_agents(a->hub)->watch->exited(a, channel, x))) {
 		if (s)
 			session_on_exit(s, x);
 		else if (!on_channel(a, channel)) /* whoever opened it has let go of it: muxlet keeps it for nobody */
@@ -581,8 +584,8 @@ void agent_leave(struct agent *a, enum exit_cause cause, const char *why)
 	a->pulling = false;
 	workspace_ask_link_down(a);
 	clear_gone(a);
-	if (a->hub->watch)
-		a->hub->watch->down(a);
+	if (hub_agents(a->hub)->watch)
+		hub_agents(a->hub)->watch->down(a);
 	hub_counters(a->hub)->sandboxes_up -= a->state == AGENT_UP;
 	suspend_all(a); /* an end that the journal has no room for yet must not look for the link */
 	end_sessions(a, cause, why);
@@ -662,8 +665,8 @@ void agent_stopping(struct agent *a, bool on)
 		return;
 	if (a->pulling && a->state == AGENT_UP)
 		link_is_up(a); /* what went ahead may have failed: it begins anew */
-	else if (a->state == AGENT_UP && a->hub->watch)
-		a->hub->watch->stays(a);
+	else if (a->state == AGENT_UP && hub_agents(a->hub)->watch)
+		hub_agents(a->hub)->watch->stays(a);
 	if (a->state == AGENT_UP && !a->pulling)
 		answer_waiters(a, 0, NULL);
 	else if (!STAILQ_EMPTY(&a->waiters) && a->state != AGENT_WAKING)
@@ -693,7 +696,7 @@ void agent_need(struct agent *a, agent_ready_fn *fn, void *arg)
 		heal(a);
 	else if (a->stopping)
 		want_it(a);
-	else if (a->pulling && a->state == AGENT_UP && !a->hub->ahead_of_all->up(a))
+	else if (a->pulling && a->state == AGENT_UP && !hub_agents(a->hub)->ahead->up(a))
 		agent_open(a);
 	else if (a->state != AGENT_WAKING && a->state != AGENT_UP)
 		agent_link_ask(a, true);
@@ -821,8 +824,8 @@ void agent_cancel(struct agent *a)
 void agent_destroy(struct agent *a)
 {
 	agent_cancel(a);
-	if (a->hub->ahead_of_all)
-		a->hub->ahead_of_all->gone(a);
+	if (hub_agents(a->hub)->ahead)
+		hub_agents(a->hub)->ahead->gone(a);
 	quiesce_link_down(a);
 	survey_destroy(a);
 	clear_cancel(a);
@@ -833,7 +836,7 @@ void agent_destroy(struct agent *a)
 	link_destroy(a->link);
 	explicit_bzero(a->info.secret, sizeof(a->info.secret));
 	json_decref(a->settings);
-	HASH_DEL(a->hub->agents, a);
+	HASH_DEL(hub_agents(a->hub)->by_name, a);
 	free(a);
 }
 

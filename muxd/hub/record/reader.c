@@ -5,6 +5,9 @@
 #include "base/err.h"
 #include "base/text.h"
 #include "muxd/hub/core/exec_ids.h"
+#include "muxd/hub/core/grant_news.h"
+#include "muxd/hub/core/hub_ground.h"
+#include "muxd/hub/core/hub_rooms.h"
 #include "muxd/hub/core/hub_state.h"
 #include "muxd/hub/core/later.h"
 #include "muxd/hub/core/request.h"
@@ -19,12 +22,16 @@ struct reader_client {
 	char name[]; /* door, space, peer */
 };
 
+struct readers {
+	struct reader_client *by_name;
+};
+
 static struct reader_client *client_find(struct hub *h, const char *door, const char *peer, char *out, size_t size)
 {
 	struct reader_client *c = NULL;
 
 	text_format(out, size, "%s %s", door, peer);
-	HASH_FIND_STR(h->readers, out, c);
+	HASH_FIND_STR(hub_readers(h)->by_name, out, c);
 	return c;
 }
 
@@ -33,15 +40,15 @@ static void client_note(struct hub *h, const struct request *rq)
 	char name[96];
 	struct reader_client *c = client_find(h, rq->door, rq->peer, name, sizeof(name));
 
-	if (c || HASH_COUNT(h->readers) >= READERS_MAX || !(c = malloc(sizeof(*c) + strlen(name) + 1)))
+	if (c || HASH_COUNT(hub_readers(h)->by_name) >= READERS_MAX || !(c = malloc(sizeof(*c) + strlen(name) + 1)))
 		return;
 	strcpy(c->name, name);
-	HASH_ADD_STR(h->readers, name, c);
+	HASH_ADD_STR(hub_readers(h)->by_name, name, c);
 }
 
 static void client_drop(struct hub *h, struct reader_client *c)
 {
-	HASH_DEL(h->readers, c);
+	HASH_DEL(hub_readers(h)->by_name, c);
 	free(c);
 }
 
@@ -72,7 +79,7 @@ static bool remembered(const struct question *t)
 	const char *text = json_string_value(json_object_get(t->q, "session"));
 	struct id id;
 
-	return text && id_parse(text, &id) == 0 && exec_ids_has_session(t->hub->exec_ids, &id, t->principal);
+	return text && id_parse(text, &id) == 0 && exec_ids_has_session(hub_exec_ids(t->hub), &id, t->principal);
 }
 
 static bool recovering(const struct hub *h)
@@ -228,10 +235,21 @@ void hub_client_gone(struct hub *h, const char *door, const char *peer)
 	json_decref(q);
 }
 
-void readers_destroy(struct hub *h)
+struct readers *readers_create(void)
+{
+	return calloc(1, sizeof(struct readers));
+}
+
+void readers_destroy(struct readers *x)
 {
 	struct reader_client *c, *next;
 
-	HASH_ITER(hh, h->readers, c, next)
-	client_drop(h, c);
+	if (!x)
+		return;
+	HASH_ITER(hh, x->by_name, c, next)
+	{
+		HASH_DEL(x->by_name, c);
+		free(c);
+	}
+	free(x);
 }

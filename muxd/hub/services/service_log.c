@@ -3,6 +3,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "muxd/hub/agent/service_state.h"
+#include "muxd/hub/core/hub_ground.h"
 #include "muxd/hub/services/services.h"
 #include "muxd/hub/session/tail.h"
 #include "recorder/serve/client.h"

@@ -6,6 +6,8 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "muxd/hub/agent/agent.h"
+#include "muxd/hub/core/grant_news.h"
+#include "muxd/hub/core/hub_ground.h"
 #include "muxd/hub/core/hub_state.h"
 #include "muxd/hub/record/audit.h"
 #include "muxd/hub/record/record_share.h"
@@ -66,7 +68,7 @@ static void attachment_free(struct hub *h, struct attachment *a)
 {
 	if (!a)
 		return;
-	grant_unshare(&h->grants, a->grant);
+	hub_grant_unshare(h, a->grant);
 	free(a->text);
 	free(a);
 }
@@ -83,7 +85,7 @@ int attachment_create(struct session *s, const struct request *rq, enum attachme
 	a->ops = ops;
 	a->arg = arg;
 	a->role = role;
-	a->grant = grant_share(&s->hub->grants, &rq->grant);
+	a->grant = hub_grant_share(s->hub, &rq->grant);
 	if (!a->grant) {
 		rc = ERR_NOMEM;
 		goto out;
@@ -104,7 +106,7 @@ int attachment_create(struct session *s, const struct request *rq, enum attachme
 	TAILQ_INSERT_TAIL(&s->attachments, a, of_session);
 	s->observers += role == ROLE_OBSERVER;
 	pace_begin(a);
-	TAILQ_INSERT_TAIL(&s->hub->attachments, a, of_hub);
+	clients_put(a);
 	hub_stir(s->hub);
 	s->linger_at = 0;
 	session_pace(s, a->since_ns);
@@ -331,12 +333,9 @@ void attachment_detach(struct attachment *a)
 		return;
 	s = a->session;
 	screen_unwant(a);
-	pace_forget(a);
+	clients_take(a);
 	s->observers -= a->role == ROLE_OBSERVER;
-	if (a->wakes)
-		TAILQ_REMOVE(&s->hub->pending, a, pending);
 	TAILQ_REMOVE(&s->attachments, a, of_session);
-	TAILQ_REMOVE(&s->hub->attachments, a, of_hub);
 	hub_counters(s->hub)->attachments_live--;
 	tell_recording(a, "detach");
 	(void)attachment_audit(a, "session.detach", NULL,

@@ -3,6 +3,7 @@
 #include "base/err.h"
 #include "base/record_rule.h"
 #include "base/text.h"
+#include "muxd/hub/core/hub.h"
 #include "muxd/hub/core/hub_state.h"
 #include "muxd/hub/session/port.h"
 

@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "base/ports.h"
 #include "muxd/hub/agent/agent.h"
+#include "muxd/hub/core/hub.h"
 #include "muxd/hub/core/hub_state.h"
 
 #include <errno.h>

@@ -6,7 +6,6 @@
 #include "muxd/hub/session/screen.h"
 #include "base/conf.h"
 #include "muxd/hub/agent/agent.h"
-#include "muxd/hub/core/hub_state.h"
 #include "muxd/hub/session/attachment_state.h"
 #include "muxd/hub/session/session_output.h"
 #include "muxd/hub/session/session_state.h"
@@ -16,6 +15,9 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
+#include "muxd/hub/core/hub_ground.h"
+#include "muxd/hub/core/hub_rooms.h"
+#include "muxd/hub/core/hub_state.h"
 #include "muxd/hub/core/request.h"
 #include "muxd/hub/record/reader.h"
 #include "muxd/screen/frame.h"
@@ -25,12 +27,18 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <uv.h>
 
 #define CLOGGED      (4 * SCREEN_FEED_MAX) /* that much on its way: the worker is behind */
 #define PAGE_MAX     (1024 * 1024)
 #define GAP_NS       NS_PER_SEC /* how often it is looked whether the record catches up with the stream */
 #define FAILURES_MAX 3          /* of workers of one session; then there are no more screens for a while */
 #define FAILURE_NS   (60 * NS_PER_SEC)
+
+struct screen_list {
+	TAILQ_HEAD(, screen) all;
+	unsigned n;
+};
 
 static void screen_fail(struct screen *sc, const char *why);
 static void screen_release(struct screen *sc);
@@ -705,6 +713,7 @@ static void keep_asker(struct screen *sc, const struct request *rq)
 
 void screen_close(struct session *s)
 {
+	struct screen_list *all = hub_screens(s->hub);
 	struct screen *sc = s->screen;
 
 	if (!sc)
@@ -715,8 +724,8 @@ void screen_close(struct session *s)
 	screen_set_state(sc, SCREEN_CLOSED);
 	s->screen = NULL;
 	sc->session = NULL;
-	TAILQ_REMOVE(&sc->hub->screens, sc, of_hub);
-	sc->hub->nscreens--;
+	TAILQ_REMOVE(&all->all, sc, of_hub);
+	all->n--;
 	forget_asker(sc);
 	uv_close((uv_handle_t *)&sc->timer, screen_on_closed);
 	if (sc->has_pipe)
@@ -783,14 +792,34 @@ static void screen_on_started(void *arg, int rc, const struct err *e, int fd)
 		hub_flush(h);
 }
 
+struct screen_list *screen_list_create(void)
+{
+	struct screen_list *all = calloc(1, sizeof(*all));
+
+	if (all)
+		TAILQ_INIT(&all->all);
+	return all;
+}
+
+void screen_list_destroy(struct screen_list *all)
+{
+	free(all);
+}
+
+bool screens_rest(const struct hub *h)
+{
+	return TAILQ_EMPTY(&hub_screens(h)->all);
+}
+
 /* The one that has not been needed for the longest makes room. */
 static bool screen_make_room(struct hub *h)
 {
+	const struct screen_list *all = hub_screens(h);
 	struct screen *sc, *oldest = NULL;
 
-	if (h->nscreens < SCREENS_MAX)
+	if (all->n < SCREENS_MAX)
 		return true;
-	TAILQ_FOREACH(sc, &h->screens, of_hub)
+	TAILQ_FOREACH(sc, &all->all, of_hub)
 	if (TAILQ_EMPTY(&sc->want) && TAILQ_EMPTY(&sc->looks) && (!oldest || sc->needed_ns < oldest->needed_ns))
 		oldest = sc;
 	if (oldest)
@@ -801,6 +830,7 @@ static bool screen_make_room(struct hub *h)
 static struct screen *create(struct session *s)
 {
 	struct hub *h = s->hub;
+	struct screen_list *all = hub_screens(h);
 	struct screen *sc;
 
 	if (!hub_params(h)->screens.start || !s->nsizes || !s->sizes[0].cols || !screen_make_room(h) ||
@@ -818,8 +848,8 @@ static struct screen *create(struct session *s)
 	TAILQ_INIT(&sc->want);
 	TAILQ_INIT(&sc->looks);
 	buf_init(&sc->in, SCREEN_HEADER + SCREEN_FRAME_MAX);
-	TAILQ_INSERT_TAIL(&h->screens, sc, of_hub);
-	h->nscreens++;
+	TAILQ_INSERT_TAIL(&all->all, sc, of_hub);
+	all->n++;
 	s->screen = sc;
 	hub_params(h)->screens.start(hub_params(h)->screens.ctx, screen_on_started, sc);
 	return s->screen; /* NULL when it failed at once */

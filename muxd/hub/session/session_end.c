@@ -5,12 +5,16 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
+#include "base/metric.h"
 #include "base/text.h"
 #include "muxd/hub/agent/agent.h"
 #include "muxd/hub/agent/filespace_due.h"
 #include "muxd/hub/agent/survey.h"
 #include "muxd/hub/core/exec_ids.h"
+#include "muxd/hub/core/hub_ground.h"
+#include "muxd/hub/core/hub_rooms.h"
 #include "muxd/hub/core/hub_state.h"
+#include "muxd/hub/core/shelf.h"
 #include "muxd/hub/record/audit.h"
 #include "muxd/hub/record/trail.h"
 #include "muxd/hub/session/attachment_state.h"
@@ -372,14 +376,9 @@ static bool end_tell(struct session *s)
 			(s->launch.transfer ? s->launch.transfer->reply_bytes : 0);
 	for (int i = STREAM_OUTPUT; i < STREAM_COUNT && s->keep; i++)
 		s->kept_bytes += keep_held(&s->keep[i]);
-	if (s->kind == SESSION_PORT) { /* the record has it, and nobody asks for it again */
-		TAILQ_INSERT_HEAD(&s->hub->ended, s, of_ended);
+	if (s->kind == SESSION_PORT) /* the record has it, and nobody asks for it again */
 		s->forget_at = 0;
-	} else {
-		TAILQ_INSERT_TAIL(&s->hub->ended, s, of_ended);
-	}
-	s->hub->ended_count++;
-	s->hub->ended_bytes += s->kept_bytes;
+	shelf_end(s, s->kind == SESSION_PORT);
 	TAILQ_FOREACH(a, &s->attachments, of_session)
 	attachment_check_end(a);
 	listeners_moved(s);
@@ -422,7 +421,7 @@ static void end_settle(struct session *s)
 
 	hub_counters(h)->rounds_by_cause[s->result->cause] += s->kind == SESSION_ROUND;
 	if (s->kind == SESSION_ROUND)
-		metric_times_add(&h->round_times, s->result->duration_ns);
+		metric_times_add(shelf_round_times(h), s->result->duration_ns);
 	hub_counters(h)->sessions_live[s->kind]--;
 	session_share_give(s);
 	session_set_state(s, SESSION_ENDED);
@@ -431,12 +430,12 @@ static void end_settle(struct session *s)
 	s->ended_wall_ns = hub_now_wall(h);
 	s->forget_at = clock_boot_ns() + hub_conf(h)->round_keep_ns;
 	if (s->launch.shell.name[0])
-		shells_settle(h->shells, &(struct shell_owner){s->agent->name, s->grant->principal},
+		shells_settle(hub_shells(h), &(struct shell_owner){s->agent->name, s->grant->principal},
 			      s->launch.shell.name, &s->id, s->result->cause == EXIT_EXITED && s->result->code >= 0);
 	if (s->launch.context.role)
-		contexts_settle(h->contexts, &s->launch.context, &s->id, s->result);
+		contexts_settle(hub_contexts(h), &s->launch.context, &s->id, s->result);
 	if (session_result_passes(s->result)) /* the same call may come again, and then it runs */
-		exec_ids_forget_session(h->exec_ids, &s->id);
+		exec_ids_forget_session(hub_exec_ids(h), &s->id);
 	survey_session_ended(s);
 	filespace_session_ended(s);
 	session_touch(s);

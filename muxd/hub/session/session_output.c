@@ -1,6 +1,7 @@
 /* The way of a byte of output: journal, then the stream's buffer, then the viewers are woken. */
 #include "muxd/hub/session/session_output.h"
 #include "base/err.h"
+#include "muxd/hub/core/hub_ground.h"
 #include "muxd/hub/core/hub_state.h"
 #include "muxd/hub/record/trail.h"
 #include "muxd/hub/session/attachment_state.h"
@@ -100,15 +101,16 @@ static void accept_output(struct session *s, int stream, uint64_t at, const uint
 static int write_chunks(struct session *s, int stream, const uint8_t *p, size_t n, size_t *out_done)
 {
 	struct journal_data d = {.session = s->id, .stream = stream, .also = session_share_ring(s)};
+	struct journal *j = hub_journal(s->hub);
 	size_t done = 0;
 	int rc = 0;
 
 	while (done < n && !rc) {
 		size_t chunk = n - done < SESSION_CHUNK ? n - done : SESSION_CHUNK;
-		uint64_t at = journal_position(hub_journal(s->hub));
+		uint64_t at = journal_position(j);
 
 		d.offset = s->stream[stream].end;
-		rc = journal_data(hub_journal(s->hub), &d, &s->share, p + done, chunk);
+		rc = journal_data(j, &d, &s->share, p + done, chunk);
 		if (rc)
 			break;
 		accept_output(s, stream, at, p + done, chunk);
@@ -160,8 +162,10 @@ void session_pump_output(struct session *s)
 
 void session_show(struct session *s)
 {
+	uint64_t durable = journal_durable(hub_journal(s->hub));
+
 	for (int i = STREAM_OUTPUT; i < STREAM_COUNT; i++)
-		if (stream_release(&s->stream[i], journal_durable(hub_journal(s->hub)))) {
+		if (stream_release(&s->stream[i], durable)) {
 			session_wake_all(s, WAKE_READABLE);
 			if (s->screen)
 				screen_moved(s);

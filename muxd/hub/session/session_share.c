@@ -6,6 +6,8 @@
 #include "base/err_json.h"
 #include "base/text.h"
 #include "muxd/hub/agent/agent.h"
+#include "muxd/hub/core/hub_ground.h"
+#include "muxd/hub/core/hub_rooms.h"
 #include "muxd/hub/core/hub_state.h"
 #include "muxd/hub/record/record_share.h"
 #include "muxd/hub/session/attachment_state.h"
@@ -58,9 +60,9 @@ static int session_share_question(const struct agent *a, const struct grant *g, 
 				  .apart = stands_apart(g, l),
 				  .agent = a->name,
 				  .principal = root,
-				  .of = {share_find(&h->shares, CONF_SHARE_PRINCIPAL, root),
-					 share_find(&h->shares, CONF_SHARE_TASK, l->task),
-					 elsewhere ? NULL : share_find(&h->shares, CONF_SHARE_AGENT, a->name)}};
+				  .of = {share_find(hub_shares(h), CONF_SHARE_PRINCIPAL, root),
+					 share_find(hub_shares(h), CONF_SHARE_TASK, l->task),
+					 elsewhere ? NULL : share_find(hub_shares(h), CONF_SHARE_AGENT, a->name)}};
 
 	for (int k = 0; k < SESSION_KINDS; k++)
 		load.all += (unsigned)hub_counters(h)->sessions_live[k];
@@ -87,7 +89,7 @@ int session_share_ask_elsewhere(const struct agent *a, const struct grant *g, en
 
 void session_share_count(const struct hub *h, struct policy_question *q)
 {
-	const struct share *s = share_find(&h->shares, CONF_SHARE_TASK, q->task);
+	const struct share *s = share_find(hub_shares(h), CONF_SHARE_TASK, q->task);
 
 	if (!s)
 		return;
@@ -132,7 +134,7 @@ static void count(struct session *s, int by)
 
 void session_share_take(struct session *s)
 {
-	struct shares *x = &s->hub->shares;
+	struct shares *x = hub_shares(s->hub);
 	char root[GRANT_NAME_MAX + 1];
 
 	if (s->shared)
@@ -178,7 +180,7 @@ static bool is_held_beside(const struct session *s, uint64_t now)
 {
 	bool program = s->kind == SESSION_TERMINAL || s->kind == SESSION_EXEC || s->kind == SESSION_ROUND;
 
-	return program && now < s->hub->shares.beside_until_ns;
+	return program && now < hub_shares(s->hub)->beside_until_ns;
 }
 
 static uint64_t beside_rate(const struct session *s)
