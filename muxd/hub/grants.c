@@ -6,7 +6,6 @@
 #include "base/text.h"
 #include "muxd/hub/core/grant_news.h"
 #include "muxd/hub/core/hub.h"
-#include "muxd/hub/core/hub_state.h"
 #include "muxd/hub/core/shelf.h"
 #include "muxd/hub/parts.h"
 #include "muxd/hub/session/session_end.h"

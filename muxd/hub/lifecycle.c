@@ -8,7 +8,6 @@
 #include "muxd/hub/agent/quiesce.h"
 #include "muxd/hub/agent/service_wait.h"
 #include "muxd/hub/core/hub_ground.h"
-#include "muxd/hub/core/hub_state.h"
 #include "muxd/hub/filespace/filespace.h"
 #include "muxd/hub/inside/inside.h"
 #include "muxd/hub/link/agent_link.h"

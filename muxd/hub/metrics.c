@@ -2,7 +2,6 @@
 #include "base/metric.h"
 #include "control/life/life.h"
 #include "muxd/hub/core/hub_ground.h"
-#include "muxd/hub/core/hub_state.h"
 #include "muxd/hub/core/shelf.h"
 #include "muxd/hub/inside/inside.h"
 

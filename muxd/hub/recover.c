@@ -12,7 +12,6 @@
 #include "muxd/hub/core/exec_ids.h"
 #include "muxd/hub/core/hub_ground.h"
 #include "muxd/hub/core/hub_rooms.h"
-#include "muxd/hub/core/hub_state.h"
 #include "muxd/hub/inside/inside_record.h"
 #include "muxd/hub/link/agent_link.h"
 #include "muxd/hub/parts.h"

@@ -7,7 +7,6 @@
 #include "muxd/hub/access/broker_check.h"
 #include "muxd/hub/access/policy.h"
 #include "muxd/hub/core/hub_ground.h"
-#include "muxd/hub/core/hub_state.h"
 #include "muxd/hub/record/audit.h"
 #include "muxd/hub/session/launch.h"
 #include "muxd/hub/session/session_share.h"

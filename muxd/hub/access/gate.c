@@ -10,7 +10,6 @@
 #include "muxd/hub/access/broker_check.h"
 #include "muxd/hub/core/hub_ground.h"
 #include "muxd/hub/core/hub_rooms.h"
-#include "muxd/hub/core/hub_state.h"
 #include "muxd/hub/core/later.h"
 #include "muxd/hub/session/attachment_state.h"
 #include "muxd/hub/session/session_state.h"

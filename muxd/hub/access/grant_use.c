@@ -5,7 +5,6 @@
 #include "muxd/hub/agent/agent.h"
 #include "muxd/hub/core/grant_news.h"
 #include "muxd/hub/core/hub_ground.h"
-#include "muxd/hub/core/hub_state.h"
 
 #include <openssl/evp.h>
 #include <stdlib.h>

@@ -5,7 +5,6 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "muxd/hub/core/hub_rooms.h"
-#include "muxd/hub/core/hub_state.h"
 #include "muxd/hub/record/audit.h"
 #include "muxd/hub/session/session_state.h"
 #include "policy/profile.h"

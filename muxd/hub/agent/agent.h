@@ -11,7 +11,6 @@
 #include "base/json.h"
 #include "control/life/life.h"
 #include "control/sandbox.h"
-#include "muxd/hub/core/hub_state.h"
 #include "muxd/hub/session/session_state.h"
 #include "muxd/link/kill_tally.h"
 #include "muxd/link/link.h"

@@ -2,7 +2,6 @@
 
 #include "muxd/hub/agent/agent.h"
 #include "muxd/hub/core/hub_ground.h"
-#include "muxd/hub/core/hub_state.h"
 #include "muxd/hub/session/session_state.h"
 
 #define CAUSES_MAX 20 /* named in one event; the others are counted by its last */

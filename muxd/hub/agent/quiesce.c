@@ -6,7 +6,6 @@
 #include "muxd/hub/agent/agent.h"
 #include "muxd/hub/agent/survey.h"
 #include "muxd/hub/core/hub_ground.h"
-#include "muxd/hub/core/hub_state.h"
 #include "muxd/hub/session/session_state.h"
 
 #include <stdlib.h>

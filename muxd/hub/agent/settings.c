@@ -10,7 +10,6 @@
 #include "control/store/store.h"
 #include "muxd/hub/agent/agent.h"
 #include "muxd/hub/core/hub_ground.h"
-#include "muxd/hub/core/hub_state.h"
 
 #include <stdio.h>
 #include <stdlib.h>

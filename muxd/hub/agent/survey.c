@@ -9,7 +9,6 @@
 #include "base/text.h"
 #include "muxd/hub/agent/agent.h"
 #include "muxd/hub/core/hub_ground.h"
-#include "muxd/hub/core/hub_state.h"
 #include "muxd/hub/record/audit.h"
 
 #include <errno.h>

@@ -7,7 +7,6 @@
 #include "base/text.h"
 #include "muxd/hub/agent/agent.h"
 #include "muxd/hub/core/hub.h"
-#include "muxd/hub/core/hub_state.h"
 
 #include <errno.h>
 #include <openssl/sha.h>

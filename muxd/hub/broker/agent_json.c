@@ -5,7 +5,6 @@
 #include "muxd/hub/agent/agent.h"
 #include "muxd/hub/agent/service_wait.h"
 #include "muxd/hub/core/hub.h"
-#include "muxd/hub/core/hub_state.h"
 #include "muxd/hub/session/launch.h"
 #include "muxd/hub/session/session_state.h"
 

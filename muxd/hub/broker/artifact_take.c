@@ -13,7 +13,6 @@
 #include "muxd/hub/broker/broker_round.h"
 #include "muxd/hub/broker/git_export.h"
 #include "muxd/hub/core/hub.h"
-#include "muxd/hub/core/hub_state.h"
 #include "muxd/hub/core/later.h"
 #include "muxd/hub/record/audit.h"
 #include "muxd/hub/session/file_limits.h"

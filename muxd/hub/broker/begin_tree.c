@@ -12,7 +12,6 @@
 #include "muxd/hub/broker/git_clone.h"
 #include "muxd/hub/core/hub_ground.h"
 #include "muxd/hub/core/hub_rooms.h"
-#include "muxd/hub/core/hub_state.h"
 #include "muxd/hub/link/agent_link.h"
 #include "muxd/hub/record/audit.h"
 #include "muxd/hub/session/session_state.h"

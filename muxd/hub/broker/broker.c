@@ -13,7 +13,6 @@
 #include "muxd/hub/agent/agent.h"
 #include "muxd/hub/broker/agent_json.h"
 #include "muxd/hub/broker/broker_state.h"
-#include "muxd/hub/core/hub_state.h"
 #include "muxd/hub/core/shelf.h"
 #include "muxd/hub/record/audit.h"
 #include "muxd/hub/session/attachment_state.h"

@@ -10,7 +10,6 @@
 #include "muxd/hub/broker/broker.h"
 #include "muxd/hub/broker/broker_shape.h"
 #include "muxd/hub/core/hub_ground.h"
-#include "muxd/hub/core/hub_state.h"
 #include "muxd/hub/link/agent_link.h"
 #include "muxd/hub/record/audit.h"
 #include "muxd/hub/session/attachment_state.h"

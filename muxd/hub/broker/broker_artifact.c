@@ -10,7 +10,6 @@
 #include "muxd/hub/broker/artifact_take.h"
 #include "muxd/hub/broker/broker.h"
 #include "muxd/hub/core/hub.h"
-#include "muxd/hub/core/hub_state.h"
 #include "muxd/hub/record/audit.h"
 #include "muxd/hub/record/share.h"
 

@@ -14,7 +14,6 @@
 #include "muxd/hub/broker/broker_round.h"
 #include "muxd/hub/core/hub.h"
 #include "muxd/hub/core/hub_rooms.h"
-#include "muxd/hub/core/hub_state.h"
 #include "muxd/hub/link/agent_link.h"
 #include "muxd/hub/record/audit.h"
 #include "muxd/hub/session/context_call.h"

@@ -5,7 +5,6 @@
 #include "muxd/hub/access/broker_check.h"
 #include "muxd/hub/broker/broker.h"
 #include "muxd/hub/core/hub_ground.h"
-#include "muxd/hub/core/hub_state.h"
 #include "muxd/hub/session/session_state.h"
 #include "policy/edge.h"
 

@@ -10,7 +10,6 @@
 #include "muxd/hub/broker/broker_round.h"
 #include "muxd/hub/broker/executions.h"
 #include "muxd/hub/core/hub_rooms.h"
-#include "muxd/hub/core/hub_state.h"
 #include "muxd/hub/session/session_state.h"
 
 #include <stdlib.h>

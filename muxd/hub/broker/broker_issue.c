@@ -12,7 +12,6 @@
 #include "muxd/hub/broker/broker_state.h"
 #include "muxd/hub/core/hub_ground.h"
 #include "muxd/hub/core/hub_rooms.h"
-#include "muxd/hub/core/hub_state.h"
 #include "muxd/hub/session/attachment_state.h"
 #include "policy/reason.h"
 

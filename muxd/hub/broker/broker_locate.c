@@ -9,7 +9,6 @@
 #include "muxd/hub/broker/broker.h"
 #include "muxd/hub/core/hub_ground.h"
 #include "muxd/hub/core/hub_rooms.h"
-#include "muxd/hub/core/hub_state.h"
 #include "muxd/hub/link/agent_link.h"
 
 #include <stdlib.h>

@@ -9,7 +9,6 @@
 #include "muxd/hub/broker/broker_state.h"
 #include "muxd/hub/core/hub_ground.h"
 #include "muxd/hub/core/hub_rooms.h"
-#include "muxd/hub/core/hub_state.h"
 #include "muxd/hub/record/audit.h"
 #include "muxd/hub/session/file_limits.h"
 

@@ -8,7 +8,6 @@
 #include "muxd/hub/broker/broker_record.h"
 #include "muxd/hub/broker/broker_round.h"
 #include "muxd/hub/core/hub_ground.h"
-#include "muxd/hub/core/hub_state.h"
 #include "muxd/hub/record/reader.h"
 #include "muxd/hub/record/trail.h"
 #include "muxd/hub/session/launch.h"

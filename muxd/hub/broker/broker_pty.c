@@ -6,7 +6,6 @@
 #include "muxd/hub/agent/agent.h"
 #include "muxd/hub/broker/broker_round.h"
 #include "muxd/hub/core/hub.h"
-#include "muxd/hub/core/hub_state.h"
 #include "muxd/hub/record/audit.h"
 #include "muxd/hub/session/listener.h"
 #include "muxd/hub/session/screen.h"

@@ -9,7 +9,6 @@
 #include "muxd/hub/agent/agent.h"
 #include "muxd/hub/broker/recall.h"
 #include "muxd/hub/core/hub.h"
-#include "muxd/hub/core/hub_state.h"
 #include "muxd/hub/record/reader.h"
 #include "muxd/hub/session/session_end.h"
 #include "muxd/hub/session/session_input.h"

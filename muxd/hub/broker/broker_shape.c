@@ -9,7 +9,6 @@
 #include "muxd/hub/access/broker_policy.h"
 #include "muxd/hub/access/policy.h"
 #include "muxd/hub/core/hub_ground.h"
-#include "muxd/hub/core/hub_state.h"
 #include "muxd/hub/link/agent_link.h"
 #include "muxd/hub/record/audit.h"
 #include "muxd/hub/session/session_state.h"

@@ -9,7 +9,6 @@
 #include "muxd/hub/access/broker_check.h"
 #include "muxd/hub/broker/broker_round.h"
 #include "muxd/hub/core/hub_rooms.h"
-#include "muxd/hub/core/hub_state.h"
 #include "muxd/hub/link/agent_link.h"
 #include "muxd/hub/record/audit.h"
 #include "muxd/hub/session/launch.h"

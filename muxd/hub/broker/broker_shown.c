@@ -9,7 +9,6 @@
 #include "muxd/hub/core/grant_news.h"
 #include "muxd/hub/core/hub.h"
 #include "muxd/hub/core/hub_rooms.h"
-#include "muxd/hub/core/hub_state.h"
 #include "muxd/hub/session/attachment_state.h"
 #include "muxd/hub/session/session_state.h"
 #include "policy/grant_narrow.h"

@@ -15,7 +15,6 @@
 #include "muxd/hub/broker/broker_artifact.h"
 #include "muxd/hub/core/hub_ground.h"
 #include "muxd/hub/core/hub_rooms.h"
-#include "muxd/hub/core/hub_state.h"
 #include "muxd/hub/core/removals.h"
 #include "muxd/hub/link/agent_link.h"
 #include "muxd/hub/record/audit.h"

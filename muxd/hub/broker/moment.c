@@ -6,7 +6,6 @@
 #include "muxd/hub/broker/agent_json.h"
 #include "muxd/hub/broker/broker_life.h"
 #include "muxd/hub/core/hub_ground.h"
-#include "muxd/hub/core/hub_state.h"
 
 #include <string.h>
 

@@ -13,7 +13,6 @@
 #include "muxd/hub/access/broker_policy.h"
 #include "muxd/hub/broker/broker_round.h"
 #include "muxd/hub/core/hub.h"
-#include "muxd/hub/core/hub_state.h"
 #include "muxd/hub/record/reader.h"
 #include "muxd/hub/session/attachment_state.h"
 #include "muxd/hub/session/launch.h"

@@ -11,7 +11,6 @@
 #include "muxd/hub/broker/broker_state.h"
 #include "muxd/hub/core/hub_ground.h"
 #include "muxd/hub/core/hub_rooms.h"
-#include "muxd/hub/core/hub_state.h"
 #include "muxd/hub/record/reader.h"
 #include "muxd/hub/session/launch.h"
 #include "muxd/hub/session/session_state.h"

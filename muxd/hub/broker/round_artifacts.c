@@ -6,7 +6,6 @@
 #include "muxd/hub/broker/broker_artifact.h"
 #include "muxd/hub/broker/round_wishes.h"
 #include "muxd/hub/core/hub_rooms.h"
-#include "muxd/hub/core/hub_state.h"
 
 #include <string.h>
 

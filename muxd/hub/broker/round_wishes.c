@@ -9,7 +9,6 @@
 #include "muxd/hub/agent/agent.h"
 #include "muxd/hub/core/hub_ground.h"
 #include "muxd/hub/core/hub_rooms.h"
-#include "muxd/hub/core/hub_state.h"
 
 #include <stdlib.h>
 #include <string.h>

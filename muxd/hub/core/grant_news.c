@@ -5,7 +5,6 @@
 #include "base/err.h"
 #include "muxd/hub/core/hub_ground.h"
 #include "muxd/hub/core/hub_rooms.h"
-#include "muxd/hub/core/hub_state.h"
 #include "muxd/hub/core/request.h"
 #include "policy/grant_known.h"
 #include "policy/grant_shared.h"

@@ -3,7 +3,6 @@
 #include "base/err.h"
 #include "muxd/hub/core/hub_ground.h"
 #include "muxd/hub/core/hub_rooms.h"
-#include "muxd/hub/core/hub_state.h"
 
 #include <stdlib.h>
 #include <sys/queue.h>

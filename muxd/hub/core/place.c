@@ -2,7 +2,6 @@
 
 #include "base/err.h"
 #include "muxd/hub/core/hub_ground.h"
-#include "muxd/hub/core/hub_state.h"
 
 #include <string.h>
 

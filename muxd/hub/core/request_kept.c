@@ -1,7 +1,6 @@
 #include "muxd/hub/core/request_kept.h"
 
 #include "muxd/hub/core/grant_news.h"
-#include "muxd/hub/core/hub_state.h"
 
 #include <stdlib.h>
 #include <string.h>

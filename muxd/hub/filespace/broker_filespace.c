@@ -10,7 +10,6 @@
 #include "muxd/hub/agent/agent.h"
 #include "muxd/hub/broker/broker_shape.h"
 #include "muxd/hub/core/hub_ground.h"
-#include "muxd/hub/core/hub_state.h"
 #include "muxd/hub/filespace/filespace.h"
 #include "muxd/hub/record/audit.h"
 #include "muxd/hub/session/file_limits.h"

@@ -13,7 +13,6 @@
 #include "muxd/hub/core/filespace_places.h"
 #include "muxd/hub/core/hub_ground.h"
 #include "muxd/hub/core/hub_rooms.h"
-#include "muxd/hub/core/hub_state.h"
 #include "muxd/hub/link/agent_link.h"
 #include "muxd/hub/record/audit.h"
 #include "muxd/hub/session/launch.h"

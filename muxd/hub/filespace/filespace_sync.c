@@ -23,7 +23,6 @@
 #include "muxd/hub/agent/workspace_ask.h"
 #include "muxd/hub/core/filespace_places.h"
 #include "muxd/hub/core/hub_ground.h"
-#include "muxd/hub/core/hub_state.h"
 
 #include <errno.h>
 #include <openssl/evp.h>

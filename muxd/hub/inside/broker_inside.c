@@ -17,7 +17,6 @@
 #include "muxd/hub/broker/broker.h"
 #include "muxd/hub/broker/broker_shape.h"
 #include "muxd/hub/core/hub_ground.h"
-#include "muxd/hub/core/hub_state.h"
 #include "muxd/hub/inside/inside_discovery.h"
 #include "muxd/hub/inside/inside_may.h"
 #include "muxd/hub/link/agent_link.h"

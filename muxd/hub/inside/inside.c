@@ -19,7 +19,6 @@
 #include "muxd/hub/core/grant_news.h"
 #include "muxd/hub/core/hub_ground.h"
 #include "muxd/hub/core/hub_rooms.h"
-#include "muxd/hub/core/hub_state.h"
 #include "muxd/hub/inside/inside_answer.h"
 #include "muxd/hub/inside/inside_may.h"
 #include "muxd/hub/inside/inside_state.h"

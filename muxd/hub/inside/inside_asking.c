@@ -5,7 +5,6 @@
 #include "base/text.h"
 #include "muxd/hub/agent/agent.h"
 #include "muxd/hub/core/hub_rooms.h"
-#include "muxd/hub/core/hub_state.h"
 #include "muxd/hub/inside/inside_may.h"
 #include "muxd/hub/inside/inside_state.h"
 #include "muxd/hub/session/wake.h"

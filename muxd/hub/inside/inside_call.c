@@ -7,7 +7,6 @@
 #include "muxd/hub/agent/agent.h"
 #include "muxd/hub/core/exec_ids.h"
 #include "muxd/hub/core/hub_rooms.h"
-#include "muxd/hub/core/hub_state.h"
 #include "muxd/hub/inside/inside_answer.h"
 #include "muxd/hub/inside/inside_state.h"
 

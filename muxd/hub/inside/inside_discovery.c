@@ -11,7 +11,6 @@
 #include "muxd/hub/broker/broker_shape.h"
 #include "muxd/hub/core/hub_ground.h"
 #include "muxd/hub/core/hub_rooms.h"
-#include "muxd/hub/core/hub_state.h"
 #include "muxd/hub/inside/inside_state.h"
 #include "muxd/hub/record/audit.h"
 

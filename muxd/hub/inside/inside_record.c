@@ -12,7 +12,6 @@
 #include "muxd/hub/agent/filespace_due.h"
 #include "muxd/hub/core/hub_ground.h"
 #include "muxd/hub/core/hub_rooms.h"
-#include "muxd/hub/core/hub_state.h"
 #include "muxd/hub/inside/inside_state.h"
 #include "muxd/hub/record/audit.h"
 #include "muxd/hub/record/record_share.h"

@@ -5,7 +5,6 @@
 #include "control/servers/catalogue.h"
 #include "control/servers/servers.h"
 #include "muxd/hub/core/hub_ground.h"
-#include "muxd/hub/core/hub_state.h"
 #include "muxd/hub/inside/inside_state.h"
 #include "muxd/hub/session/session_state.h"
 

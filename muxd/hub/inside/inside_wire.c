@@ -4,7 +4,6 @@
 #include "base/err.h"
 #include "base/text.h"
 #include "muxd/hub/core/hub_rooms.h"
-#include "muxd/hub/core/hub_state.h"
 #include "muxd/hub/inside/inside_state.h"
 #include "muxd/hub/session/session_state.h"
 #include "muxd/hub/session/stream.h"

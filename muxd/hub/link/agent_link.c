@@ -16,7 +16,6 @@
 #include "muxd/hub/agent/workspace_ask.h"
 #include "muxd/hub/core/hub_ground.h"
 #include "muxd/hub/core/hub_rooms.h"
-#include "muxd/hub/core/hub_state.h"
 #include "muxd/hub/link/clear.h"
 #include "muxd/hub/record/audit.h"
 #include "muxd/hub/session/session_end.h"

@@ -12,7 +12,6 @@
 #include "base/text.h"
 #include "muxd/hub/agent/agent.h"
 #include "muxd/hub/core/hub_ground.h"
-#include "muxd/hub/core/hub_state.h"
 #include "muxd/hub/session/session_end.h"
 
 #include <stdlib.h>

@@ -5,7 +5,6 @@
 #include "base/log.h"
 #include "muxd/hub/core/hub_ground.h"
 #include "muxd/hub/core/hub_rooms.h"
-#include "muxd/hub/core/hub_state.h"
 #include "muxd/hub/record/repeats.h"
 #include "muxd/hub/record/repeats_file.h"
 #include "muxd/hub/session/session_state.h"

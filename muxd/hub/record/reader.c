@@ -8,7 +8,6 @@
 #include "muxd/hub/core/grant_news.h"
 #include "muxd/hub/core/hub_ground.h"
 #include "muxd/hub/core/hub_rooms.h"
-#include "muxd/hub/core/hub_state.h"
 #include "muxd/hub/core/later.h"
 #include "muxd/hub/core/request.h"
 #include "muxd/hub/session/attachment_state.h"

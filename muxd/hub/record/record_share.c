@@ -4,7 +4,6 @@
 #include "base/err.h"
 #include "muxd/hub/core/hub_ground.h"
 #include "muxd/hub/core/hub_rooms.h"
-#include "muxd/hub/core/hub_state.h"
 #include "muxd/hub/session/session_state.h"
 
 #define EVENT_COST 32 /* bytes of a record beside what it holds */

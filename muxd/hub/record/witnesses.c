@@ -3,7 +3,6 @@
 #include "base/clock.h"
 #include "muxd/hub/core/hub_ground.h"
 #include "muxd/hub/core/hub_rooms.h"
-#include "muxd/hub/core/hub_state.h"
 #include "muxd/hub/session/session_state.h"
 #include "recorder/serve/client.h"
 

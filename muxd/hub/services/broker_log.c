@@ -6,7 +6,6 @@
 #include "muxd/hub/access/broker_policy.h"
 #include "muxd/hub/broker/broker_life.h"
 #include "muxd/hub/core/hub_ground.h"
-#include "muxd/hub/core/hub_state.h"
 #include "muxd/hub/record/audit.h"
 #include "muxd/hub/services/services.h"
 

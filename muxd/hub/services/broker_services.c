@@ -13,7 +13,6 @@
 #include "muxd/hub/agent/agent.h"
 #include "muxd/hub/broker/broker.h"
 #include "muxd/hub/core/hub_ground.h"
-#include "muxd/hub/core/hub_state.h"
 #include "muxd/hub/record/audit.h"
 #include "muxd/hub/services/services.h"
 

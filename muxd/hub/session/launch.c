@@ -4,7 +4,6 @@
 #include "base/record_rule.h"
 #include "base/text.h"
 #include "muxd/hub/core/hub.h"
-#include "muxd/hub/core/hub_state.h"
 #include "muxd/hub/session/port.h"
 
 #include <openssl/evp.h>

@@ -5,7 +5,6 @@
 #include "base/ports.h"
 #include "muxd/hub/agent/agent.h"
 #include "muxd/hub/core/hub.h"
-#include "muxd/hub/core/hub_state.h"
 
 #include <errno.h>
 #include <string.h>

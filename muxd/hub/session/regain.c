@@ -8,7 +8,6 @@
 #include "base/text.h"
 #include "muxd/hub/agent/agent.h"
 #include "muxd/hub/core/hub_ground.h"
-#include "muxd/hub/core/hub_state.h"
 #include "muxd/hub/session/attachment_state.h"
 #include "muxd/hub/session/session_run.h"
 #include "muxd/hub/session/session_state.h"

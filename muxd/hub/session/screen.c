@@ -17,7 +17,6 @@
 #include "base/log.h"
 #include "muxd/hub/core/hub_ground.h"
 #include "muxd/hub/core/hub_rooms.h"
-#include "muxd/hub/core/hub_state.h"
 #include "muxd/hub/core/request.h"
 #include "muxd/hub/record/reader.h"
 #include "muxd/screen/frame.h"

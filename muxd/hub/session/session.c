@@ -7,7 +7,6 @@
 #include "base/log.h"
 #include "base/visible.h"
 #include "muxd/hub/core/hub_ground.h"
-#include "muxd/hub/core/hub_state.h"
 #include "muxd/hub/record/audit.h"
 #include "muxd/hub/record/record_share.h"
 #include "muxd/hub/session/attachment_state.h"

@@ -13,7 +13,6 @@
 #include "muxd/hub/core/exec_ids.h"
 #include "muxd/hub/core/hub_ground.h"
 #include "muxd/hub/core/hub_rooms.h"
-#include "muxd/hub/core/hub_state.h"
 #include "muxd/hub/core/shelf.h"
 #include "muxd/hub/record/audit.h"
 #include "muxd/hub/record/trail.h"

@@ -2,7 +2,6 @@
 #include "muxd/hub/session/session_output.h"
 #include "base/err.h"
 #include "muxd/hub/core/hub_ground.h"
-#include "muxd/hub/core/hub_state.h"
 #include "muxd/hub/record/trail.h"
 #include "muxd/hub/session/attachment_state.h"
 #include "muxd/hub/session/screen.h"

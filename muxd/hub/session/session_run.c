@@ -10,7 +10,6 @@
 #include "muxd/hub/agent/quiesce.h"
 #include "muxd/hub/core/grant_news.h"
 #include "muxd/hub/core/hub_ground.h"
-#include "muxd/hub/core/hub_state.h"
 #include "muxd/hub/core/request.h"
 #include "muxd/hub/core/shelf.h"
 #include "muxd/hub/session/attachment_state.h"

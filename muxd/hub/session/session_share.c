@@ -8,7 +8,6 @@
 #include "muxd/hub/agent/agent.h"
 #include "muxd/hub/core/hub_ground.h"
 #include "muxd/hub/core/hub_rooms.h"
-#include "muxd/hub/core/hub_state.h"
 #include "muxd/hub/record/record_share.h"
 #include "muxd/hub/session/attachment_state.h"
 #include "muxd/hub/session/launch.h"

@@ -3,7 +3,6 @@
 #include "base/conf.h"
 #include "muxd/hub/agent/agent.h"
 #include "muxd/hub/core/hub_ground.h"
-#include "muxd/hub/core/hub_state.h"
 #include "muxd/hub/session/attachment_state.h"
 #include "muxd/hub/session/session_output.h"
 #include "muxd/hub/session/session_run.h"

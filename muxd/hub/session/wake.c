@@ -11,7 +11,6 @@
 #include "base/text.h"
 #include "muxd/hub/core/hub.h"
 #include "muxd/hub/core/hub_rooms.h"
-#include "muxd/hub/core/hub_state.h"
 
 #include <stdlib.h>
 #include <uv.h>
