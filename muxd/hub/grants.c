@@ -4,7 +4,10 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "muxd/hub/core/hub_state.h"
+#include "muxd/hub/core/grant_news.h"
+#include "muxd/hub/core/hub.h"
+#include "muxd/hub/core/shelf.h"
+#include "muxd/hub/parts.h"
 #include "muxd/hub/session/session_end.h"
 #include "muxd/hub/session/session_state.h"
 #include "muxd/hub/session/wake.h"
@@ -19,7 +22,7 @@ static void cut_unsigned(struct hub *h)
 	struct grant_news news = hub_grant_news(h);
 	struct attachment *a;
 
-	TAILQ_FOREACH(a, &h->attachments, of_hub)
+	TAILQ_FOREACH(a, hub_attachments(h), of_hub)
 	{
 		struct grant_line l = grant_line(a->grant);
 
@@ -30,22 +33,15 @@ static void cut_unsigned(struct hub *h)
 
 int hub_set_grant_keys(struct hub *h, const struct grant_public_key *keys, size_t n)
 {
-	struct grant_public_key *copy = malloc((n ? n : 1) * sizeof(*copy));
-
-	if (!copy)
+	if (grants_keep_keys(h, keys, n))
 		return ERR_NOMEM;
-	memcpy(copy, keys, n * sizeof(*copy));
-	free(h->keys);
-	h->keys = copy;
-	h->keyset = (struct grant_keyset){.keys = copy, .n = n};
 	cut_unsigned(h);
 	return 0;
 }
 
 void hub_set_edge_state(struct hub *h, int64_t at_ns)
 {
-	h->edge_heard_ns = at_ns;
-	time_floor_raise(&h->floor, at_ns, clock_boot_ns());
+	grants_keep_edge(h, at_ns);
 }
 
 /* Nobody drives it under a grant that is in force: who watches lets nothing go on. */
@@ -71,7 +67,7 @@ static void end_owned(struct hub *h, const struct id *grant, const char *why)
 {
 	struct session *s;
 
-	TAILQ_FOREACH(s, &h->order, order)
+	TAILQ_FOREACH(s, hub_sessions(h), order)
 	{
 		struct grant_line l = grant_line(s->grant);
 
@@ -83,11 +79,11 @@ static void end_owned(struct hub *h, const struct id *grant, const char *why)
 int hub_revoke(struct hub *h, const struct id *grant, int64_t expires_ns)
 {
 	struct attachment *a;
-	int rc = id_times_add(h->revoked, grant, expires_ns);
+	int rc = grants_keep_revoked(h, grant, expires_ns);
 
 	if (rc)
 		return rc;
-	TAILQ_FOREACH(a, &h->attachments, of_hub)
+	TAILQ_FOREACH(a, hub_attachments(h), of_hub)
 	{
 		struct grant_line l = grant_line(a->grant);
 
@@ -127,20 +123,18 @@ int hub_renew(struct hub *h, const struct hub_renewal *r)
 {
 	struct attachment *a;
 	struct session *s;
-	int rc = id_times_add(h->renewed, &r->first, r->expires_ns);
+	int rc = grants_keep_renewed(h, r);
 
-	if (rc == 0 && r->token)
-		rc = grants_keep_token(h, r);
 	if (rc || !r->by)
 		return rc;
-	TAILQ_FOREACH(s, &h->order, order)
+	TAILQ_FOREACH(s, hub_sessions(h), order)
 	{
 		struct grant_line l = grant_line(s->grant);
 
 		if (id_equal(grant_line_first(&l), &r->first))
 			renew_session(s, r);
 	}
-	TAILQ_FOREACH(a, &h->attachments, of_hub)
+	TAILQ_FOREACH(a, hub_attachments(h), of_hub)
 	{
 		struct grant_line l = grant_line(a->grant);
 
@@ -185,7 +179,7 @@ void grants_tick(struct hub *h)
 	struct attachment *a;
 	struct session *s;
 
-	TAILQ_FOREACH(a, &h->attachments, of_hub)
+	TAILQ_FOREACH(a, hub_attachments(h), of_hub)
 	{
 		struct grant_line l = grant_line(a->grant);
 		int64_t left = grant_line_ends(&l, &news) - now;
@@ -194,12 +188,10 @@ void grants_tick(struct hub *h)
 			attachment_cut(a, CUT_EXPIRED,
 				       grant_news_check(&news, now, NULL) ? "the edge has not heard of revocations"
 									  : "the grant has ended");
-		else if (!a->warned && left <= (int64_t)h->conf->grant_warn_ns)
+		else if (!a->warned && left <= (int64_t)hub_conf(h)->grant_warn_ns)
 			warn(a, left);
 	}
-	TAILQ_FOREACH(s, &h->order, order)
+	TAILQ_FOREACH(s, hub_sessions(h), order)
 	end_without_grant(s, now);
-	id_times_expire(h->revoked, now);
-	id_times_expire(h->renewed, now);
-	grants_forget_tokens(h, now);
+	hub_grants_expire(h, now);
 }

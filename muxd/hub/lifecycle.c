@@ -7,10 +7,11 @@
 #include "control/life/life.h"
 #include "muxd/hub/agent/quiesce.h"
 #include "muxd/hub/agent/service_wait.h"
-#include "muxd/hub/core/hub_state.h"
+#include "muxd/hub/core/hub_ground.h"
 #include "muxd/hub/filespace/filespace.h"
 #include "muxd/hub/inside/inside.h"
 #include "muxd/hub/link/agent_link.h"
+#include "muxd/hub/parts.h"
 #include "muxd/hub/record/audit.h"
 #include "muxd/hub/services/services.h"
 #include "muxd/hub/session/launch.h"
@@ -119,7 +120,7 @@ static void push(void *ctx, const char *name, const char *cause, life_host_done 
 static void quiesce(void *ctx, const char *name, uint64_t timeout_ns, uint64_t hold_ns, life_host_done *done, void *arg)
 {
 	struct hub *h = ctx;
-	struct agent *a = h->stopping ? NULL : agent_get(h, name);
+	struct agent *a = hub_stopping(h) ? NULL : agent_get(h, name);
 	struct err e = {0};
 
 	if (!a || quiesce_begin(a, timeout_ns, hold_ns, done, arg)) {
@@ -141,7 +142,7 @@ static bool frozen(void *ctx, const char *name)
 static void thaw(void *ctx, const char *name)
 {
 	struct hub *h = ctx;
-	struct agent *a = h->stopping ? NULL : agent_get(h, name);
+	struct agent *a = hub_stopping(h) ? NULL : agent_get(h, name);
 
 	if (a && !quiesce_end(a) && a->state == AGENT_COLD)
 		agent_reconnect(a);
@@ -150,7 +151,7 @@ static void thaw(void *ctx, const char *name)
 static void lifecycle_hold(void *ctx, const char *name, bool on)
 {
 	struct hub *h = ctx;
-	struct agent *a = h->stopping ? NULL : agent_get(h, name);
+	struct agent *a = hub_stopping(h) ? NULL : agent_get(h, name);
 
 	if (a)
 		agent_stopping(a, on);
@@ -198,7 +199,7 @@ static void lifecycle_on_refers(void *arg, int rc, const struct err *e, const js
 	(void)e;
 	if (!rc && !end)
 		return;
-	r->done(r->arg, !rc ? r->n : r->hub->stopping ? ERR_CANCELLED : ERR_UNAVAILABLE, &r->why);
+	r->done(r->arg, !rc ? r->n : hub_stopping(r->hub) ? ERR_CANCELLED : ERR_UNAVAILABLE, &r->why);
 	free(r);
 }
 
@@ -215,9 +216,9 @@ static void refers(void *ctx, const char *name, const struct id *snapshot, const
 	if (!id_is_nil(previous))
 		id_format(previous, before);
 	q = json_pack("{s:s,s:s,s:s,s:s}", "op", "refers", "agent", name, "snapshot", id, "previous", before);
-	if (r && q && h->recorder) {
+	if (r && q && hub_recorder(h)) {
 		*r = (struct referring){.hub = h, .done = done, .arg = arg, .n = ERR_UNAVAILABLE};
-		rc = recorder_client_ask(h->recorder, q, lifecycle_on_refers, r);
+		rc = recorder_client_ask(hub_recorder(h), q, lifecycle_on_refers, r);
 	}
 	json_decref(q);
 	if (!rc)
@@ -262,9 +263,9 @@ static void logged(void *ctx, const char *name, const struct id *snapshot, life_
 
 	id_format(snapshot, id);
 	q = json_pack("{s:s,s:s,s:s}", "op", "snapshot", "agent", name, "snapshot", id);
-	if (a && q && h->recorder) {
+	if (a && q && hub_recorder(h)) {
 		*a = (struct asking){.done = done, .arg = arg};
-		rc = recorder_client_ask(h->recorder, q, lifecycle_on_logged, a);
+		rc = recorder_client_ask(hub_recorder(h), q, lifecycle_on_logged, a);
 	}
 	json_decref(q);
 	if (!rc)
@@ -291,8 +292,8 @@ static uint64_t lifecycle_journal(void *ctx, uint64_t *out_durable)
 {
 	const struct hub *h = ctx;
 
-	*out_durable = journal_durable(h->journal);
-	return journal_position(h->journal);
+	*out_durable = journal_durable(hub_journal(h));
+	return journal_position(hub_journal(h));
 }
 
 void lifecycle_begin(struct hub *h)
@@ -313,6 +314,6 @@ void lifecycle_begin(struct hub *h)
 				 .removals_wait = hub_removals_wait,
 				 .journal = lifecycle_journal};
 
-	if (h->p.life)
-		life_set_host(h->p.life, &host);
+	if (hub_life(h))
+		life_set_host(hub_life(h), &host);
 }

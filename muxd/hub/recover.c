@@ -10,9 +10,11 @@
 #include "base/text.h"
 #include "muxd/hub/broker/round_wishes.h"
 #include "muxd/hub/core/exec_ids.h"
-#include "muxd/hub/core/hub_state.h"
+#include "muxd/hub/core/hub_ground.h"
+#include "muxd/hub/core/hub_rooms.h"
 #include "muxd/hub/inside/inside_record.h"
 #include "muxd/hub/link/agent_link.h"
+#include "muxd/hub/parts.h"
 #include "muxd/hub/record/audit.h"
 #include "muxd/hub/session/attachment_state.h"
 #include "muxd/hub/session/screen.h"
@@ -142,7 +144,7 @@ static void remember_exec_id(struct hub *h, const json_t *entry, const json_t *o
 	(void)json_opt_str(open, "digest", &digest, NULL);
 	(void)json_opt_int(open, "agent_since_ns", 1, INT64_MAX, &u.life, NULL);
 	text_put(u.digest, sizeof(u.digest), digest);
-	if (agent && principal && exec_id && exec_ids_add(h->exec_ids, agent, principal, exec_id, &u))
+	if (agent && principal && exec_id && exec_ids_add(hub_exec_ids(h), agent, principal, exec_id, &u))
 		log_error(NULL, "exec_id %s is not remembered: no memory", exec_id);
 }
 
@@ -159,14 +161,14 @@ static void restore_shell(struct hub *h, const json_t *entry, const struct id *i
 	if (!o.agent || !o.principal || shell_use_read(json_object_get(open, "shell"), &u) ||
 	    id_parse(json_string_value(json_object_get(open, "sandbox_id")) ?: "", &sandbox))
 		return;
-	if (shells_begin(h->shells, &o, &sandbox, &u, id)) {
+	if (shells_begin(hub_shells(h), &o, &sandbox, &u, id)) {
 		log_error(NULL, "shell %s is not remembered: no memory", u.name);
 		return;
 	}
 	if (!ended)
 		return;
 	session_result_read(json_object_get(entry, "exit"), &how);
-	shells_settle(h->shells, &o, u.name, id, how.cause == EXIT_EXITED && how.code >= 0);
+	shells_settle(hub_shells(h), &o, u.name, id, how.cause == EXIT_EXITED && how.code >= 0);
 }
 
 /* The same of the context. Of an interpreter that has ended its reason is known; an execution that has ended tells of a
@@ -186,12 +188,12 @@ static void restore_context(struct hub *h, const json_t *entry, const struct id 
 	    id_parse(json_string_value(json_object_get(open, "sandbox_id")) ?: "", &b.sandbox) ||
 	    (ended && u.role == CONTEXT_EXECUTION && u.language != CONTEXT_BASH))
 		return;
-	if (contexts_begin(h->contexts, &o, &u, &b))
+	if (contexts_begin(hub_contexts(h), &o, &u, &b))
 		log_error(NULL, "a context is not remembered: no memory");
 	if (!ended)
 		return;
 	session_result_read(json_object_get(entry, "exit"), &how);
-	contexts_settle(h->contexts, &u, id, &how);
+	contexts_settle(hub_contexts(h), &u, id, &how);
 }
 
 /*
@@ -290,7 +292,7 @@ static int restore_session(struct hub *h, const struct id *id, const json_t *ope
 	if (!rc)
 		session_note_size(s);
 	if (kind == SESSION_TERMINAL) /* whoever was there may come back; else it ends as any terminal left alone */
-		s->linger_at = clock_boot_ns() + h->conf->session_linger_ns;
+		s->linger_at = clock_boot_ns() + hub_conf(h)->session_linger_ns;
 	else if (kind == SESSION_EXEC && s->launch.pty) /* muxctl exec -t comes back by itself, and soon */
 		s->linger_at = clock_boot_ns() + EXEC_RETURN_NS;
 	else if (s->launch.server[0]) /* nobody speaks with it any more: the next request has it begun anew */
@@ -320,13 +322,13 @@ static int end_in_record(struct hub *h, const json_t *entry, const char *why)
 	o = json_pack("{s:s,s:i,s:i,s:s,s:[I,I,I],s:I,s:b}", "cause", exit_cause_name(EXIT_UNKNOWN), "code", -1,
 		      "signal", 0, "message", why, "totals", at[0], at[1], at[2], "duration_ns", (json_int_t)0,
 		      "reported", 0);
-	journal_hold(h->journal);
-	rc = o ? journal_json(h->journal, RING_EXIT, &id, o) : ERR_NOMEM;
+	journal_hold(hub_journal(h));
+	rc = o ? journal_json(hub_journal(h), RING_EXIT, &id, o) : ERR_NOMEM;
 	json_decref(o);
 	if (!rc)
 		rc = audit_event(h, "session.end", NULL, agent, exit_cause_name(EXIT_UNKNOWN),
 				 json_pack("{s:s,s:s}", "session", text, "message", why));
-	journal_let(h->journal, !rc);
+	journal_let(hub_journal(h), !rc);
 	return rc;
 }
 
@@ -371,7 +373,7 @@ static void reconnect_all(struct hub *h)
 {
 	struct agent *a, *next;
 
-	HASH_ITER(hh, h->agents, a, next)
+	HASH_ITER(hh, hub_agents(h)->by_name, a, next)
 	if (a->channels)
 		agent_reconnect(a);
 }
@@ -382,18 +384,15 @@ static void reconnect_all(struct hub *h)
  */
 void recovery_check(struct hub *h)
 {
-	struct recovery *r = h->recovery;
-	enum hub_record_state record = journal_state(h->journal);
+	struct pause *p = hub_pause(h);
+	struct recovery *r = p->recovery;
+	enum hub_record_state record = journal_state(hub_journal(h));
 
 	if (!r || record == RECORD_STARTING)
 		return;
-	h->recovery = NULL;
-	h->recovered = true;
-	h->recovered_ns = clock_boot_ns();
-	h->paused = record != RECORD_OK;
-	h->paused_at = clock_boot_ns();
-	if (h->paused)
-		(void)audit_event(h, "record.unavailable", NULL, NULL, hub_record_state_name(record), NULL);
+	p->recovery = NULL;
+	hub_set_recovered(h);
+	pause_begin(h, record);
 	r->done(r->arg, 0, NULL);
 	free(r);
 }
@@ -420,8 +419,8 @@ static void recover_on_answer(void *arg, int rc, const struct err *e, const json
 	log_info(NULL, "recovered: %u sessions or exec ids of the record", r->open);
 	(void)audit_event(h, "hub.start", NULL, NULL, "ok", json_pack("{s:i}", "sessions", (int)r->open));
 	reconnect_all(h);
-	h->recovery = r;
-	journal_refresh(h->journal); /* may hear of the recorder: then r is gone already */
+	hub_pause(h)->recovery = r;
+	journal_refresh(hub_journal(h)); /* may hear of the recorder: then r is gone already */
 	recovery_check(h);
 }
 
@@ -432,7 +431,7 @@ void hub_recover(struct hub *h, struct recorder_client *rc, hub_recovered *done,
 	struct err e = {0};
 	int res = ERR_NOMEM;
 
-	h->recorder = rc;
+	hub_keep_recorder(h, rc);
 	if (!r || !q)
 		goto fail;
 	r->hub = h;
@@ -463,7 +462,7 @@ void hub_set_recorder(struct hub *h, struct recorder_client *rc)
 {
 	json_t *q = rc ? json_pack("{s:s}", "op", "hub") : NULL;
 
-	h->recorder = rc;
+	hub_keep_recorder(h, rc);
 	if (q && recorder_client_ask(rc, q, recover_on_known, NULL))
 		log_warn(NULL, "the recorder could not be told that this is the hub");
 	json_decref(q);

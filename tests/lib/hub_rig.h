@@ -12,7 +12,9 @@
 #include "base/ids.h"
 #include "muxd/hub/agent/agent.h"
 #include "muxd/hub/broker/broker.h"
+#include "muxd/hub/core/grant_news.h"
 #include "muxd/hub/core/hub_state.h"
+#include "muxd/hub/core/shelf.h"
 #include "muxd/hub/session/screen.h"
 #include "muxd/hub/session/session_end.h"
 #include "muxd/hub/session/session_run.h"
@@ -154,7 +156,7 @@ static void hub_provider_ask(struct sandbox_provider *p, const struct sandbox_as
 	}
 }
 
-static const struct sandbox_provider_ops hub_provider = {.ask = hub_provider_ask};
+static const struct sandbox_provider_ops hub_provider_ops = {.ask = hub_provider_ask};
 #define HUB_PROVIDER_CAN                                                                                               \
 	(SANDBOX_CAN(SANDBOX_ENSURE) | SANDBOX_CAN(SANDBOX_CONNECT) | SANDBOX_CAN(SANDBOX_STAT) |                      \
 	 SANDBOX_CAN(SANDBOX_LIST) | SANDBOX_CAN(SANDBOX_DESTROY) | SANDBOX_CAN(SANDBOX_RESOLVE))
@@ -274,7 +276,7 @@ RIG_UNUSED static struct hub_rig *hub_rig_create(const struct hub_screens *scree
 	assert_non_null(r);
 	assert_int_equal(uv_loop_init(&r->loop), 0);
 	uv_timer_init(&r->loop, &r->timer);
-	r->provider.ops = &hub_provider;
+	r->provider.ops = &hub_provider_ops;
 	r->provider.can = HUB_PROVIDER_CAN;
 	r->audit = json_array();
 	r->exits = json_array();
@@ -439,8 +441,8 @@ static void client_opened(void *arg, int rc, const struct err *e, struct session
 /* Of a session or an attachment: it is held by g from here on. */
 static inline void hub_regrant(struct hub_rig *r, const struct grant **at, const struct grant *g)
 {
-	grant_unshare(&r->hub->grants, *at);
-	*at = grant_share(&r->hub->grants, g);
+	hub_grant_unshare(r->hub, *at);
+	*at = hub_grant_share(r->hub, g);
 	assert_non_null(*at);
 }
 

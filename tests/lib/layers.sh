@@ -40,6 +40,7 @@ forbid '^muxd/screen/' '(policy|recorder|control|jansson|uv|muxd/(plain|link|hub
 forbid '^muxd/' 'muxd/screen/(term|grid|draw|fast|sgr|worker)' 'others know the frames of a screen worker' '^muxd/screen/'
 forbid '^(base|muxd|policy|recorder|control)/' 'vterm' 'only the terminal' '^muxd/screen/term\.c'
 forbid '^muxd/hub/' 'muxd/(plain|doors|net|monitor|muxlet|ctl)/' 'the hub does not know its doors'
+forbid '^muxd/' 'muxd/hub/core/hub_state\.h' 'a room asks by hub_ground.h and hub_rooms.h; how the hub is laid out is for who makes it and who answers for it' '^muxd/hub/(setup|core/hub)\.c'
 forbid '^muxd/doors/' 'muxd/(net|monitor|muxlet|ctl|link/frame)|control/' 'doors know the hub'
 forbid '^muxd/' 'muxd/doors/https/router/' 'only the HTTPS door hands connections to its router' '^muxd/doors/https/'
 forbid '^muxd/' 'muxd/doors/https/mcp/' 'only the HTTPS door knows MCP' '^muxd/doors/https/(mcp/|conn_head\.c|server\.c)'

@@ -207,7 +207,7 @@ static void a_step_may_follow_a_step_that_is_not_kept(void **state)
 	r->hub->conf->round_keep_size = 1;
 	next_step(&x);
 	assert_true(hub_until(r, !x.left));
-	assert_true(hub_until(r, TAILQ_EMPTY(&r->hub->ended)));
+	assert_true(hub_until(r, !shelf_oldest(r->hub)));
 	hub_rig_destroy(r);
 }
 
@@ -323,9 +323,9 @@ static void who_is_cut_before_his_start_is_cut_once(void **state)
 	hub_ask(r, &c, SESSION_TERMINAL, "read x", &rq);
 	hub_turns(r, 50);
 	r->hub->conf->grant_warn_ns = 0;
-	cut = *TAILQ_FIRST(&r->hub->attachments)->grant;
+	cut = *TAILQ_FIRST(hub_attachments(r->hub))->grant;
 	cut.expires_ns = 1;
-	hub_regrant(r, &TAILQ_FIRST(&r->hub->attachments)->grant, &cut);
+	hub_regrant(r, &TAILQ_FIRST(hub_attachments(r->hub))->grant, &cut);
 	hub_turns(r, 1200);
 	assert_int_equal(r->cuts, 1);
 	assert_int_equal(kill(r->let->pid, SIGCONT), 0);
@@ -691,7 +691,7 @@ static unsigned terminals_that_stay(const struct hub_rig *r)
 	const struct session *s;
 	unsigned n = 0;
 
-	TAILQ_FOREACH(s, &r->hub->order, order)
+	TAILQ_FOREACH(s, hub_sessions(r->hub), order)
 	n += s->state != SESSION_ENDED && !s->killing;
 	return n;
 }
@@ -859,7 +859,7 @@ static void what_goes_while_the_record_is_waited_for_is_woken_again(void **state
 	(void)state;
 	hub_open(r, &first, SESSION_EXEC, "true");
 	assert_true(hub_until(r, first.ends));
-	HASH_FIND_STR(r->hub->agents, "box", box);
+	box = agent_find(r->hub, "box");
 	assert_non_null(box);
 	assert_int_equal(shutdown(box->link->fd, SHUT_RDWR), 0);
 	assert_true(hub_until(r, box->state == AGENT_LOST));

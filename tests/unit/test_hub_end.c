@@ -109,7 +109,7 @@ static void never(struct sandbox_provider *p, const struct sandbox_ask *q, sandb
 
 static void an_exit_does_not_wait_for_an_answer_that_never_comes(void **state)
 {
-	struct sandbox_provider_ops ops = hub_provider;
+	struct sandbox_provider_ops ops = hub_provider_ops;
 	FRESH(r);
 	struct hub_client c;
 
@@ -133,7 +133,7 @@ static void an_exit_does_not_wait_for_an_answer_that_never_comes(void **state)
  */
 static void a_reported_exit_outlives_its_sandbox(void **state)
 {
-	struct sandbox_provider_ops ops = hub_provider;
+	struct sandbox_provider_ops ops = hub_provider_ops;
 	FRESH(r);
 	struct hub_client c;
 	struct agent *a;

@@ -36,7 +36,7 @@ static void ask_once(struct once *o, struct hub_client *c)
 
 static struct session *only_round(const struct once *o)
 {
-	struct session *s = TAILQ_FIRST(&o->r->hub->order);
+	struct session *s = TAILQ_FIRST(hub_sessions(o->r->hub));
 
 	assert_non_null(s);
 	return s;

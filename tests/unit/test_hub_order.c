@@ -204,7 +204,7 @@ static void says(struct story *t)
 
 static void ahead_in(struct story *t, uint64_t ms)
 {
-	uv_timer_t *timer = t->r->hub->ahead_timer;
+	uv_timer_t *timer = t->r->hub->aheads->timer;
 
 	if (uv_is_active((uv_handle_t *)timer))
 		uv_timer_start(timer, timer->timer_cb, ms, 0);

@@ -36,7 +36,7 @@ static void world_end(struct world *w)
 
 static uint64_t added(const struct world *w)
 {
-	const struct share *s = share_find(&w->r->hub->shares, CONF_SHARE_AGENT, "box");
+	const struct share *s = share_find(w->r->hub->shares, CONF_SHARE_AGENT, "box");
 
 	return s ? share_day_sum(&s->record, clock_boot_ns()) : 0;
 }
@@ -99,7 +99,7 @@ static void requests_are_counted_for_a_minute(void **state)
 	for (int i = 0; i < 3; i++)
 		assert_int_equal(request(&w, false, NULL), 0);
 	assert_int_equal(
-	    share_minute_sum(&share_find(&w.r->hub->shares, CONF_SHARE_TASK, "test")->requests, clock_boot_ns()), 3);
+	    share_minute_sum(&share_find(w.r->hub->shares, CONF_SHARE_TASK, "test")->requests, clock_boot_ns()), 3);
 	world_end(&w);
 	share_minute_add(&d, 10, 1000 * NS_PER_SEC);
 	assert_int_equal(share_minute_sum(&d, 1059 * NS_PER_SEC), 10);

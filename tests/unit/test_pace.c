@@ -1,11 +1,14 @@
 // tier: check
 /* Observers are told some at a time, not more often than PACE_MS, and share what they may take. */
 #include "muxd/hub/core/hub_state.h"
+#include "muxd/hub/session/session_state.h"
 #include "muxd/hub/session/wake.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdlib.h>
+#include <uv.h>
 
 #include <cmocka.h>
 
@@ -19,7 +22,6 @@ struct watcher {
 
 struct world {
 	uv_loop_t loop;
-	uv_idle_t idle;
 	struct hub hub;
 	struct session session;
 	struct watcher w[WATCHERS];
@@ -40,15 +42,10 @@ static int begin(void **state)
 	struct world *w = calloc(1, sizeof(*w));
 
 	uv_loop_init(&w->loop);
-	uv_idle_init(&w->loop, &w->idle);
-	w->idle.data = &w->hub;
 	w->hub.loop = &w->loop;
-	w->hub.idle = &w->idle;
-	TAILQ_INIT(&w->hub.pending);
-	TAILQ_INIT(&w->hub.paced);
 	w->session.hub = &w->hub;
 	w->session.observers = WATCHERS;
-	assert_int_equal(pace_create(&w->hub), 0);
+	assert_int_equal(clients_create(&w->hub, &w->hub.clients), 0);
 	for (int i = 0; i < WATCHERS; i++) {
 		struct attachment *a = &w->w[i].a;
 
@@ -67,8 +64,7 @@ static int end(void **state)
 {
 	struct world *w = *state;
 
-	pace_destroy(&w->hub);
-	uv_close((uv_handle_t *)&w->idle, NULL);
+	clients_destroy(w->hub.clients);
 	uv_run(&w->loop, UV_RUN_DEFAULT);
 	assert_int_equal(uv_loop_close(&w->loop), 0);
 	free(w);

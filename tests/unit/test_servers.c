@@ -319,7 +319,7 @@ static void on_again(void *arg, int rc, const struct err *e, const json_t *answe
 	assert_int_equal(rc, 0);
 	assert_string_equal(json_get_text(answer, "round_id"), "r");
 	assert_string_equal(round, "r");
-	h->mcp_failures++; /* how often it was called */
+	h->insides->failures++; /* how often it was called */
 }
 
 /* An answer that somebody waits for stays until everybody has heard it. */
@@ -343,7 +343,7 @@ static void test_kept(void **state)
 	assert_ptr_equal(TAILQ_FIRST(&all.kept), c);
 	assert_null(TAILQ_NEXT(c, entry));
 	inside_call_again(c);
-	assert_int_equal(h->mcp_failures, 2);
+	assert_int_equal(all.failures, 2);
 	inside_kept_trim(h, 0);
 	assert_true(TAILQ_EMPTY(&all.kept));
 	assert_int_equal(all.kept_bytes, 0);

@@ -9,6 +9,7 @@
 #include "control/servers/settings_def.h"
 #include "control/store/store.h"
 #include "muxd/hub/agent/service_state.h"
+#include "muxd/hub/core/hub_state.h"
 #include "muxd/muxlet/probe_status.c"
 
 #include <setjmp.h>
@@ -313,7 +314,8 @@ static void test_pause(void **state)
 	} rows[] = {{SERVICE_UNHEALTHY, {1000, 2000, 4000, 8000, 10000, 10000}},
 		    {SERVICE_WARMING, {50, 100, 200, 400, 800, 1000}}};
 	const struct link_exit end = {.cause = EXIT_EXITED, .code = 1};
-	struct hub h = {0};
+	struct agents agents = {0};
+	struct hub h = {.agents = &agents};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -369,7 +371,8 @@ static void test_waiters(void **state)
 	struct service x = {
 	    .agent = "a", .name = "web", .state = SERVICE_WARMING, .def = {.port = 8000, .start_timeout_ms = 0}};
 	struct services all = {0};
-	struct hub h = {.services = &all};
+	struct agents agents = {0};
+	struct hub h = {.services = &all, .agents = &agents};
 	struct agent *a = agent_get(&h, "a");
 	struct waits w = {.agent = a};
 	struct err e = {0};
@@ -399,7 +402,7 @@ static void test_waiters(void **state)
 	assert_int_equal(w.told, 2 * SERVICE_WAITERS_MAX);
 	assert_int_equal(w.rc, 0);
 	assert_int_equal(service_waiting(&h, "a"), 0);
-	HASH_DEL(h.agents, a);
+	HASH_DEL(agents.by_name, a);
 	free(a);
 }
 

@@ -3,8 +3,8 @@
  * stream. */
 #include "base/err.h"
 #include "muxd/hub/broker/recall.h"
-#include "muxd/hub/core/hub_state.h"
 #include "muxd/hub/session/session_json.h"
+#include "muxd/hub/session/session_state.h"
 
 #include <errno.h>
 #include <setjmp.h>

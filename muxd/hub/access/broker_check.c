@@ -5,7 +5,8 @@
 #include "control/work/work.h"
 #include "muxd/hub/access/broker_policy.h"
 #include "muxd/hub/agent/agent.h"
-#include "muxd/hub/core/hub_state.h"
+#include "muxd/hub/core/grant_news.h"
+#include "muxd/hub/core/hub_ground.h"
 #include "muxd/hub/record/audit.h"
 #include "muxd/hub/session/launch.h"
 #include "muxd/hub/session/session_state.h"
@@ -52,7 +53,7 @@ void broker_audit_refused(struct hub *h, const struct origin *from, const char *
 	request_begin(&rq, from);
 	if (who)
 		rq.grant = *who;
-	h->stats.auth_failed++;
+	hub_counters(h)->auth_failed++;
 	audit_failure(h, &rq, what, e);
 }
 
@@ -62,7 +63,7 @@ static int identify(struct hub *h, const char *token, size_t len, bool held, str
 {
 	struct grant_trust trust = hub_trust(h);
 	int64_t now = hub_now_wall(h);
-	int rc = grants_known_verify(&h->known, token, len, &trust, now, out, e);
+	int rc = hub_grant_verify(h, token, len, &trust, now, out, e);
 	struct grant_news news = hub_grant_news(h);
 	struct grant_line line = grant_line(out);
 
@@ -104,7 +105,7 @@ static int authenticate(struct hub *h, const char *token, size_t len, bool held,
 		return rc;
 	}
 	memcpy(rq.token, token, len);
-	h->stats.auth_ok++;
+	hub_counters(h)->auth_ok++;
 	*out = rq;
 	request_finish(&rq);
 	return 0;
@@ -192,7 +193,7 @@ static int broker_check_reach(struct hub *h, const struct request *rq, const cha
 		rc = grant_allows(&rq->grant, agent, scopes, e);
 	if (!rc)
 		rc = is_anothers(rq, agent, e);
-	return rc ? rc : work_may_enter(h->p.work, agent, rq->grant.principal, only_looks(rq, scopes), e);
+	return rc ? rc : work_may_enter(hub_work(h), agent, rq->grant.principal, only_looks(rq, scopes), e);
 }
 
 int broker_reach(struct hub *h, const struct request *rq, const char *agent, uint32_t scopes, const char *what,
@@ -261,8 +262,8 @@ int broker_check_any(struct hub *h, const struct request *rq, const struct polic
 
 int broker_check_enter(struct hub *h, const struct request *rq, const char *agent, const char *what, struct err *e)
 {
-	return work_may_enter(h->p.work, agent, rq->grant.principal, false, e) ? broker_refused(h, rq, agent, what, e)
-									       : 0;
+	return work_may_enter(hub_work(h), agent, rq->grant.principal, false, e) ? broker_refused(h, rq, agent, what, e)
+										 : 0;
 }
 
 void broker_hide(struct hub *h, const struct request *rq, const struct session *s, const char *what)

@@ -6,10 +6,11 @@
 #include "base/text.h"
 #include "muxd/hub/access/broker_check.h"
 #include "muxd/hub/access/policy.h"
-#include "muxd/hub/core/hub_state.h"
+#include "muxd/hub/core/hub_ground.h"
 #include "muxd/hub/record/audit.h"
 #include "muxd/hub/session/launch.h"
 #include "muxd/hub/session/session_share.h"
+#include "muxd/hub/session/session_state.h"
 #include "policy/grant_narrow.h"
 #include "policy/profile.h"
 
@@ -120,12 +121,12 @@ int broker_policy(struct hub *h, const struct request *rq, const struct policy_q
 		*out_mark = (struct policy_mark){0};
 	if (!rc)
 		rc = hub_policy_settle(h, e);
-	if (rc || !h->policy)
+	if (rc || !hub_policy(h))
 		return rc;
 	q = whole(rq, asked);
 	if (!q.opens_nothing && !q.judged)
 		session_share_count(h, &q);
-	v = policy_verdict(h->policy, &q);
+	v = policy_verdict(hub_policy(h), &q);
 	if (!v.allowed)
 		return deny(h, rq, &v, &q, what, e ? e : &own);
 	if (out_mark)
@@ -153,7 +154,7 @@ bool broker_policy_would(const struct hub *h, const struct request *rq, const st
 {
 	const struct policy_question q = whole(rq, asked);
 
-	return !grant_bounds_allow(&rq->grant.bounds, q.op, NULL) && policy_verdict(h->policy, &q).allowed;
+	return !grant_bounds_allow(&rq->grant.bounds, q.op, NULL) && policy_verdict(hub_policy(h), &q).allowed;
 }
 
 bool broker_policy_may(struct hub *h, const struct request *rq, enum policy_op op)
@@ -239,7 +240,7 @@ enum policy_op broker_policy_op(enum session_kind kind)
 
 bool broker_policy_is(const struct hub *h, const struct request *rq)
 {
-	return h->policy || h->policy_waits || rq->grant.bounds.operations;
+	return hub_policy(h) || hub_policy_waits(h) || rq->grant.bounds.operations;
 }
 
 /* A round of a context is a part of the call that was made of it. */
@@ -308,7 +309,7 @@ static const struct policy_profile *profile_of(const struct hub *h, const struct
 {
 	const struct policy_question asked = {.agent = agent, .task = task}, q = whole(rq, &asked);
 
-	return h->policy ? policy_profile_for(h->policy, &q) : NULL;
+	return hub_policy(h) ? policy_profile_for(hub_policy(h), &q) : NULL;
 }
 
 bool broker_policy_shapes(const struct hub *h, const struct request *rq, const char *agent, const char *task)
@@ -322,7 +323,7 @@ void broker_policy_shape(const struct hub *h, const struct request *rq, const st
 			 struct policy_shape *out)
 {
 	const struct policy_question q = whole(rq, asked);
-	const struct verdict v = policy_verdict(h->policy, &q);
+	const struct verdict v = policy_verdict(hub_policy(h), &q);
 
 	verdict_shape(&v, &q, out);
 }
@@ -342,7 +343,7 @@ void broker_policy_size(const struct hub *h, const struct request *rq, const cha
 {
 	const struct policy_profile *p = profile_of(h, rq, agent, task);
 	const struct policy_question q = {.op = op, .agent = agent, .task = task};
-	const struct verdict v = {.why = VERDICT_FILE_SIZE, .policy = h->policy, .profile = p};
+	const struct verdict v = {.why = VERDICT_FILE_SIZE, .policy = hub_policy(h), .profile = p};
 	uint64_t most = rq->grant.files.size_max;
 
 	*out = (struct err_policy){0};

@@ -3,7 +3,8 @@
 
 #include "base/err.h"
 #include "muxd/hub/agent/agent.h"
-#include "muxd/hub/core/hub_state.h"
+#include "muxd/hub/core/grant_news.h"
+#include "muxd/hub/core/hub_ground.h"
 
 #include <openssl/evp.h>
 #include <stdlib.h>
@@ -67,7 +68,7 @@ static json_t *grant_use_question_of(struct hub *h, const struct request *rq, co
 int grant_use(struct hub *h, const struct request *rq, const struct grant_use_of *of, gate_go *go, void *arg,
 	      struct err *e)
 {
-	const struct hub_issuer *i = &h->p.issuer;
+	const struct hub_issuer *i = &hub_params(h)->issuer;
 	struct use_job *j;
 
 	if (!rq->grant.bounds.uses)

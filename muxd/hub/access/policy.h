@@ -10,8 +10,11 @@
 
 #include "base/json.h"
 
+#include <stdbool.h>
+
 struct err;
 struct hub;
+struct policies;
 struct policy;
 /*
  * The policy from now on, the hub's then; NULL: everything is as granted. by: who loaded it (muxd/monitor/loader.h),
@@ -22,6 +25,9 @@ void hub_set_policy(struct hub *h, struct policy *p, json_t *by);
 int hub_policy_settle(struct hub *h, struct err *e);
 /* {version, sha256, bytes, profiles, otherwise}. NULL: no memory. */
 json_t *policy_describe(const struct policy *p);
-void hub_policy_finish(struct hub *h);
+const struct policy *hub_policy(const struct hub *h); /* in force; NULL: none. Borrowed until the loop */
+bool hub_policy_waits(const struct hub *h);
+struct policies *policies_create(void);    /* those of a hub; NULL: no memory */
+void policies_destroy(struct policies *x); /* NULL-safe */
 
 #endif

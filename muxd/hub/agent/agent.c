@@ -10,7 +10,8 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "muxd/hub/core/hub_state.h"
+#include "muxd/hub/core/hub_ground.h"
+#include "muxd/hub/core/hub_rooms.h"
 #include "muxd/hub/record/audit.h"
 #include "muxd/hub/session/session_state.h"
 
@@ -30,11 +31,21 @@ void agent_set_state(struct agent *a, enum agent_state s)
 	hub_stir(a->hub);
 }
 
+struct agents *agents_create(void)
+{
+	return calloc(1, sizeof(struct agents));
+}
+
+void agents_destroy(struct agents *x)
+{
+	free(x);
+}
+
 struct agent *agent_find(struct hub *h, const char *name)
 {
 	struct agent *a = NULL;
 
-	HASH_FIND_STR(h->agents, name, a);
+	HASH_FIND_STR(hub_agents(h)->by_name, name, a);
 	return a;
 }
 
@@ -49,7 +60,7 @@ struct agent *agent_get(struct hub *h, const char *name)
 	text_put(a->info.agent, sizeof(a->info.agent), name);
 	a->retry_ms = AGENT_RETRY_MIN_MS;
 	STAILQ_INIT(&a->waiters);
-	HASH_ADD_STR(h->agents, name, a);
+	HASH_ADD_STR(hub_agents(h)->by_name, name, a);
 	return a;
 }
 
@@ -75,15 +86,15 @@ int64_t agent_life(struct hub *h, const char *name)
 	struct agent *a = agent_find(h, name);
 	struct life_current here = {.since_wall_ns = LIFE_SINCE_UNKNOWN}, *c = a ? &a->current : &here;
 
-	if (!h->p.life || target_is_pod(name))
+	if (!hub_life(h) || target_is_pod(name))
 		return LIFE_SINCE_UNKNOWN;
-	life_current(h->p.life, name, c);
+	life_current(hub_life(h), name, c);
 	return c->since_wall_ns;
 }
 
 uint64_t agent_patience(const struct agent *a)
 {
-	const struct conf *c = a->hub->conf;
+	const struct conf *c = hub_conf(a->hub);
 
 	return a->info.backend == SANDBOX_LOCAL ? c->sandbox_create_timeout_ns : c->kubernetes_create_timeout_ns;
 }

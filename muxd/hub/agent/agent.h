@@ -11,7 +11,6 @@
 #include "base/json.h"
 #include "control/life/life.h"
 #include "control/sandbox.h"
-#include "muxd/hub/core/hub_state.h"
 #include "muxd/hub/session/session_state.h"
 #include "muxd/link/kill_tally.h"
 #include "muxd/link/link.h"
@@ -31,7 +30,7 @@ struct agent_waiter {
 struct clearing;
 struct agent {
 	struct hub *hub;
-	UT_hash_handle hh; /* hub->agents by name */
+	UT_hash_handle hh; /* struct agents, by name */
 	char name[AGENT_NAME_MAX + 1];
 	enum agent_state state;
 	struct sandbox_info info;
@@ -88,7 +87,17 @@ struct agent_ahead {
 	void (*gone)(struct agent *a);
 };
 
+/* Agents of a hub, the hub's; each is made by agent_get() and goes with agent_destroy() (muxd/hub/link). */
+struct agents {
+	struct agent *by_name;
+	const struct agent_watch *watch; /* NULL: nobody */
+	const struct agent_ahead *ahead; /* of everything that begins; NULL: nobody */
+};
+
 #define AGENT_RETRY_MIN_MS 50
+
+struct agents *agents_create(void);    /* NULL: no memory */
+void agents_destroy(struct agents *x); /* NULL-safe; none is in it any more */
 
 void agent_set_state(struct agent *a, enum agent_state s);
 const char *agent_state_name(enum agent_state s);

@@ -1,14 +1,14 @@
 #include "muxd/hub/agent/filespace_due.h"
 
 #include "muxd/hub/agent/agent.h"
-#include "muxd/hub/core/hub_state.h"
+#include "muxd/hub/core/hub_ground.h"
 #include "muxd/hub/session/session_state.h"
 
 #define CAUSES_MAX 20 /* named in one event; the others are counted by its last */
 
 void filespace_caused(struct agent *a, const char *kind, const char *session, const char *principal, const char *task)
 {
-	if (!a || !a->hub->p.files)
+	if (!a || !hub_files(a->hub))
 		return;
 	if (!a->sync_causes)
 		a->sync_causes = json_array();

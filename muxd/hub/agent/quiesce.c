@@ -5,7 +5,7 @@
 #include "base/text.h"
 #include "muxd/hub/agent/agent.h"
 #include "muxd/hub/agent/survey.h"
-#include "muxd/hub/core/hub_state.h"
+#include "muxd/hub/core/hub_ground.h"
 #include "muxd/hub/session/session_state.h"
 
 #include <stdlib.h>
@@ -78,7 +78,7 @@ bool quiesce_exited(struct agent *a, uint32_t channel, const struct link_exit *x
 void quiesce_link_down(struct agent *a)
 {
 	if (a->quiesce)
-		quiesced(a, a->hub->stopping ? ERR_CANCELLED : ERR_LINK_LOST, "the link went away");
+		quiesced(a, hub_stopping(a->hub) ? ERR_CANCELLED : ERR_LINK_LOST, "the link went away");
 }
 
 void quiesce_tick(struct agent *a, uint64_t now)

@@ -11,9 +11,9 @@
 #include "base/buf.h"
 #include "control/servers/service_def.h"
 #include "muxd/hub/agent/service_wait.h"
-#include "muxd/hub/core/hub_state.h"
 
 #include <sys/queue.h>
+#include <uv.h>
 
 enum service_state {
 	SERVICE_ABSENT,

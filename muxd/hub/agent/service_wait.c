@@ -6,6 +6,8 @@
 #include "base/err.h"
 #include "base/text.h"
 #include "muxd/hub/agent/service_state.h"
+#include "muxd/hub/core/hub_ground.h"
+#include "muxd/hub/core/hub_rooms.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +16,7 @@ static const struct service *by_port(const struct hub *h, const char *agent, uin
 {
 	const struct service *x;
 
-	TAILQ_FOREACH(x, &h->services->all, entry)
+	TAILQ_FOREACH(x, &hub_services(h)->all, entry)
 	if (!x->dropped && x->def.port == port && strcmp(x->agent, agent) == 0)
 		return x;
 	return NULL;
@@ -64,8 +66,8 @@ int service_wait(struct agent *a, uint16_t port, agent_ready_fn *fn, void *arg, 
 				     .fn = fn,
 				     .arg = arg};
 	text_put(w->agent, sizeof(w->agent), a->name);
-	w->number = ++h->services->waited;
-	TAILQ_INSERT_TAIL(&h->services->waiters, w, entry);
+	w->number = ++hub_services(h)->waited;
+	TAILQ_INSERT_TAIL(&hub_services(h)->waiters, w, entry);
 	hub_stir(h);
 	return SERVICE_WAITS;
 }
@@ -75,7 +77,7 @@ unsigned service_waiting(const struct hub *h, const char *agent)
 	const struct service_waiter *w;
 	unsigned n = 0;
 
-	TAILQ_FOREACH(w, &h->services->waiters, entry)
+	TAILQ_FOREACH(w, &hub_services(h)->waiters, entry)
 	n += strcmp(w->agent, agent) == 0;
 	return n;
 }
@@ -103,9 +105,9 @@ static int look(struct hub *h, const struct service_waiter *w, uint64_t now, str
  */
 void service_wait_look(struct hub *h, uint64_t now)
 {
-	struct service_waiters *all = &h->services->waiters;
+	struct service_waiters *all = &hub_services(h)->waiters;
 	struct service_waiter *w;
-	uint64_t last = h->services->waited;
+	uint64_t last = hub_services(h)->waited;
 
 	while ((w = TAILQ_FIRST(all)) && w->number <= last) {
 		struct err e = {0};
@@ -113,7 +115,7 @@ void service_wait_look(struct hub *h, uint64_t now)
 
 		TAILQ_REMOVE(all, w, entry);
 		if (rc == SERVICE_WAITS) {
-			w->number = ++h->services->waited;
+			w->number = ++hub_services(h)->waited;
 			TAILQ_INSERT_TAIL(all, w, entry);
 			continue;
 		}
@@ -128,8 +130,8 @@ void service_wait_end(struct hub *h)
 	struct err e = {0};
 
 	err_set(&e, ERR_CANCELLED, "the daemon is stopping");
-	while ((w = TAILQ_FIRST(&h->services->waiters))) {
-		TAILQ_REMOVE(&h->services->waiters, w, entry);
+	while ((w = TAILQ_FIRST(&hub_services(h)->waiters))) {
+		TAILQ_REMOVE(&hub_services(h)->waiters, w, entry);
 		w->fn(w->arg, e.code, &e);
 		free(w);
 	}
@@ -140,7 +142,7 @@ json_t *service_ports(struct hub *h, const char *agent)
 	const struct service *x;
 	json_t *list = NULL;
 
-	TAILQ_FOREACH(x, &h->services->all, entry)
+	TAILQ_FOREACH(x, &hub_services(h)->all, entry)
 	if (!x->dropped && x->def.port && strcmp(x->agent, agent) == 0 && (list || (list = json_array())))
 		json_array_append_new(list, json_pack("{s:i,s:s,s:s}", "port", (int)x->def.port, "service", x->name,
 						      "state", service_state_name(x->state)));

@@ -9,7 +9,7 @@
 #include "control/servers/settings_def.h"
 #include "control/store/store.h"
 #include "muxd/hub/agent/agent.h"
-#include "muxd/hub/core/hub_state.h"
+#include "muxd/hub/core/hub_ground.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@
 static int settings_read(struct hub *h, const char *agent, json_t **out, struct err *e)
 {
 	json_t *list = NULL;
-	int rc = !h->p.store || strchr(agent, '/') ? 0 : lists_get(h->p.store, &list_settings, agent, 0, &list, e);
+	int rc = !hub_store(h) || strchr(agent, '/') ? 0 : lists_get(hub_store(h), &list_settings, agent, 0, &list, e);
 
 	if (rc)
 		return rc;
@@ -32,7 +32,7 @@ static int settings_read(struct hub *h, const char *agent, json_t **out, struct 
 /* As the store had them at its last change. */
 static int settings_of(struct agent *a, const json_t **out, struct err *e)
 {
-	uint64_t changes = a->hub->p.store ? store_changes(a->hub->p.store) : 0;
+	uint64_t changes = hub_store(a->hub) ? store_changes(hub_store(a->hub)) : 0;
 	json_t *now = NULL;
 	int rc = 0;
 
@@ -88,7 +88,7 @@ static int add_variables(struct launch *io, const json_t *env)
 static uint64_t most_of(const struct hub *h, bool transfer, const char **out_key)
 {
 	*out_key = transfer ? SETTINGS_TRANSFER_TIMEOUT : SETTINGS_EXEC_TIMEOUT;
-	return transfer ? h->conf->file_timeout_max_ns : h->conf->round_timeout_max_ns;
+	return transfer ? hub_conf(h)->file_timeout_max_ns : hub_conf(h)->round_timeout_max_ns;
 }
 
 static void use_timeout(const struct hub *h, const json_t *s, bool transfer, uint64_t *io_ns)

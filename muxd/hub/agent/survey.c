@@ -8,7 +8,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "muxd/hub/agent/agent.h"
-#include "muxd/hub/core/hub_state.h"
+#include "muxd/hub/core/hub_ground.h"
 #include "muxd/hub/record/audit.h"
 
 #include <errno.h>
@@ -56,7 +56,7 @@ static struct survey *survey_get(struct agent *a)
 {
 	struct survey *v = a->survey;
 
-	if (v || !a->hub->conf->file_changes)
+	if (v || !hub_conf(a->hub)->file_changes)
 		return v;
 	v = calloc(1, sizeof(*v));
 	if (v && !(v->ended = json_array())) {

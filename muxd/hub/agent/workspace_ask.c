@@ -6,7 +6,7 @@
 #include "base/ring.h"
 #include "base/text.h"
 #include "muxd/hub/agent/agent.h"
-#include "muxd/hub/core/hub_state.h"
+#include "muxd/hub/core/hub.h"
 
 #include <errno.h>
 #include <openssl/sha.h>
@@ -226,7 +226,7 @@ void workspace_ask_link_down(struct agent *a)
 
 	if (!a->asking)
 		return;
-	err_set(&e, a->hub->stopping ? ERR_CANCELLED : ERR_LINK_LOST, "the link into the sandbox of %.100s went away",
-		a->name);
+	err_set(&e, hub_stopping(a->hub) ? ERR_CANCELLED : ERR_LINK_LOST,
+		"the link into the sandbox of %.100s went away", a->name);
 	workspace_over(a, e.code, &e);
 }

@@ -4,7 +4,7 @@
 #include "base/persist.h"
 #include "muxd/hub/agent/agent.h"
 #include "muxd/hub/agent/service_wait.h"
-#include "muxd/hub/core/hub_state.h"
+#include "muxd/hub/core/hub.h"
 #include "muxd/hub/session/launch.h"
 #include "muxd/hub/session/session_state.h"
 
@@ -62,14 +62,14 @@ static void set_backend(json_t *o, const struct agent *a, const struct sandbox_i
 /* Directories that outlive a sleep (sandbox.persist is this machine's alone). */
 static json_t *persists_json(const struct hub *h, const struct sandbox_info *i)
 {
-	bool local = i->backend == SANDBOX_LOCAL && !i->ns[0] && strcmp(h->conf->sandbox_backend, "local") == 0;
+	bool local = i->backend == SANDBOX_LOCAL && !i->ns[0] && strcmp(hub_conf(h)->sandbox_backend, "local") == 0;
 	json_t *list = json_array();
 	char path[256];
 	size_t at = 0;
 
 	if (local || i->has_workspace)
 		json_array_append_new(list, json_string("/workspace"));
-	while (local && persist_next(h->conf->sandbox_persist, &at, path, sizeof(path)))
+	while (local && persist_next(hub_conf(h)->sandbox_persist, &at, path, sizeof(path)))
 		json_array_append_new(list, json_string(path));
 	return list;
 }

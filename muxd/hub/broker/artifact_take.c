@@ -12,7 +12,7 @@
 #include "muxd/hub/broker/base_tree.h"
 #include "muxd/hub/broker/broker_round.h"
 #include "muxd/hub/broker/git_export.h"
-#include "muxd/hub/core/hub_state.h"
+#include "muxd/hub/core/hub.h"
 #include "muxd/hub/core/later.h"
 #include "muxd/hub/record/audit.h"
 #include "muxd/hub/session/file_limits.h"
@@ -114,7 +114,7 @@ static int take_writer(struct taking *t, struct err *e)
 				     .any_owner = t->any_owner,
 				     .apart = share_stands_apart(&t->rq.grant)};
 
-	rc = call ? artifact_write(t->hub->p.artifacts, &spec, &writer_ops, t, &t->w, e)
+	rc = call ? artifact_write(hub_artifacts(t->hub), &spec, &writer_ops, t, &t->w, e)
 		  : err_set(e, ERR_NOMEM, "no memory for an event");
 	json_decref(call);
 	return rc;
@@ -385,7 +385,7 @@ static void take_changes(struct taking *t, const struct artifact_take *from)
 
 static void take_git(struct taking *t, const struct artifact_take *from)
 {
-	const struct conf *c = t->hub->conf;
+	const struct conf *c = hub_conf(t->hub);
 	const char *argv[GIT_EXPORT_ARGV];
 	const uint64_t usual =
 	    c->file_timeout_ns < c->round_timeout_max_ns ? c->file_timeout_ns : c->round_timeout_max_ns;

@@ -9,9 +9,10 @@
 #include "control/life/life.h"
 #include "muxd/hub/broker/broker.h"
 #include "muxd/hub/broker/broker_shape.h"
-#include "muxd/hub/core/hub_state.h"
+#include "muxd/hub/core/hub_ground.h"
 #include "muxd/hub/link/agent_link.h"
 #include "muxd/hub/record/audit.h"
+#include "muxd/hub/session/session_state.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -44,9 +45,9 @@ static void base_on_wiped(void *arg, int rc, const struct err *e, json_t *result
 
 static void base_free(struct base_tree *t)
 {
-	if (t->made && t->hub->p.life)
-		life_terminate(t->hub->p.life, t->rq.grant.agent, "its tree was read", LIFE_END_WIPE, 0, base_on_wiped,
-			       NULL);
+	if (t->made && hub_life(t->hub))
+		life_terminate(hub_life(t->hub), t->rq.grant.agent, "its tree was read", LIFE_END_WIPE, 0,
+			       base_on_wiped, NULL);
 	request_finish(&t->rq);
 	json_decref(t->request);
 	free(t);
@@ -234,7 +235,7 @@ int base_tree_open(struct hub *h, const struct request *rq, const struct base_tr
 	char id[ID_STR_LEN];
 	int rc = 0;
 
-	if (!h->p.life || target_is_pod(from->agent))
+	if (!hub_life(h) || target_is_pod(from->agent))
 		return err_set(e, ERR_UNSUPPORTED, "%s has no snapshots: name a revision of git as the base",
 			       from->agent);
 	t = calloc(1, sizeof(*t));
@@ -269,7 +270,7 @@ int base_tree_open(struct hub *h, const struct request *rq, const struct base_tr
 	}
 	*out = t;
 	f.as = t->rq.grant.agent;
-	life_fork(h->p.life, &f, 0, base_on_forked, t);
+	life_fork(hub_life(h), &f, 0, base_on_forked, t);
 	return 0;
 }
 

@@ -10,9 +10,11 @@
 #include "muxd/hub/broker/broker.h"
 #include "muxd/hub/broker/broker_artifact.h"
 #include "muxd/hub/broker/git_clone.h"
-#include "muxd/hub/core/hub_state.h"
+#include "muxd/hub/core/hub_ground.h"
+#include "muxd/hub/core/hub_rooms.h"
 #include "muxd/hub/link/agent_link.h"
 #include "muxd/hub/record/audit.h"
+#include "muxd/hub/session/session_state.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -51,6 +53,29 @@ struct begin_tree {
 	void *arg;
 };
 
+struct begin_trees {
+	TAILQ_HEAD(, begin_tree) all; /* agents' beginnings that are being made */
+};
+
+struct begin_trees *begin_trees_create(void)
+{
+	struct begin_trees *x = calloc(1, sizeof(*x));
+
+	if (x)
+		TAILQ_INIT(&x->all);
+	return x;
+}
+
+void begin_trees_destroy(struct begin_trees *x)
+{
+	free(x);
+}
+
+bool begin_trees_rest(const struct hub *h)
+{
+	return TAILQ_EMPTY(&hub_begin_trees(h)->all);
+}
+
 static void begin_fill(struct begin_tree *t);
 static void begin_clone(struct begin_tree *t);
 static void begin_copy(struct begin_tree *t);
@@ -58,7 +83,7 @@ static void begin_copy(struct begin_tree *t);
 /* A caller who has more time than is configured gives it to the transfer. */
 static uint64_t begin_time(const struct begin_tree *t)
 {
-	uint64_t now = clock_boot_ns(), most = t->hub->conf->file_timeout_ns;
+	uint64_t now = clock_boot_ns(), most = hub_conf(t->hub)->file_timeout_ns;
 
 	return t->until_ns > now + most ? t->until_ns - now : most;
 }
@@ -107,10 +132,10 @@ void begin_tree_end(struct begin_tree *t)
 	begin_detach(t);
 	artifact_reader_end(t->reader);
 	if (t->hub) {
-		TAILQ_REMOVE(&t->hub->begin_trees, t, entry);
-		if (t->made && !t->hub->stopping)
-			life_terminate(t->hub->p.life, t->rq.grant.agent, "its workspace was copied", LIFE_END_WIPE, 0,
-				       begin_on_wiped, NULL);
+		TAILQ_REMOVE(&hub_begin_trees(t->hub)->all, t, entry);
+		if (t->made && !hub_stopping(t->hub))
+			life_terminate(hub_life(t->hub), t->rq.grant.agent, "its workspace was copied", LIFE_END_WIPE,
+				       0, begin_on_wiped, NULL);
 		begin_answer_waiters(t, 0, NULL);
 	}
 	begin_free(t);
@@ -323,7 +348,7 @@ static void begin_fill(struct begin_tree *t)
 
 static void begin_clone(struct begin_tree *t)
 {
-	const struct conf *c = t->hub->conf;
+	const struct conf *c = hub_conf(t->hub);
 	const char *argv[GIT_CLONE_ARGV];
 	struct exec_spec spec = begin_spec(t, SESSION_ROUND);
 
@@ -361,7 +386,7 @@ static void begin_on_copied(void *arg, int rc, const struct err *e, json_t *resu
 static void begin_copy(struct begin_tree *t)
 {
 	t->state = BEGIN_COPYING;
-	life_snapshot(t->hub->p.life, t->rq.grant.agent, 0, begin_on_copied, t);
+	life_snapshot(hub_life(t->hub), t->rq.grant.agent, 0, begin_on_copied, t);
 }
 
 /* ---- the sandbox */
@@ -455,11 +480,11 @@ int begin_tree_open(struct hub *h, const struct request *rq, const struct begin_
 		begin_free(t);
 		return rc;
 	}
-	TAILQ_INSERT_TAIL(&h->begin_trees, t, entry);
+	TAILQ_INSERT_TAIL(&hub_begin_trees(h)->all, t, entry);
 	f.as = t->rq.grant.agent;
 	f.options.idle_ttl_ns = 0; /* never */
 	f.options.ttl_ns = PASSING_TTL_NS;
-	life_fork(h->p.life, &f, 0, begin_on_made, t);
+	life_fork(hub_life(h), &f, 0, begin_on_made, t);
 	return 0;
 }
 
@@ -471,7 +496,7 @@ int begin_tree_wait(struct hub *h, const char *agent, uint64_t until_ns, begin_t
 	struct begin_waiter *w;
 	struct begin_tree *t;
 
-	TAILQ_FOREACH(t, &h->begin_trees, entry)
+	TAILQ_FOREACH(t, &hub_begin_trees(h)->all, entry)
 	if (strcmp(t->agent, agent) == 0)
 		break;
 	if (!t)
@@ -522,10 +547,10 @@ static bool begin_tell_late(struct begin_tree *t, uint64_t now)
 
 void begin_trees_tick(struct hub *h, uint64_t now)
 {
-	struct begin_tree *t = TAILQ_FIRST(&h->begin_trees);
+	struct begin_tree *t = TAILQ_FIRST(&hub_begin_trees(h)->all);
 
 	while (t)
-		t = begin_tell_late(t, now) ? TAILQ_FIRST(&h->begin_trees) : TAILQ_NEXT(t, entry);
+		t = begin_tell_late(t, now) ? TAILQ_FIRST(&hub_begin_trees(h)->all) : TAILQ_NEXT(t, entry);
 }
 
 void begin_trees_leave(struct hub *h)
@@ -534,8 +559,8 @@ void begin_trees_leave(struct hub *h)
 	struct err e = {0};
 
 	err_set(&e, ERR_CANCELLED, "the daemon is stopping");
-	while ((t = TAILQ_FIRST(&h->begin_trees))) {
-		TAILQ_REMOVE(&h->begin_trees, t, entry);
+	while ((t = TAILQ_FIRST(&hub_begin_trees(h)->all))) {
+		TAILQ_REMOVE(&hub_begin_trees(h)->all, t, entry);
 		t->hub = NULL;
 		begin_answer_waiters(t, e.code, &e);
 	}

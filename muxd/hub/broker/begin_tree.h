@@ -19,6 +19,10 @@
 #include "muxd/hub/core/request.h"
 
 struct begin_tree;
+struct begin_trees;
+
+struct begin_trees *begin_trees_create(void);    /* those of a hub, the hub's; NULL: no memory */
+void begin_trees_destroy(struct begin_trees *x); /* NULL-safe; behind begin_trees_leave() */
 
 /* Once. rc: it failed, and nothing of it is left but what is being wiped; t: NULL then. May come after the hub's end,
  * with ERR_CANCELLED. */
@@ -47,6 +51,7 @@ void begin_tree_end(struct begin_tree *t);
 int begin_tree_wait(struct hub *h, const char *agent, uint64_t until_ns, begin_tree_waited *done, void *arg,
 		    struct err *e);
 void begin_trees_tick(struct hub *h, uint64_t now);
-void begin_trees_leave(struct hub *h); /* the hub goes: who waits hears ERR_CANCELLED */
+bool begin_trees_rest(const struct hub *h); /* none is being made */
+void begin_trees_leave(struct hub *h);      /* the hub goes: who waits hears ERR_CANCELLED */
 
 #endif

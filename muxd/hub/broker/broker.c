@@ -12,7 +12,8 @@
 #include "muxd/hub/access/policy.h"
 #include "muxd/hub/agent/agent.h"
 #include "muxd/hub/broker/agent_json.h"
-#include "muxd/hub/core/hub_state.h"
+#include "muxd/hub/broker/broker_state.h"
+#include "muxd/hub/core/shelf.h"
 #include "muxd/hub/record/audit.h"
 #include "muxd/hub/session/attachment_state.h"
 #include "muxd/hub/session/session_end.h"
@@ -21,6 +22,16 @@
 
 #include <stdlib.h>
 #include <string.h>
+
+struct broker_state *broker_state_create(void)
+{
+	return calloc(1, sizeof(struct broker_state));
+}
+
+void broker_state_destroy(struct broker_state *b)
+{
+	free(b);
+}
 
 static bool is_listed(const struct session_filter *f, const struct session *s)
 {
@@ -45,7 +56,7 @@ int broker_sessions(struct hub *h, const struct request *rq, const struct sessio
 		json_decref(seen);
 		return rc;
 	}
-	TAILQ_FOREACH(s, &h->order, order)
+	TAILQ_FOREACH(s, hub_sessions(h), order)
 	{
 		if (json_array_size(list) >= f->limit)
 			break;
@@ -123,7 +134,7 @@ int broker_attach(struct hub *h, const struct request *rq, const char *agent, co
 			return err_set(e, ERR_INVAL, "\"%.64s\" is not a session id: use the id, or last", name);
 		s = hub_session_find(h, &id);
 	} else {
-		TAILQ_FOREACH(each, &h->order, order)
+		TAILQ_FOREACH(each, hub_sessions(h), order)
 		if (!s && each->kind == SESSION_TERMINAL && each->state != SESSION_ENDED &&
 		    (!agent || !*agent || target_covers(agent, each->agent->name)) && broker_owns(rq, each))
 			s = each;
@@ -163,7 +174,7 @@ int broker_attach(struct hub *h, const struct request *rq, const char *agent, co
 
 int broker_policy_show(struct hub *h, const struct request *rq, json_t **out, struct err *e)
 {
-	const struct policy *p = h->policy;
+	const struct policy *p = hub_policy(h);
 	int rc = broker_in_force(h, rq, "policy", e);
 
 	if (rc)

@@ -9,7 +9,7 @@
 #include "muxd/hub/broker/agent_json.h"
 #include "muxd/hub/broker/broker.h"
 #include "muxd/hub/broker/broker_shape.h"
-#include "muxd/hub/core/hub_state.h"
+#include "muxd/hub/core/hub_ground.h"
 #include "muxd/hub/link/agent_link.h"
 #include "muxd/hub/record/audit.h"
 #include "muxd/hub/session/attachment_state.h"
@@ -126,7 +126,7 @@ static void broker_agent_on_stat(void *arg, const struct sandbox_answer *r)
 
 static void broker_agent_show(struct agent_job *job)
 {
-	struct sandbox_provider *p = job->hub->p.provider;
+	struct sandbox_provider *p = hub_provider(job->hub);
 
 	sandbox_ask(p, &(struct sandbox_ask){.op = SANDBOX_STAT, .agent = job->name}, broker_agent_on_stat, job);
 }
@@ -212,7 +212,7 @@ static void broker_agent_on_destroyed(void *arg, const struct sandbox_answer *r)
 /* Asked for before it is done: an end that the record does not know of must not happen. */
 static void broker_agent_destroy(struct agent_job *job)
 {
-	struct sandbox_provider *p = job->hub->p.provider;
+	struct sandbox_provider *p = hub_provider(job->hub);
 	struct err e = {0};
 	int rc = audit_event(job->hub, "sandbox.destroy", &job->rq, job->name, "asked",
 			     json_pack("{s:s,s:b}", "reason", job->reason, "wipe", job->wipe));

@@ -9,8 +9,9 @@
 #include "muxd/hub/access/gate.h"
 #include "muxd/hub/broker/artifact_take.h"
 #include "muxd/hub/broker/broker.h"
-#include "muxd/hub/core/hub_state.h"
+#include "muxd/hub/core/hub.h"
 #include "muxd/hub/record/audit.h"
+#include "muxd/hub/record/share.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -57,11 +58,6 @@ static const struct {
     [CALL_LIST] = {"artifact.list", POLICY_ARTIFACT_READ, act_list},
     [CALL_DELETE] = {"artifact.delete", POLICY_ARTIFACT_WRITE, act_delete},
 };
-
-struct artifacts *hub_artifacts(struct hub *h)
-{
-	return h->p.artifacts;
-}
 
 static void artifact_job_free(struct artifact_job *j)
 {
@@ -121,7 +117,7 @@ static int artifact_check(struct hub *h, const struct request *rq, const char *w
 
 	if (rc)
 		return rc;
-	if (!h->p.artifacts)
+	if (!hub_artifacts(h))
 		return err_set(e, ERR_UNSUPPORTED, "there are no artifacts here");
 	rc = token_name_check("the task", task, e);
 	if (rc)
@@ -234,7 +230,7 @@ static void act_put(struct artifact_job *j)
 	struct err e = {0};
 	int rc;
 
-	rc = call ? artifact_write(j->hub->p.artifacts, &spec, j->ops, j->ops_arg, &w, &e)
+	rc = call ? artifact_write(hub_artifacts(j->hub), &spec, j->ops, j->ops_arg, &w, &e)
 		  : err_set(&e, ERR_NOMEM, "no memory for an event");
 	json_decref(call);
 	if (rc) {
@@ -259,7 +255,7 @@ static void act_get(struct artifact_job *j)
 {
 	struct err e = {0};
 	json_t *row = NULL;
-	int rc = artifact_show(j->hub->p.artifacts, j->task, j->name, j->principal, &row, &e);
+	int rc = artifact_show(hub_artifacts(j->hub), j->task, j->name, j->principal, &row, &e);
 
 	artifact_finish(j, rc, &e, row, row);
 }
@@ -271,7 +267,7 @@ static void act_list(struct artifact_job *j)
 	int rc;
 
 	j->filter.principal = j->principal;
-	rc = artifacts_list(j->hub->p.artifacts, &j->filter, &list, &e);
+	rc = artifacts_list(hub_artifacts(j->hub), &j->filter, &list, &e);
 	artifact_finish(j, rc, &e, NULL, list);
 }
 
@@ -286,7 +282,7 @@ static void act_delete(struct artifact_job *j)
 	struct err e = {0};
 
 	if (call)
-		artifact_delete(j->hub->p.artifacts, j->task, j->name, j->principal, call, artifact_on_deleted, j);
+		artifact_delete(hub_artifacts(j->hub), j->task, j->name, j->principal, call, artifact_on_deleted, j);
 	else
 		artifact_answer(j, err_set(&e, ERR_NOMEM, "no memory for an event"), &e, NULL);
 	json_decref(call);

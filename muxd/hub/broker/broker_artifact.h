@@ -65,6 +65,4 @@ struct artifact_changes {
 void broker_artifact_take(struct hub *h, const struct request *rq, const struct artifact_take *t,
 			  broker_json_done *done, void *arg);
 
-struct artifacts *hub_artifacts(struct hub *h);
-
 #endif

@@ -12,7 +12,8 @@
 #include "muxd/hub/access/broker_policy.h"
 #include "muxd/hub/agent/settings.h"
 #include "muxd/hub/broker/broker_round.h"
-#include "muxd/hub/core/hub_state.h"
+#include "muxd/hub/core/hub.h"
+#include "muxd/hub/core/hub_rooms.h"
 #include "muxd/hub/link/agent_link.h"
 #include "muxd/hub/record/audit.h"
 #include "muxd/hub/session/context_call.h"
@@ -99,7 +100,8 @@ static const struct id *sandbox_of(struct context_job *j)
 
 static void context_show(struct context_job *j)
 {
-	context_answer_end(j, 0, NULL, contexts_show(j->hub->contexts, j->hub->shells, sandbox_of(j), &j->use.id));
+	context_answer_end(j, 0, NULL,
+			   contexts_show(hub_contexts(j->hub), hub_shells(j->hub), sandbox_of(j), &j->use.id));
 }
 
 static struct context_owner owner_of(const struct context_job *j)
@@ -162,7 +164,7 @@ static bool context_clear(void *arg, exec_go *go, void *go_arg)
 	struct session *busy, *interpreter;
 	struct context_view v;
 
-	if (contexts_find(j->hub->contexts, &o, &j->use.id, &v, NULL))
+	if (contexts_find(hub_contexts(j->hub), &o, &j->use.id, &v, NULL))
 		return true; /* gone by that end */
 	busy = end_one(j, &v.busy, why);
 	interpreter = end_one(j, &v.session, why);
@@ -183,7 +185,7 @@ static bool context_runs_code(enum context_role role)
 
 static uint64_t hard_timeout(const struct context_job *j)
 {
-	uint64_t max = j->hub->conf->round_timeout_max_ns, ns = j->wish.timeout_ns;
+	uint64_t max = hub_conf(j->hub)->round_timeout_max_ns, ns = j->wish.timeout_ns;
 
 	if (j->use.role == CONTEXT_INTERPRETER && j->use.language == CONTEXT_BASH)
 		return SHELL_BEGIN_NS < max ? SHELL_BEGIN_NS : max;
@@ -324,10 +326,10 @@ static void context_execute(struct context_job *j, const struct context_view *v)
 	j->use = v->use;
 	j->use.role = CONTEXT_EXECUTION;
 	use_code(j);
-	rc = context_default_time(j, j->hub->conf->round_timeout_ns, &e);
+	rc = context_default_time(j, hub_conf(j->hub)->round_timeout_ns, &e);
 	/* The same exec_id again may be of one that it had before it ended. Nobody is woken for one that has. */
 	if (!rc && !j->wish.exec_id)
-		rc = contexts_enter(j->hub->contexts, &o, &j->use, &e);
+		rc = contexts_enter(hub_contexts(j->hub), &o, &j->use, &e);
 	if (rc)
 		context_refuse(j, rc, &e);
 	else
@@ -398,8 +400,8 @@ static void context_gone(struct context_job *j)
 
 	context_shell_name(&j->use.id, name);
 	if (j->use.language == CONTEXT_BASH)
-		(void)shells_forget(j->hub->shells, &o, name, NULL);
-	contexts_forget(j->hub->contexts, &j->use.id);
+		(void)shells_forget(hub_shells(j->hub), &o, name, NULL);
+	contexts_forget(hub_contexts(j->hub), &j->use.id);
 	context_audit(j, "ok", NULL, NULL);
 	context_show(j);
 }
@@ -423,10 +425,10 @@ static void context_end(struct context_job *j)
 	const struct id *now = sandbox_of(j);
 	struct context_view v;
 	char name[64];
-	bool there = contexts_find(j->hub->contexts, &o, &j->use.id, &v, NULL) == 0;
+	bool there = contexts_find(hub_contexts(j->hub), &o, &j->use.id, &v, NULL) == 0;
 
 	context_shell_name(&j->use.id, name);
-	if (there && j->use.language == CONTEXT_BASH && now && shells_kept_in(j->hub->shells, &so, name, now)) {
+	if (there && j->use.language == CONTEXT_BASH && now && shells_kept_in(hub_shells(j->hub), &so, name, now)) {
 		j->use.role = CONTEXT_DELETION;
 		context_open(j, &v, NULL, NULL, shell_on_deletion);
 	} else if (context_clear(j, context_on_end, j)) {
@@ -467,7 +469,8 @@ static void context_look(struct context_job *j, const struct context_view *v)
 	if (id_is_nil(&j->wish.id))
 		context_answer_end(
 		    j, 0, NULL,
-		    json_pack("{s:o}", "contexts", contexts_list(j->hub->contexts, j->hub->shells, sandbox_of(j), &o)));
+		    json_pack("{s:o}", "contexts",
+			      contexts_list(hub_contexts(j->hub), hub_shells(j->hub), sandbox_of(j), &o)));
 	else
 		context_show(j);
 }
@@ -488,7 +491,7 @@ static void context_on_named(void *arg, const struct sandbox_answer *r)
 	}
 	text_put(j->agent, sizeof(j->agent), r->name);
 	o = owner_of(j);
-	rc = j->op->of_one ? contexts_find(j->hub->contexts, &o, &j->wish.id, &v, &e) : 0;
+	rc = j->op->of_one ? contexts_find(hub_contexts(j->hub), &o, &j->wish.id, &v, &e) : 0;
 	if (rc) {
 		context_refuse(j, rc, &e);
 		return;

@@ -4,7 +4,8 @@
 #include "base/err.h"
 #include "muxd/hub/access/broker_check.h"
 #include "muxd/hub/broker/broker.h"
-#include "muxd/hub/core/hub_state.h"
+#include "muxd/hub/core/hub_ground.h"
+#include "muxd/hub/session/session_state.h"
 #include "policy/edge.h"
 
 #include <stdlib.h>
@@ -31,7 +32,7 @@ static int key_of(const struct conf_edge *x, struct grant_public_key *out)
 
 static int edge_of(struct hub *h, const char *token, const struct conf_edge **out, struct err *e)
 {
-	const struct conf *c = h->conf;
+	const struct conf *c = hub_conf(h);
 	struct grant_public_key key;
 	size_t len = strlen(token);
 	char kid[17];
@@ -42,7 +43,7 @@ static int edge_of(struct hub *h, const char *token, const struct conf_edge **ou
 	for (size_t i = 0; i < c->nedges; i++) {
 		if (key_of(&c->edges[i], &key) || strcmp(key.kid, kid) != 0)
 			continue;
-		rc = edge_call_verify(token, len, &key, c->edges[i].id, h->p.instance, hub_now_wall(h), e);
+		rc = edge_call_verify(token, len, &key, c->edges[i].id, hub_params(h)->instance, hub_now_wall(h), e);
 		if (rc == 0)
 			*out = &c->edges[i];
 		return rc;
@@ -73,7 +74,7 @@ static void broker_edge_on_state(void *arg, int rc, const struct err *e, json_t 
 
 void broker_edge_state(struct hub *h, const char *token, const struct origin *from, broker_json_done *done, void *arg)
 {
-	const struct hub_issuer *i = &h->p.issuer;
+	const struct hub_issuer *i = &hub_params(h)->issuer;
 	const struct conf_edge *x = NULL;
 	struct edge_job *j = NULL;
 	struct err e = {0};

@@ -9,7 +9,8 @@
 #include "muxd/hub/broker/broker_context.h"
 #include "muxd/hub/broker/broker_round.h"
 #include "muxd/hub/broker/executions.h"
-#include "muxd/hub/core/hub_state.h"
+#include "muxd/hub/core/hub_rooms.h"
+#include "muxd/hub/session/session_state.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -127,7 +128,7 @@ static void execution_tell(struct execution_job *j)
 	if (j->use.language == CONTEXT_BASH)
 		execution_end(j, 0, NULL, execution_json(j, shell_answer(j->told)));
 	else
-		executions_read(j->hub->executions, &j->round, has_ended(j), &j->lines, execution_on_read, j);
+		executions_read(hub_executions(j->hub), &j->round, has_ended(j), &j->lines, execution_on_read, j);
 }
 
 /* Takes the bytes of {data, encoding} behind the lines; false: there was none. */
@@ -205,7 +206,8 @@ static void execution_on_round(void *arg, int rc, const struct err *e, json_t *r
 		return;
 	}
 	j->told = json_incref(round);
-	kept = j->use.language != CONTEXT_BASH && has_ended(j) ? executions_kept(j->hub->executions, &j->round) : NULL;
+	kept =
+	    j->use.language != CONTEXT_BASH && has_ended(j) ? executions_kept(hub_executions(j->hub), &j->round) : NULL;
 	if (kept) {
 		execution_end(j, 0, NULL, execution_json(j, kept));
 		return;

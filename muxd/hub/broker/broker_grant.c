@@ -5,7 +5,9 @@
 #include "muxd/hub/access/broker_check.h"
 #include "muxd/hub/access/broker_policy.h"
 #include "muxd/hub/broker/broker.h"
-#include "muxd/hub/core/hub_state.h"
+#include "muxd/hub/core/grant_news.h"
+#include "muxd/hub/core/hub_ground.h"
+#include "muxd/hub/session/session_state.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -93,7 +95,7 @@ static void broker_grant_on_exchanged(void *arg, int rc, const struct err *e, js
 	if (rc && rc != ERR_CANCELLED)
 		broker_audit_refused(j->hub, &from, "token of an issuer", NULL, e);
 	else if (!rc)
-		j->hub->stats.auth_ok++;
+		hub_counters(j->hub)->auth_ok++;
 	j->done(j->arg, rc, e, result);
 	request_finish(&j->rq);
 	free(j);
@@ -110,7 +112,7 @@ static json_t *exchange_json(const struct grant_exchange *x)
 void broker_exchange(struct hub *h, const struct grant_exchange *x, const struct origin *from, broker_json_done *done,
 		     void *arg)
 {
-	struct hub_issuer *i = &h->p.issuer;
+	const struct hub_issuer *i = &hub_params(h)->issuer;
 	struct exchange_job *j = i->ask ? calloc(1, sizeof(*j)) : NULL;
 	struct err e = {0};
 
@@ -146,7 +148,7 @@ static int check(struct hub *h, const struct request *rq, const struct grant_ask
 
 void broker_grant(struct hub *h, const struct request *rq, const struct grant_ask *a, broker_json_done *done, void *arg)
 {
-	struct hub_issuer *i = &h->p.issuer;
+	const struct hub_issuer *i = &hub_params(h)->issuer;
 	struct grant_job *j = NULL;
 	struct err e = {0};
 	int rc = i->ask ? check(h, rq, a, &e) : err_set(&e, ERR_UNSUPPORTED, "nobody signs grants here");

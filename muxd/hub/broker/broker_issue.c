@@ -9,7 +9,9 @@
 #include "base/text.h"
 #include "muxd/hub/access/broker_check.h"
 #include "muxd/hub/broker/broker.h"
-#include "muxd/hub/core/hub_state.h"
+#include "muxd/hub/broker/broker_state.h"
+#include "muxd/hub/core/hub_ground.h"
+#include "muxd/hub/core/hub_rooms.h"
 #include "muxd/hub/session/attachment_state.h"
 #include "policy/reason.h"
 
@@ -41,7 +43,7 @@ static void broker_issue_job_end(struct issue_job *job, int rc, const struct err
 	if (rc == 0) {
 		rq->grant = job->grant;
 		text_put(rq->token, sizeof(rq->token), token);
-		job->hub->stats.auth_ok++;
+		hub_counters(job->hub)->auth_ok++;
 	} else if (rc != ERR_CANCELLED) {
 		struct origin from = job_origin(job);
 
@@ -63,7 +65,7 @@ static void broker_issue_on_issued(void *arg, int rc, const struct err *e, const
 
 static void job_issue(struct issue_job *job)
 {
-	struct hub_issuer *i = &job->hub->p.issuer;
+	const struct hub_issuer *i = &hub_params(job->hub)->issuer;
 
 	i->issue(i->ctx, &job->grant, job->ttl_ns, job->via, broker_issue_on_issued, job);
 }
@@ -103,7 +105,7 @@ static const struct conf_staff *find_staff(const struct conf *c, const char *pri
 static int staff_grant(struct hub *h, const char *principal, const char *agent, const char *reason, struct grant *out,
 		       uint64_t *out_ttl, struct err *e)
 {
-	const struct conf_staff *staff = find_staff(h->conf, principal);
+	const struct conf_staff *staff = find_staff(hub_conf(h), principal);
 	bool listed = false;
 	int rc;
 
@@ -123,7 +125,7 @@ static int staff_grant(struct hub *h, const char *principal, const char *agent, 
 	text_put(out->agent, sizeof(out->agent), agent);
 	snprintf(out->task, sizeof(out->task), "console");
 	text_put(out->reason, sizeof(out->reason), reason);
-	*out_ttl = staff->ttl_ns ? staff->ttl_ns : h->conf->grant_ttl_ns;
+	*out_ttl = staff->ttl_ns ? staff->ttl_ns : hub_conf(h)->grant_ttl_ns;
 	return rc;
 }
 
@@ -152,7 +154,7 @@ static void broker_issue_on_reviewed(void *arg, int rc, const struct err *e, con
 	struct err own = {0};
 
 	if (rc != ERR_CANCELLED)
-		job->hub->reviews--;
+		hub_broker(job->hub)->reviews--;
 	/* Kubernetes allows more characters in a name than the record's listings do */
 	if (rc == 0 && (rc = token_name_check("the cluster's name for you", principal, &own)))
 		e = &own;
@@ -184,11 +186,11 @@ static int wanted_scopes(const struct conf *c, const struct staff_wish *w, uint3
 /* Everything that can be said without the cluster. */
 static int check_wish(struct hub *h, const struct staff_wish *w, struct issue_job *job, struct err *e)
 {
-	const struct conf *c = h->conf;
+	const struct conf *c = hub_conf(h);
 	uint64_t ttl = w->ttl_ns ? w->ttl_ns : c->grant_ttl_ns;
 	int rc;
 
-	if (!c->kubernetes_staff || !h->p.reviewer.review)
+	if (!c->kubernetes_staff || !hub_params(h)->reviewer.review)
 		return err_set(e, ERR_UNSUPPORTED, "%s",
 			       c->kubernetes_staff ? "this daemon has no cluster to ask: kubernetes.kubeconfig"
 						   : "tokens of a cluster open no grants here: kubernetes.staff");
@@ -196,7 +198,7 @@ static int check_wish(struct hub *h, const struct staff_wish *w, struct issue_jo
 	    (w->task && *w->task && (rc = token_name_check("task_id", w->task, e))) ||
 	    (rc = wanted_scopes(c, w, &job->grant.scopes, e)))
 		return rc;
-	if (h->reviews >= REVIEWS_MAX)
+	if (hub_broker(h)->reviews >= REVIEWS_MAX)
 		return err_set(e, ERR_AGAIN, "%d tokens are being reviewed already", REVIEWS_MAX);
 	job->ttl_ns = ttl < c->kubernetes_staff_ttl_ns ? ttl : c->kubernetes_staff_ttl_ns;
 	job->grant.kind = GRANT_STAFF;
@@ -222,7 +224,7 @@ void broker_issue_cluster(struct hub *h, const struct staff_wish *w, const struc
 	job = job_begin(h, job, rc, &e, from, done, arg);
 	if (!job)
 		return;
-	h->reviews++;
-	h->p.reviewer.review(h->p.reviewer.ctx, w->token, h->conf->kubernetes_staff_audience, w->agent,
-			     broker_issue_on_reviewed, job);
+	hub_broker(h)->reviews++;
+	hub_params(h)->reviewer.review(hub_params(h)->reviewer.ctx, w->token, hub_conf(h)->kubernetes_staff_audience,
+				       w->agent, broker_issue_on_reviewed, job);
 }

@@ -25,7 +25,7 @@
 #include "muxd/hub/broker/broker.h"
 #include "muxd/hub/broker/broker_artifact.h"
 #include "muxd/hub/broker/broker_shape.h"
-#include "muxd/hub/core/hub_state.h"
+#include "muxd/hub/core/hub_ground.h"
 #include "muxd/hub/link/agent_link.h"
 #include "muxd/hub/record/audit.h"
 #include "muxd/hub/record/reader.h"
@@ -304,7 +304,7 @@ static void broker_life_on_begun(void *arg, int rc, const struct err *e, json_t 
 		if (tree)
 			from_artifact(j);
 		else
-			resume(j->hub->p.life, j);
+			resume(hub_life(j->hub), j);
 	} else {
 		broker_life_on_resumed(j, rc, e, result);
 	}
@@ -361,7 +361,7 @@ static int source_enter(struct life_job *j, struct err *e)
 
 	if (j->tree)
 		return broker_in_force(j->hub, &j->rq, "workspace", e);
-	rc = life_snapshot_of(j->hub->p.life, &j->call.snapshot, whose, e);
+	rc = life_snapshot_of(hub_life(j->hub), &j->call.snapshot, whose, e);
 	return rc ? rc : broker_check_enter(j->hub, &j->rq, whose, "workspace", e);
 }
 
@@ -415,7 +415,7 @@ static void broker_life_on_settings(void *arg, int rc, const struct err *e, json
 	if (rc)
 		broker_life_job_end(j, rc, e);
 	else
-		resume(j->hub->p.life, j);
+		resume(hub_life(j->hub), j);
 }
 
 /* Ahead of its start: what begins with it begins with them. */
@@ -423,7 +423,7 @@ static void put_settings(struct life_job *j)
 {
 	json_t *now = NULL, *next = NULL, *call = audit_request_json(&j->rq);
 	struct err e = {0};
-	int rc = lists_get(j->hub->p.store, &list_settings, j->agent, 0, &now, &e);
+	int rc = lists_get(hub_store(j->hub), &list_settings, j->agent, 0, &now, &e);
 
 	if (!rc && !(next = settings_merge(json_object_get(now, "settings"), j->settings)))
 		rc = err_set(&e, ERR_NOMEM, "no memory for settings");
@@ -432,7 +432,7 @@ static void put_settings(struct life_job *j)
 	if (rc)
 		broker_life_job_end(j, rc, &e);
 	else
-		lists_put(j->hub->p.store, &list_settings,
+		lists_put(hub_store(j->hub), &list_settings,
 			  &(struct list_put){.agent = j->agent,
 					     .list = next,
 					     .if_version = json_integer_value(json_object_get(now, "version")),
@@ -450,7 +450,7 @@ static void resume_with_settings(struct life_job *j)
 	if (j->settings)
 		put_settings(j);
 	else
-		resume(j->hub->p.life, j);
+		resume(hub_life(j->hub), j);
 }
 
 /* ---- a workspace that begins with an artifact: looked up, made a snapshot of, and that is forked */
@@ -509,7 +509,7 @@ static void broker_life_on_artifact(void *arg, int rc, const struct err *e, json
 
 	if (!rc) {
 		text_put(j->sha256, sizeof(j->sha256), json_get_text(row, "sha256"));
-		rc = begun_with(j->hub->p.life, j, &there, &here);
+		rc = begun_with(hub_life(j->hub), j, &there, &here);
 		rc = rc || there ? rc : make_tree(j, row, &here);
 		e = &here;
 	}
@@ -639,7 +639,7 @@ static void broker_life_on_checked(void *arg, int rc, const struct err *e, const
 	if (rc && !(rc == ERR_SNAPSHOT_DIFFERS && j->call.any))
 		broker_life_job_end(j, rc, e);
 	else
-		restore_or_fork(j->hub->p.life, j);
+		restore_or_fork(hub_life(j->hub), j);
 }
 
 static void act_checked(struct life *l, struct life_job *j)
@@ -735,7 +735,7 @@ static int check_part(struct life_job *j, const struct policy_question *q, uint3
 /* Where nobody may give a template, a grant with admin may still take one away. */
 static int check_template_scope(struct life_job *j, const char *agent, struct err *e)
 {
-	const char *who = j->hub->conf->kubernetes_template_per_create;
+	const char *who = hub_conf(j->hub)->kubernetes_template_per_create;
 	uint32_t any = strcmp(who, "lifecycle") == 0 ? LIFECYCLE : SCOPE_ADMIN;
 
 	if (strcmp(who, "nobody") == 0 && *j->pod_template) {
@@ -753,7 +753,7 @@ static int check_image(struct life_job *j, const char *agent, struct err *e)
 	const struct policy_question q = {.op = POLICY_SANDBOX_SHAPE, .agent = agent};
 	int rc = check_part(j, &q, LIFECYCLE, "image", e);
 
-	if (!rc && *j->call.options.image && conf_image_allowed(j->hub->conf, j->call.options.image, e))
+	if (!rc && *j->call.options.image && conf_image_allowed(hub_conf(j->hub), j->call.options.image, e))
 		rc = broker_refused(j->hub, &j->rq, agent, "image", e);
 	return rc;
 }
@@ -762,7 +762,7 @@ static int check_image(struct life_job *j, const char *agent, struct err *e)
 static int check_resources(struct life_job *j, const char *agent, struct err *e)
 {
 	const struct policy_question q = {.op = POLICY_SANDBOX_SHAPE, .agent = agent};
-	const struct conf *c = j->hub->conf;
+	const struct conf *c = hub_conf(j->hub);
 	bool pods = strcmp(c->sandbox_backend, "local") != 0;
 	int rc = check_part(j, &q, LIFECYCLE, "resources", e);
 
@@ -815,7 +815,7 @@ static int check_begin(struct life_job *j, struct err *e)
 {
 	struct policy_question q = {.op = POLICY_SNAPSHOT_FORK};
 	char whose[AGENT_NAME_MAX + 1], id[ID_STR_LEN];
-	int rc = life_snapshot_of(j->hub->p.life, &j->call.snapshot, whose, e);
+	int rc = life_snapshot_of(hub_life(j->hub), &j->call.snapshot, whose, e);
 
 	q.agent = whose;
 	if (!rc)
@@ -845,7 +845,7 @@ static int check_shape(struct life_job *j, struct err *e)
 	if (j->verb != VERB_RESUME && j->verb != VERB_FORK)
 		return 0;
 	if (j->verb == VERB_RESUME && !id_is_nil(&j->call.snapshot)) {
-		int rc = life_snapshot_of(j->hub->p.life, &j->call.snapshot, whose, e);
+		int rc = life_snapshot_of(hub_life(j->hub), &j->call.snapshot, whose, e);
 
 		if (rc)
 			return rc;
@@ -888,18 +888,18 @@ static int check_call(struct life_job *j, struct err *e)
 		rc = check_copied(j->agent, e);
 	if (!rc && j->as[0] && !(rc = agent_name_check(j->as, e)))
 		rc = check_scope(j, j->as, e);
-	if (!rc && j->verb != VERB_KILL && !j->hub->p.life)
+	if (!rc && j->verb != VERB_KILL && !hub_life(j->hub))
 		rc = err_set(e, ERR_UNSUPPORTED, "this daemon keeps no lifecycle of sandboxes");
 	if (!rc && j->verb == VERB_RESUME && !id_is_nil(&j->call.snapshot))
 		rc = check_begin(j, e);
-	if (!rc && j->hub->stopping)
+	if (!rc && hub_stopping(j->hub))
 		rc = err_set(e, ERR_UNAVAILABLE, "the daemon is stopping");
 	if (!rc)
 		rc = check_shape(j, e);
 	if (!rc)
 		rc = say_clipped_time(j, e);
 	if (!rc && j->pod_template)
-		rc = life_template_check(j->hub->p.life, j->as[0] ? j->as : j->agent, j->pod_template, e);
+		rc = life_template_check(hub_life(j->hub), j->as[0] ? j->as : j->agent, j->pod_template, e);
 	return rc;
 }
 
@@ -917,7 +917,7 @@ static void broker_life_on_writable(void *arg, int rc, const struct err *why)
 	if (rc)
 		job_answer(j, rc, &e);
 	else
-		v->act(j->hub->p.life, j);
+		v->act(hub_life(j->hub), j);
 }
 
 static void job_ask(struct life_job *j)
@@ -995,7 +995,7 @@ static int take_settings(struct life_job *j, const json_t *change, struct err *e
 	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
 		if (json_object_get(change, keys[i]))
 			json_object_set(o, keys[i], json_object_get(change, keys[i]));
-	if (!j->hub->p.store)
+	if (!hub_store(j->hub))
 		return err_set(e, ERR_UNSUPPORTED, "there is no store for an agent's settings here");
 	return settings_check(o, e);
 }
@@ -1075,8 +1075,8 @@ void broker_snapshots(struct hub *h, const struct request *rq, const char *agent
 	int rc = broker_check(h, rq, &q, 0, "snapshots", NULL, &e);
 
 	if (!rc)
-		rc = !h->p.life ? err_set(&e, ERR_UNSUPPORTED, "this daemon keeps no lifecycle of sandboxes")
-				: life_snapshots(h->p.life, agent, &list, &e);
+		rc = !hub_life(h) ? err_set(&e, ERR_UNSUPPORTED, "this daemon keeps no lifecycle of sandboxes")
+				  : life_snapshots(hub_life(h), agent, &list, &e);
 	done(arg, rc, rc ? &e : NULL, list);
 	json_decref(list);
 }

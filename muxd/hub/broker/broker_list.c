@@ -14,7 +14,8 @@
 #include "muxd/hub/agent/settings.h"
 #include "muxd/hub/broker/agent_json.h"
 #include "muxd/hub/broker/broker.h"
-#include "muxd/hub/core/hub_state.h"
+#include "muxd/hub/core/hub_ground.h"
+#include "muxd/hub/core/hub_rooms.h"
 #include "muxd/hub/core/place.h"
 
 #include <stdlib.h>
@@ -77,7 +78,7 @@ static void show_clipped(const struct hub *h, const json_t *row, json_t *o)
 
 	if (resources_read(json_object_get(row, "resources"), &asked, NULL))
 		return;
-	resources_most(h->conf, &most);
+	resources_most(hub_conf(h), &most);
 	json_object_set_new(o, "resources_clipped", resources_clipped(&asked, &most));
 }
 
@@ -112,7 +113,7 @@ json_t *agent_row(struct hub *h, const char *name)
 {
 	json_t *row = NULL;
 
-	if (!h->p.life || target_is_pod(name) || life_show(h->p.life, name, &row, NULL))
+	if (!hub_life(h) || target_is_pod(name) || life_show(hub_life(h), name, &row, NULL))
 		return NULL;
 	return row;
 }
@@ -255,7 +256,7 @@ static void add_unable(struct list_job *j, json_t *others, const struct sandbox_
 {
 	struct agent *a, *next;
 
-	HASH_ITER(hh, j->hub->agents, a, next)
+	HASH_ITER(hh, hub_agents(j->hub)->by_name, a, next)
 	{
 		json_t *row = a->unable[0] && a->state != AGENT_COLD ? agent_row(j->hub, a->name) : NULL;
 		const char *state = json_string_value(json_object_get(row, "state"));
@@ -284,7 +285,7 @@ static void broker_list_finish(struct list_job *j, const struct sandbox_info *li
 	for (i = 0; i < n; i++)
 		if (!j->rows || target_is_pod(list[i].agent))
 			add_other(j, others, list[i].agent, &list[i]);
-	HASH_ITER(hh, j->hub->agents, a, next)
+	HASH_ITER(hh, hub_agents(j->hub)->by_name, a, next)
 	if (a->state != AGENT_COLD && (!j->rows || target_is_pod(a->name)))
 		add_other(j, others, a->name, NULL);
 	if (j->rows && strcmp(j->state, "error") == 0)
@@ -368,7 +369,7 @@ static int ask_life(struct list_job *j, struct err *e)
 	}
 	if (!grant_of_one(&j->rq.grant)) {
 		f.prefix = j->prefix[0] ? j->prefix : NULL;
-		rc = life_list(j->hub->p.life, &f, &o, e);
+		rc = life_list(hub_life(j->hub), &f, &o, e);
 		j->rows = json_incref(json_object_get(o, "agents"));
 		j->more = json_is_true(json_object_get(o, "more"));
 		json_decref(o);
@@ -412,7 +413,7 @@ static int take_filter(struct list_job *j, const struct life_filter *f, struct e
 void broker_agents(struct hub *h, const struct request *rq, const struct life_filter *f, broker_json_done *done,
 		   void *arg)
 {
-	struct sandbox_provider *p = h->p.provider;
+	struct sandbox_provider *p = hub_provider(h);
 	struct list_job *j = calloc(1, sizeof(*j));
 	struct err e = {0};
 	int rc = j ? broker_in_force(h, rq, "agents", &e) : err_set(&e, ERR_NOMEM, "no memory");
@@ -429,7 +430,7 @@ void broker_agents(struct hub *h, const struct request *rq, const struct life_fi
 	j->arg = arg;
 	if (!rc)
 		rc = take_filter(j, f, &e);
-	if (!rc && h->p.life && (rc = ask_life(j, &e)) == ERR_UNSUPPORTED)
+	if (!rc && hub_life(h) && (rc = ask_life(j, &e)) == ERR_UNSUPPORTED)
 		rc = 0; /* it keeps no rows: what the provider says */
 	if (rc)
 		broker_list_job_end(j, rc, &e, NULL);

@@ -7,7 +7,8 @@
 #include "muxd/hub/access/broker_check.h"
 #include "muxd/hub/access/broker_policy.h"
 #include "muxd/hub/broker/broker.h"
-#include "muxd/hub/core/hub_state.h"
+#include "muxd/hub/core/hub_ground.h"
+#include "muxd/hub/core/hub_rooms.h"
 #include "muxd/hub/link/agent_link.h"
 
 #include <stdlib.h>
@@ -49,7 +50,7 @@ static void broker_locate_on_stat(void *arg, const struct sandbox_answer *r)
 /* Nothing is made for a request that only wants to be let through. */
 static void broker_locate_look(struct locate_job *j)
 {
-	struct sandbox_provider *p = j->hub->p.provider;
+	struct sandbox_provider *p = hub_provider(j->hub);
 	struct agent *a = agent_find(j->hub, j->name);
 	struct err e = {0};
 	const char *what = j->scope == SCOPE_PORTS ? "port" : "runtime";
@@ -78,7 +79,7 @@ static void find_in_life(const struct locate_job *j, char name[AGENT_NAME_MAX + 
 {
 	struct agent *a;
 
-	if (j->hub->p.life && life_find(j->hub->p.life, &j->id, name, NULL))
+	if (hub_life(j->hub) && life_find(hub_life(j->hub), &j->id, name, NULL))
 		log_warn(NULL, "the control database does not say whose sandbox that is");
 	a = agent_find(j->hub, name);
 	if (a && !id_is_nil(&a->linked))
@@ -91,7 +92,7 @@ static void find_id(struct locate_job *j)
 	char name[AGENT_NAME_MAX + 1] = "";
 	struct agent *a, *next;
 
-	HASH_ITER(hh, j->hub->agents, a, next)
+	HASH_ITER(hh, hub_agents(j->hub)->by_name, a, next)
 	if (!name[0] && id_equal(&a->linked, &j->id)) /* info may tell of one that has ended */
 		text_put(name, sizeof(name), a->name);
 	if (!name[0])
@@ -104,10 +105,10 @@ static void find_id(struct locate_job *j)
 /* What the two say together: an agent of ours, or a pod of others. */
 static int make_name(const struct hub *h, const char *id, const char *space, char *out, size_t size, struct err *e)
 {
-	const struct conf *c = h->conf;
-	const char *own = *h->p.cluster_namespace    ? h->p.cluster_namespace
-			  : *c->kubernetes_namespace ? c->kubernetes_namespace
-						     : "default";
+	const struct conf *c = hub_conf(h);
+	const char *own = *hub_params(h)->cluster_namespace ? hub_params(h)->cluster_namespace
+			  : *c->kubernetes_namespace        ? c->kubernetes_namespace
+							    : "default";
 
 	if (!*space || strcmp(space, own) == 0) {
 		text_put(out, size, id);

@@ -6,7 +6,9 @@
 #include "control/locks/locks.h"
 #include "muxd/hub/access/broker_check.h"
 #include "muxd/hub/access/gate.h"
-#include "muxd/hub/core/hub_state.h"
+#include "muxd/hub/broker/broker_state.h"
+#include "muxd/hub/core/hub_ground.h"
+#include "muxd/hub/core/hub_rooms.h"
 #include "muxd/hub/record/audit.h"
 #include "muxd/hub/session/file_limits.h"
 
@@ -55,7 +57,7 @@ static void held_on_writable(void *arg, int rc, const struct err *e)
 	if (rc)
 		held_answer(j, rc, e, NULL);
 	else if (j->id[0])
-		lock_change(j->hub->p.store,
+		lock_change(hub_store(j->hub),
 			    &(struct lock_change){.agent = j->agent,
 						  .id = j->id,
 						  .principal = admin ? NULL : g->principal,
@@ -65,7 +67,7 @@ static void held_on_writable(void *arg, int rc, const struct err *e)
 						  .expires_ns = j->ttl_ns ? now + (int64_t)j->ttl_ns : 0},
 			    held_on_done, j);
 	else
-		lock_take(j->hub->p.store,
+		lock_take(hub_store(j->hub),
 			  &(struct lock_wish){.agent = j->agent,
 					      .path = j->path,
 					      .principal = g->principal,
@@ -96,7 +98,7 @@ static int check_held(struct held_job *j, const struct lock_call *c, struct err 
 
 	if (!rc)
 		rc = grant_task(&j->rq.grant, c->task, &task, e);
-	if (!rc && !j->hub->p.store)
+	if (!rc && !hub_store(j->hub))
 		rc = err_set(e, ERR_UNSUPPORTED, "there are no locks here");
 	if (rc)
 		return rc;
@@ -145,10 +147,10 @@ void broker_locks(struct hub *h, const struct request *rq, const char *agent, br
 	json_t *list = NULL;
 	int rc = broker_check(h, rq, &q, SCOPE_FILES, "lock.list", &own.policy, &e);
 
-	if (!rc && !h->p.store)
+	if (!rc && !hub_store(h))
 		rc = err_set(&e, ERR_UNSUPPORTED, "there are no locks here");
 	if (!rc)
-		rc = locks_list(h->p.store, agent, hub_now_wall(h), &list, &e);
+		rc = locks_list(hub_store(h), agent, hub_now_wall(h), &list, &e);
 	request_marked(rq, &own);
 	if (!rc && audit_event(h, "lock.list", &own, agent, "ok", NULL))
 		rc = err_set(&e, ERR_RECORD_UNAVAILABLE, "the audit log takes no event now");
@@ -158,6 +160,6 @@ void broker_locks(struct hub *h, const struct request *rq, const char *agent, br
 
 void broker_locks_tick(struct hub *h)
 {
-	if (h->p.store && hub_writable(h, NULL) == 0)
-		locks_expire(h->p.store, &h->locks, hub_now_wall(h));
+	if (hub_store(h) && hub_writable(h, NULL) == 0)
+		locks_expire(hub_store(h), &hub_broker(h)->locks, hub_now_wall(h));
 }

@@ -16,7 +16,9 @@
 #include "muxd/hub/broker/broker_shape.h"
 #include "muxd/hub/broker/round_wishes.h"
 #include "muxd/hub/core/exec_ids.h"
-#include "muxd/hub/core/hub_state.h"
+#include "muxd/hub/core/hub_ground.h"
+#include "muxd/hub/core/hub_rooms.h"
+#include "muxd/hub/core/shelf.h"
 #include "muxd/hub/link/agent_link.h"
 #include "muxd/hub/record/audit.h"
 #include "muxd/hub/session/attachment_state.h"
@@ -108,7 +110,7 @@ static struct session *broker_open_room(struct hub *h, const struct agent *a, bo
 {
 	struct session *s, *oldest = NULL;
 
-	TAILQ_FOREACH(s, &h->order, order)
+	TAILQ_FOREACH(s, hub_sessions(h), order)
 	if (s->linger_at && s->kind == SESSION_TERMINAL && s->state != SESSION_ENDED && !s->killing &&
 	    TAILQ_EMPTY(&s->attachments) && strcmp(s->grant->principal, g->principal) == 0 &&
 	    (!here || s->agent == a) &&
@@ -209,7 +211,7 @@ static int audit_start(const struct session *s, const struct request *rq)
 /* The record and the audit log both say that it begins, or neither does. */
 static int write_start(struct session *s, const struct request *rq, struct err *e)
 {
-	struct journal *j = s->hub->journal;
+	struct journal *j = hub_journal(s->hub);
 	int rc;
 
 	journal_hold(j);
@@ -234,8 +236,8 @@ static bool seen_before(struct open_job *j)
 
 	if (!j->launch.exec_id)
 		return false;
-	k = exec_ids_find(j->hub->exec_ids, j->agent->name, agent_life(j->hub, j->agent->name), j->rq.grant.principal,
-			  j->launch.exec_id);
+	k = exec_ids_find(hub_exec_ids(j->hub), j->agent->name, agent_life(j->hub, j->agent->name),
+			  j->rq.grant.principal, j->launch.exec_id);
 	s = k ? hub_session_find(j->hub, &k->session) : NULL;
 	if (!k || (s && session_start_unsure(s)))
 		return false;
@@ -255,7 +257,7 @@ static int remember_exec_id(const struct open_job *j, const struct session *s)
 	struct exec_use u = {.session = s->id, .life = s->life};
 
 	memcpy(u.digest, s->launch.digest, sizeof(u.digest));
-	return exec_ids_add(j->hub->exec_ids, j->agent->name, j->rq.grant.principal, s->launch.exec_id, &u);
+	return exec_ids_add(hub_exec_ids(j->hub), j->agent->name, j->rq.grant.principal, s->launch.exec_id, &u);
 }
 
 /* Not started: the client hears why, and which session of the record that was; it gets no attachment. */
@@ -293,7 +295,7 @@ static void broker_open_on_opened(void *arg, struct session *s, int rc, const ch
 
 static int enter_shell(struct open_job *j, struct err *e)
 {
-	int rc = shells_enter(j->hub->shells, &(struct shell_owner){j->agent->name, j->rq.grant.principal},
+	int rc = shells_enter(hub_shells(j->hub), &(struct shell_owner){j->agent->name, j->rq.grant.principal},
 			      &j->agent->info.sandbox_id, &j->launch.shell, e);
 
 	return rc ? rc : launch_enter_shell(&j->launch) ? err_set(e, ERR_NOMEM, "no memory for the call") : 0;
@@ -311,7 +313,7 @@ static int enter_context(const struct open_job *j, struct err *e)
 {
 	const struct context_use *u = &j->launch.context;
 
-	return u->role ? contexts_enter(j->hub->contexts,
+	return u->role ? contexts_enter(hub_contexts(j->hub),
 					&(struct context_owner){j->agent->name, j->rq.grant.principal}, u, e)
 		       : 0;
 }
@@ -321,7 +323,7 @@ static int begin_context(const struct open_job *j, const struct session *s)
 	struct context_begin b = {
 	    .session = s->id, .sandbox = j->agent->info.sandbox_id, .cwd = s->launch.cwd, .env = s->launch.env};
 
-	return contexts_begin(j->hub->contexts, &(struct context_owner){j->agent->name, j->rq.grant.principal},
+	return contexts_begin(hub_contexts(j->hub), &(struct context_owner){j->agent->name, j->rq.grant.principal},
 			      &s->launch.context, &b);
 }
 
@@ -340,7 +342,9 @@ static int check_sandbox(const struct open_job *j, struct err *e)
 
 static const char *policy_version(const struct hub *h)
 {
-	return h->policy ? h->policy->version : "";
+	const struct policy *p = hub_policy(h);
+
+	return p ? p->version : "";
 }
 
 static int ask_policy(struct open_job *j, const char *agent, struct err *e)
@@ -479,7 +483,7 @@ static void broker_open_begin(void *arg, int rc, const struct err *e)
 	if (!rc && s->launch.exec_id)
 		rc = remember_exec_id(j, s);
 	if (!rc && s->launch.shell.name[0])
-		rc = shells_begin(j->hub->shells, &(struct shell_owner){j->agent->name, j->rq.grant.principal},
+		rc = shells_begin(hub_shells(j->hub), &(struct shell_owner){j->agent->name, j->rq.grant.principal},
 				  &j->agent->info.sandbox_id, &s->launch.shell, &s->id);
 	if (!rc)
 		rc = begin_context(j, s);
@@ -569,7 +573,7 @@ static int broker_open_prepare(struct open_job *j, const struct exec_spec *spec,
 		rc = broker_refused(h, &j->rq, spec->agent, file_op_row(spec->file->op)->event, e);
 	if (rc)
 		return rc;
-	if (h->stopping)
+	if (hub_stopping(h))
 		return err_set(e, ERR_UNAVAILABLE, "the daemon is stopping");
 	rc = hub_policy_settle(h, e); /* limits and verdict are of one version */
 	if (rc)
@@ -577,7 +581,7 @@ static int broker_open_prepare(struct open_job *j, const struct exec_spec *spec,
 	text_put(j->policy, sizeof(j->policy), policy_version(h));
 	text_put(j->name, sizeof(j->name), spec->agent);
 	rc = make_launch(j, spec, &files, e);
-	if (!rc && launch_leased(&j->launch, work_ids_of(h->p.work, spec->agent)))
+	if (!rc && launch_leased(&j->launch, work_ids_of(hub_work(h), spec->agent)))
 		rc = err_set(e, ERR_NOMEM, "no memory");
 	if (rc) {
 		audit_verdict(h, &j->rq, spec->agent, err_name(rc),

@@ -7,7 +7,7 @@
 #include "muxd/hub/agent/agent.h"
 #include "muxd/hub/broker/broker_record.h"
 #include "muxd/hub/broker/broker_round.h"
-#include "muxd/hub/core/hub_state.h"
+#include "muxd/hub/core/hub_ground.h"
 #include "muxd/hub/record/reader.h"
 #include "muxd/hub/record/trail.h"
 #include "muxd/hub/session/launch.h"
@@ -248,7 +248,7 @@ ssize_t broker_round_live(struct hub *h, const struct request *rq, const struct 
 			  uint8_t *to, size_t max)
 {
 	struct session *s = find_to_follow(h, rq, round);
-	uint64_t until = h->conf->release_durable ? journal_durable(h->journal) : UINT64_MAX;
+	uint64_t until = hub_conf(h)->release_durable ? journal_durable(hub_journal(h)) : UINT64_MAX;
 	ssize_t n;
 
 	if (!s)
@@ -257,9 +257,9 @@ ssize_t broker_round_live(struct hub *h, const struct request *rq, const struct 
 		return s->end == END_TOLD ? ERR_EOF : 0;
 	if (!s->trails)
 		return ERR_NOT_FOUND;
-	if (journal_state(h->journal) != RECORD_OK && s->state != SESSION_ENDED)
+	if (journal_state(hub_journal(h)) != RECORD_OK && s->state != SESSION_ENDED)
 		return ERR_AGAIN;
-	n = trail_read(&s->trails[stream], h->journal, round, stream, offset, until, to, max);
+	n = trail_read(&s->trails[stream], hub_journal(h), round, stream, offset, until, to, max);
 	return n || !max ? n : ERR_AGAIN;
 }
 

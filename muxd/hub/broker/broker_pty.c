@@ -5,7 +5,7 @@
 #include "muxd/hub/access/broker_check.h"
 #include "muxd/hub/agent/agent.h"
 #include "muxd/hub/broker/broker_round.h"
-#include "muxd/hub/core/hub_state.h"
+#include "muxd/hub/core/hub.h"
 #include "muxd/hub/record/audit.h"
 #include "muxd/hub/session/listener.h"
 #include "muxd/hub/session/screen.h"
@@ -14,6 +14,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <uv.h>
 
 #define SCREEN_STILL_NS (60 * NS_PER_MS) /* so long after its last output a program is taken to have drawn */
 
@@ -192,7 +193,7 @@ static void look_begin(struct hub *h, const struct request *rq, const struct id 
 	j->listener = (struct round_listener){.moved = broker_pty_on_moved, .event = broker_pty_on_event, .arg = j};
 	j->done = done;
 	j->arg = arg;
-	uv_timer_init(h->loop, &j->timer);
+	uv_timer_init(hub_loop(h), &j->timer);
 	j->timer.data = j;
 	if (!j->wait.wait_ns) {
 		look_now(j);

@@ -4,7 +4,6 @@
 #include "base/json.h"
 #include "muxd/hub/access/broker_check.h"
 #include "muxd/hub/access/broker_policy.h"
-#include "muxd/hub/core/hub_state.h"
 #include "muxd/hub/record/reader.h"
 
 #include <stdlib.h>

@@ -8,7 +8,7 @@
 #include "muxd/hub/access/broker_check.h"
 #include "muxd/hub/agent/agent.h"
 #include "muxd/hub/broker/recall.h"
-#include "muxd/hub/core/hub_state.h"
+#include "muxd/hub/core/hub.h"
 #include "muxd/hub/record/reader.h"
 #include "muxd/hub/session/session_end.h"
 #include "muxd/hub/session/session_input.h"
@@ -18,6 +18,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <uv.h>
 
 /* ---- waiting */
 
@@ -126,7 +127,7 @@ static void round_wait(struct hub *h, const struct request *rq, const struct id 
 	w->done = done;
 	w->arg = arg;
 	w->asker = asker;
-	uv_timer_init(h->loop, &w->timer);
+	uv_timer_init(hub_loop(h), &w->timer);
 	w->timer.data = w;
 	uv_timer_start(&w->timer, broker_round_on_wait_over, wait_ns / NS_PER_MS, 0);
 	session_wait(s, &w->waiter, broker_round_on_round_end, w);

@@ -8,9 +8,10 @@
 #include "control/work/work.h"
 #include "muxd/hub/access/broker_policy.h"
 #include "muxd/hub/access/policy.h"
-#include "muxd/hub/core/hub_state.h"
+#include "muxd/hub/core/hub_ground.h"
 #include "muxd/hub/link/agent_link.h"
 #include "muxd/hub/record/audit.h"
+#include "muxd/hub/session/session_state.h"
 
 #include <string.h>
 
@@ -20,7 +21,7 @@ static json_t *row_of(struct hub *h, const char *agent)
 {
 	json_t *row = NULL;
 
-	return h->p.life && !life_show(h->p.life, agent, &row, NULL) ? row : NULL;
+	return hub_life(h) && !life_show(hub_life(h), agent, &row, NULL) ? row : NULL;
 }
 
 /* The row whose image and resources are kept; NULL: there is none. *out_runs: the agent's sandbox is there. */
@@ -128,7 +129,7 @@ static bool shape_is_elsewhere(const struct agent *a)
 {
 	char origin[AGENT_NAME_MAX + 1];
 
-	return !a->hub->p.life || (a->state == AGENT_UP && !a->stopping) || target_is_pod(a->name) ||
+	return !hub_life(a->hub) || (a->state == AGENT_UP && !a->stopping) || target_is_pod(a->name) ||
 	       work_is_pool_name(target_origin(a->name, origin));
 }
 

@@ -8,10 +8,11 @@
 #include "base/text.h"
 #include "muxd/hub/access/broker_check.h"
 #include "muxd/hub/broker/broker_round.h"
-#include "muxd/hub/core/hub_state.h"
+#include "muxd/hub/core/hub_rooms.h"
 #include "muxd/hub/link/agent_link.h"
 #include "muxd/hub/record/audit.h"
 #include "muxd/hub/session/launch.h"
+#include "muxd/hub/session/session_state.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -58,7 +59,7 @@ static void shell_refuse(struct shell_job *j, int rc, const struct err *e)
 static void forget_shell(struct shell_job *j, const struct shell_owner *o)
 {
 	struct err e = {0};
-	int rc = shells_forget(j->hub->shells, o, j->name, &e);
+	int rc = shells_forget(hub_shells(j->hub), o, j->name, &e);
 
 	if (rc) {
 		shell_refuse(j, rc, &e);
@@ -120,8 +121,8 @@ static void shell_on_named(void *arg, const struct sandbox_answer *r)
 	}
 	text_put(j->agent, sizeof(j->agent), r->name);
 	if (!j->name[0])
-		shell_answer(j, 0, NULL, json_pack("{s:o}", "shells", shells_list(j->hub->shells, &o, now)));
-	else if (now && shells_kept_in(j->hub->shells, &o, j->name, now))
+		shell_answer(j, 0, NULL, json_pack("{s:o}", "shells", shells_list(hub_shells(j->hub), &o, now)));
+	else if (now && shells_kept_in(hub_shells(j->hub), &o, j->name, now))
 		broker_open(j->hub, &j->rq, &spec, NULL, NULL, shell_on_opened, j);
 	else
 		forget_shell(j, &o);

@@ -5,8 +5,12 @@
 #include "base/text.h"
 #include "muxd/hub/access/broker_check.h"
 #include "muxd/hub/broker/broker_grant.h"
-#include "muxd/hub/core/hub_state.h"
+#include "muxd/hub/broker/broker_state.h"
+#include "muxd/hub/core/grant_news.h"
+#include "muxd/hub/core/hub.h"
+#include "muxd/hub/core/hub_rooms.h"
 #include "muxd/hub/session/attachment_state.h"
+#include "muxd/hub/session/session_state.h"
 #include "policy/grant_narrow.h"
 
 #include <openssl/crypto.h>
@@ -87,9 +91,9 @@ static int64_t shown_ends(struct hub *h, const struct shown_token *s)
 
 	if (!grant_line_revoked(&s->grant, &news))
 		return s->grant.expires_ns;
-	for (size_t i = 0; i < h->conf->nissuers; i++)
-		if (h->conf->issuers[i].lifetime_ns > longest)
-			longest = h->conf->issuers[i].lifetime_ns;
+	for (size_t i = 0; i < hub_conf(h)->nissuers; i++)
+		if (hub_conf(h)->issuers[i].lifetime_ns > longest)
+			longest = hub_conf(h)->issuers[i].lifetime_ns;
 	return s->since_ns + (int64_t)longest;
 }
 
@@ -101,9 +105,9 @@ static bool shown_is_over(struct hub *h, const struct shown_token *s)
 static void shown_sweep(struct hub *h)
 {
 	for (size_t i = 0; i < PLACES; i++)
-		for (struct shown_token **at = &h->shown->places[i]; *at;)
+		for (struct shown_token **at = &hub_broker(h)->shown->places[i]; *at;)
 			if (shown_is_over(h, *at))
-				shown_drop(h->shown, at);
+				shown_drop(hub_broker(h)->shown, at);
 			else
 				at = &(*at)->next;
 }
@@ -138,7 +142,7 @@ static size_t shown_share(const struct hub *h)
 {
 	size_t n = 0;
 
-	for (const struct conf_issuer *i = NULL; (i = conf_issuer_shown(h->conf, i ? i->name : NULL));)
+	for (const struct conf_issuer *i = NULL; (i = conf_issuer_shown(hub_conf(h), i ? i->name : NULL));)
 		n++;
 	return n > 1 ? SHOWN_MAX / n : SHOWN_MAX;
 }
@@ -149,12 +153,12 @@ static void shown_make_room(struct hub *h, const struct shown_token *s)
 	struct shown_token **oldest;
 	size_t share = shown_share(h);
 
-	if (count_of(h->shown, s, SAME_ISSUER, &oldest) >= share)
+	if (count_of(hub_broker(h)->shown, s, SAME_ISSUER, &oldest) >= share)
 		shown_sweep(h);
-	while (count_of(h->shown, s, SAME_PRINCIPAL, &oldest) >= SHOWN_OF_ONE)
-		shown_drop(h->shown, oldest);
-	while (count_of(h->shown, s, SAME_ISSUER, &oldest) >= share)
-		shown_drop(h->shown, oldest);
+	while (count_of(hub_broker(h)->shown, s, SAME_PRINCIPAL, &oldest) >= SHOWN_OF_ONE)
+		shown_drop(hub_broker(h)->shown, oldest);
+	while (count_of(hub_broker(h)->shown, s, SAME_ISSUER, &oldest) >= share)
+		shown_drop(hub_broker(h)->shown, oldest);
 }
 
 const char *broker_shown_find(struct hub *h, const char *token)
@@ -162,30 +166,31 @@ const char *broker_shown_find(struct hub *h, const char *token)
 	uint8_t digest[SHA256_DIGEST_LENGTH];
 	struct shown_token **at;
 
-	if (!h->shown)
+	if (!hub_broker(h)->shown)
 		return NULL;
 	digest_of(token, digest);
-	at = place_of(h->shown, digest);
+	at = place_of(hub_broker(h)->shown, digest);
 	if (!*at || (*at)->state != SHOWN_HELD)
 		return NULL;
 	if (!shown_is_over(h, *at))
 		return (*at)->token;
-	shown_drop(h->shown, at);
+	shown_drop(hub_broker(h)->shown, at);
 	return NULL;
 }
 
 void broker_shown_finish(struct hub *h)
 {
-	if (!h->shown)
+	if (!hub_broker(h)->shown)
 		return;
 	for (size_t i = 0; i < PLACES; i++)
-		while (h->shown->places[i]) {
-			if (h->shown->places[i]->job) /* who is asked has it, and the waiters, and will answer */
-				h->shown->places[i]->job->hub = NULL;
-			shown_drop(h->shown, &h->shown->places[i]);
+		while (hub_broker(h)->shown->places[i]) {
+			if (hub_broker(h)->shown->places[i]->job) /* who is asked has it, and the waiters, and will
+								     answer */
+				hub_broker(h)->shown->places[i]->job->hub = NULL;
+			shown_drop(hub_broker(h)->shown, &hub_broker(h)->shown->places[i]);
 		}
-	free(h->shown);
-	h->shown = NULL;
+	free(hub_broker(h)->shown);
+	hub_broker(h)->shown = NULL;
 }
 
 /* ---- the exchange */
@@ -228,7 +233,7 @@ static void job_end(struct shown_job *j, int rc, const struct err *e, const char
 	for (w = j->first; w; w = next) {
 		next = w->next;
 		if (j->hub)
-			j->hub->shown->waiting -= w->held;
+			hub_broker(j->hub)->shown->waiting -= w->held;
 		waiter_free(w);
 	}
 	free(j);
@@ -240,7 +245,7 @@ static int shown_hold(struct hub *h, struct shown_token *s, const json_t *result
 	const char *token = json_get_text(result, "token");
 	struct grant_trust trust = hub_trust(h);
 	struct grant g;
-	int rc = grants_known_verify(&h->known, token, strlen(token), &trust, hub_now_wall(h), &g, e);
+	int rc = hub_grant_verify(h, token, strlen(token), &trust, hub_now_wall(h), &g, e);
 
 	if (rc)
 		return rc;
@@ -253,7 +258,7 @@ static int shown_hold(struct hub *h, struct shown_token *s, const json_t *result
 	s->since_ns = hub_now_wall(h);
 	s->job = NULL;
 	s->state = SHOWN_HELD;
-	h->shown->asked--;
+	hub_broker(h)->shown->asked--;
 	return 0;
 }
 
@@ -267,10 +272,10 @@ static void broker_shown_on_exchanged(void *arg, int rc, const struct err *e, js
 		job_end(j, ERR_CANCELLED, rc ? e : &own, NULL);
 		return;
 	}
-	if (rc == 0 && (rc = shown_hold(j->hub, *place_of(j->hub->shown, j->digest), result, &own)))
+	if (rc == 0 && (rc = shown_hold(j->hub, *place_of(hub_broker(j->hub)->shown, j->digest), result, &own)))
 		e = &own;
 	if (rc)
-		shown_drop(j->hub->shown, place_of(j->hub->shown, j->digest));
+		shown_drop(hub_broker(j->hub)->shown, place_of(hub_broker(j->hub)->shown, j->digest));
 	job_end(j, rc, e, json_get_text(result, "token"));
 }
 
@@ -279,12 +284,13 @@ static int shown_begin(struct hub *h, const uint8_t digest[SHA256_DIGEST_LENGTH]
 {
 	struct shown_token *s;
 
-	if (!h->shown && !(h->shown = calloc(1, sizeof(*h->shown))))
+	if (!hub_broker(h)->shown && !(hub_broker(h)->shown = calloc(1, sizeof(*hub_broker(h)->shown))))
 		return err_set(e, ERR_NOMEM, "no memory");
-	if (h->shown->asked >= SHOWN_ASKED_MAX)
-		return err_limit(e, ERR_LIMIT,
-				 &(struct err_share){"fixed.exchanges", "daemon", SHOWN_ASKED_MAX, h->shown->asked, 5},
-				 "%d tokens of issuers are being exchanged already: show it again", SHOWN_ASKED_MAX);
+	if (hub_broker(h)->shown->asked >= SHOWN_ASKED_MAX)
+		return err_limit(
+		    e, ERR_LIMIT,
+		    &(struct err_share){"fixed.exchanges", "daemon", SHOWN_ASKED_MAX, hub_broker(h)->shown->asked, 5},
+		    "%d tokens of issuers are being exchanged already: show it again", SHOWN_ASKED_MAX);
 	s = calloc(1, sizeof(*s));
 	if (!s || !(s->job = calloc(1, sizeof(*s->job)))) {
 		free(s);
@@ -294,9 +300,9 @@ static int shown_begin(struct hub *h, const uint8_t digest[SHA256_DIGEST_LENGTH]
 	memcpy(s->job->digest, digest, sizeof(s->digest));
 	s->job->hub = h;
 	s->job->last = &s->job->first;
-	s->next = h->shown->places[digest[0]];
-	h->shown->places[digest[0]] = s;
-	h->shown->asked++;
+	s->next = hub_broker(h)->shown->places[digest[0]];
+	hub_broker(h)->shown->places[digest[0]] = s;
+	hub_broker(h)->shown->asked++;
 	*out = s;
 	return 0;
 }
@@ -306,11 +312,12 @@ static int waiting_check(const struct hub *h, size_t held, struct err *e)
 {
 	size_t most = held > SHOWN_SMALL ? SHOWN_WAITING_MAX / 2 : SHOWN_WAITING_MAX;
 
-	if (held <= most && (!h->shown || h->shown->waiting <= most - held))
+	if (held <= most && (!hub_broker(h)->shown || hub_broker(h)->shown->waiting <= most - held))
 		return 0;
 	return err_limit(
 	    e, ERR_LIMIT,
-	    &(struct err_share){"fixed.exchange_bytes", "daemon", most, h->shown ? h->shown->waiting : 0, 5},
+	    &(struct err_share){"fixed.exchange_bytes", "daemon", most,
+				hub_broker(h)->shown ? hub_broker(h)->shown->waiting : 0, 5},
 	    "requests with tokens of issuers that are being exchanged hold %u MiB: send it again, or begin with "
 	    "a small one",
 	    (unsigned)(most >> 20));
@@ -328,8 +335,8 @@ void broker_shown_enter(struct hub *h, const char *token, size_t held, const str
 	int rc = w ? 0 : err_set(&e, ERR_NOMEM, "no memory");
 
 	digest_of(token, digest);
-	if (rc == 0 && h->shown)
-		s = *place_of(h->shown, digest);
+	if (rc == 0 && hub_broker(h)->shown)
+		s = *place_of(hub_broker(h)->shown, digest);
 	first = !s;
 	if (rc == 0 && (first || s->state == SHOWN_ASKED))
 		rc = waiting_check(h, held, &e);
@@ -349,7 +356,7 @@ void broker_shown_enter(struct hub *h, const char *token, size_t held, const str
 		waiter_free(w);
 		return;
 	}
-	h->shown->waiting += held;
+	hub_broker(h)->shown->waiting += held;
 	*s->job->last = w;
 	s->job->last = &w->next;
 	if (first)

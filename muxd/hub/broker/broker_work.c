@@ -13,7 +13,8 @@
 #include "muxd/hub/access/gate.h"
 #include "muxd/hub/broker/broker.h"
 #include "muxd/hub/broker/broker_artifact.h"
-#include "muxd/hub/core/hub_state.h"
+#include "muxd/hub/core/hub_ground.h"
+#include "muxd/hub/core/hub_rooms.h"
 #include "muxd/hub/core/removals.h"
 #include "muxd/hub/link/agent_link.h"
 #include "muxd/hub/record/audit.h"
@@ -91,8 +92,8 @@ static void broker_work_prepare(void *ctx, const char *sandbox, work_host_done *
 	struct hub *h = ctx;
 	struct host_job *j = host_job_create(h, sandbox, "", done, arg);
 
-	if (j && h->p.life)
-		life_resume(h->p.life, sandbox, &awake, 0, broker_work_on_awake, j);
+	if (j && hub_life(h))
+		life_resume(hub_life(h), sandbox, &awake, 0, broker_work_on_awake, j);
 	else if (j)
 		broker_work_on_awake(j, 0, NULL, NULL);
 }
@@ -111,7 +112,7 @@ static int find_fork(struct host_job *j, char out[AGENT_NAME_MAX + 1], struct er
 {
 	const struct life_filter f = {.prefix = j->name, .limit = 1, .wanted = is_fork_of, .arg = j->name};
 	json_t *found = NULL;
-	int rc = j->hub->p.life ? life_list(j->hub->p.life, &f, &found, e) : 0;
+	int rc = hub_life(j->hub) ? life_list(hub_life(j->hub), &f, &found, e) : 0;
 	const char *name =
 	    json_string_value(json_object_get(json_array_get(json_object_get(found, "agents"), 0), "agent"));
 
@@ -170,7 +171,7 @@ static void broker_work_on_wiped(void *arg, const struct sandbox_answer *r)
 	if (rc == ERR_CANCELLED) { /* the hub may be gone */
 		host_job_end(j, rc, e);
 	} else if (rc == ERR_UNSUPPORTED) { /* then it is ended; names of the pool are never used again */
-		struct sandbox_provider *p = j->hub->p.provider;
+		struct sandbox_provider *p = hub_provider(j->hub);
 
 		sandbox_ask(p, &(struct sandbox_ask){.op = SANDBOX_DESTROY, .agent = j->name, .reason = j->why},
 			    broker_work_on_gone_only, j);
@@ -193,7 +194,7 @@ static void broker_work_on_fork_wiped(void *arg, const struct sandbox_answer *r)
 
 static void discard_next(struct host_job *j)
 {
-	struct sandbox_provider *p = j->hub->p.provider;
+	struct sandbox_provider *p = hub_provider(j->hub);
 	struct err e = {0};
 	int rc = find_fork(j, j->fork, &e);
 
@@ -244,7 +245,7 @@ static void broker_work_on_list(void *arg, const struct sandbox_answer *r)
 static void list(void *ctx, work_list_done *done, void *arg)
 {
 	struct hub *h = ctx;
-	struct sandbox_provider *p = h->p.provider;
+	struct sandbox_provider *p = hub_provider(h);
 	struct list_job *j = calloc(1, sizeof(*j));
 
 	if (!j) {
@@ -274,7 +275,7 @@ static void own_log(void *ctx, const char *sandbox, work_log_done *done, void *a
 	struct own_log *j = malloc(sizeof(*j));
 	struct err e = {0};
 
-	if (!j || !sandbox_can(h->p.provider, SANDBOX_LOG)) {
+	if (!j || !sandbox_can(hub_provider(h), SANDBOX_LOG)) {
 		err_set(&e, j ? ERR_UNSUPPORTED : ERR_NOMEM,
 			j ? "this backend keeps no logs of sandboxes" : "no memory");
 		free(j);
@@ -282,7 +283,7 @@ static void own_log(void *ctx, const char *sandbox, work_log_done *done, void *a
 		return;
 	}
 	*j = (struct own_log){done, arg};
-	sandbox_ask(h->p.provider, &(struct sandbox_ask){.op = SANDBOX_LOG, .agent = sandbox, .max = WORK_LOG_MAX},
+	sandbox_ask(hub_provider(h), &(struct sandbox_ask){.op = SANDBOX_LOG, .agent = sandbox, .max = WORK_LOG_MAX},
 		    broker_work_on_log, j);
 }
 
@@ -365,8 +366,8 @@ static void exec(void *ctx, void *auth, const struct work_exec *x, work_exec_don
 	}
 	j->done = done;
 	j->arg = arg;
-	if (spec.timeout_ns > h->conf->round_timeout_max_ns)
-		spec.timeout_ns = h->conf->round_timeout_max_ns;
+	if (spec.timeout_ns > hub_conf(h)->round_timeout_max_ns)
+		spec.timeout_ns = hub_conf(h)->round_timeout_max_ns;
 	broker_open(h, &rq, &spec, NULL, NULL, broker_work_on_round, j);
 	request_finish(&rq);
 }
@@ -400,7 +401,7 @@ static void work_take(void *ctx, void *auth, const struct work_take *t, work_tak
 				  .timeout_ns = t->timeout_ns};
 	struct take_job *j = calloc(1, sizeof(*j));
 	struct hub *h = ctx;
-	const struct work_ids *ids = work_ids_of(h->p.work, t->sandbox);
+	const struct work_ids *ids = work_ids_of(hub_work(h), t->sandbox);
 	struct err e = {0};
 
 	if (!j || (!t->path && id_parse(t->round, &a.round))) {
@@ -409,8 +410,8 @@ static void work_take(void *ctx, void *auth, const struct work_take *t, work_tak
 		return;
 	}
 	*j = (struct take_job){done, arg};
-	if (a.timeout_ns > h->conf->file_timeout_max_ns)
-		a.timeout_ns = h->conf->file_timeout_max_ns;
+	if (a.timeout_ns > hub_conf(h)->file_timeout_max_ns)
+		a.timeout_ns = hub_conf(h)->file_timeout_max_ns;
 	text_put(rq.work.lease, sizeof(rq.work.lease), t->lease);
 	text_put(rq.work.run, sizeof(rq.work.run), t->run);
 	if (ids)
@@ -450,8 +451,8 @@ static uint64_t broker_work_journal(void *ctx, uint64_t *out_durable)
 {
 	const struct hub *h = ctx;
 
-	*out_durable = journal_durable(h->journal);
-	return journal_position(h->journal);
+	*out_durable = journal_durable(hub_journal(h));
+	return journal_position(hub_journal(h));
 }
 
 static int64_t now(void *ctx)
@@ -482,26 +483,26 @@ void broker_work_begin(struct hub *h)
 				 .journal = broker_work_journal,
 				 .take = work_take};
 
-	removals_begin(h->removals);
-	work_begin(h->p.work, &host);
-	if (h->p.artifacts)
-		artifacts_begin(h->p.artifacts, &clock);
+	removals_begin(hub_removals(h));
+	work_begin(hub_work(h), &host);
+	if (hub_artifacts(h))
+		artifacts_begin(hub_artifacts(h), &clock);
 }
 
 int hub_work_metrics(struct hub *h, struct buf *out)
 {
-	int rc = work_metrics(h->p.work, out);
+	int rc = work_metrics(hub_work(h), out);
 
-	return rc ? rc : artifacts_metrics(h->p.artifacts, out);
+	return rc ? rc : artifacts_metrics(hub_artifacts(h), out);
 }
 
 void broker_about(struct hub *h, const char *agent, const struct id *session, struct work_ids *out)
 {
 	const struct session *s = id_is_nil(session) ? NULL : hub_session_find(h, session);
-	const struct work_ids *i = s ? s->launch.work : agent ? work_ids_of(h->p.work, agent) : NULL;
+	const struct work_ids *i = s ? s->launch.work : agent ? work_ids_of(hub_work(h), agent) : NULL;
 
 	if (!i && !s)
-		i = work_ids_of_lease(h->p.work, out->lease);
+		i = work_ids_of_lease(hub_work(h), out->lease);
 	if (i && i->lease[0])
 		*out = *i;
 }
@@ -546,7 +547,7 @@ static struct policy_question question_of(const struct hub *h, enum work_call ca
 	struct policy_question q = {.op = work_ops[call], .image = ""};
 
 	q.makes = q.fixed = call == WORK_LEASE_CREATE || call == WORK_RUN_START;
-	resources_most(h->conf, &q.resources);
+	resources_most(hub_conf(h), &q.resources);
 	if (!q.resources.memory)
 		q.resources.memory = UINT64_MAX;
 	if (!q.resources.cpu_milli)
@@ -576,7 +577,7 @@ static int broker_work_check(struct hub *h, const struct request *rq, enum work_
 			      json_pack("{s:s,s:s}", "what", work_call_name(call), "message", e->message));
 	if (!rc)
 		rc = broker_policy(h, rq, &q, work_call_name(call), out_mark, e);
-	if (!rc && !h->p.work)
+	if (!rc && !hub_work(h))
 		rc = err_set(e, ERR_UNSUPPORTED, "there are no leases here");
 	return rc;
 }
@@ -605,7 +606,7 @@ static void broker_work_ask(struct ask_job *j, const char *id, json_t *body)
 				.expires_ns = hub_grant_ends(j->hub, &line),
 				.auth = j->call == WORK_RUN_START ? auth_of(&j->rq) : NULL,
 				.auth_taken = &taken};
-	struct work *w = j->hub->p.work;
+	struct work *w = hub_work(j->hub);
 	enum work_call call = j->call;
 
 	id_format(&j->rq.id, request);

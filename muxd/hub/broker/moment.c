@@ -5,7 +5,7 @@
 #include "muxd/hub/access/broker_check.h"
 #include "muxd/hub/broker/agent_json.h"
 #include "muxd/hub/broker/broker_life.h"
-#include "muxd/hub/core/hub_state.h"
+#include "muxd/hub/core/hub_ground.h"
 
 #include <string.h>
 
@@ -41,7 +41,7 @@ void moment_add(struct hub *h, json_t *o, const char *agent, int64_t opened_wall
 
 	if (!o)
 		return;
-	if (!of && h->p.life && !target_is_pod(agent) && life_snapshots(h->p.life, agent, &of, NULL) == 0)
+	if (!of && hub_life(h) && !target_is_pod(agent) && life_snapshots(hub_life(h), agent, &of, NULL) == 0)
 		json_object_set_new(seen, agent, of);
 	clock_format_utc(opened_wall_ns, when, sizeof(when));
 	next = next_of(json_object_get(of, "snapshots"), when);

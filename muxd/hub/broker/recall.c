@@ -12,7 +12,7 @@
 #include "muxd/hub/access/broker_check.h"
 #include "muxd/hub/access/broker_policy.h"
 #include "muxd/hub/broker/broker_round.h"
-#include "muxd/hub/core/hub_state.h"
+#include "muxd/hub/core/hub.h"
 #include "muxd/hub/record/reader.h"
 #include "muxd/hub/session/attachment_state.h"
 #include "muxd/hub/session/launch.h"
@@ -111,7 +111,7 @@ static void recall_on_page(void *arg, int rc, const struct err *e, json_t *page)
 
 static void ask_stream(struct recall *r)
 {
-	uint64_t head = r->hub->conf->round_head;
+	uint64_t head = hub_conf(r->hub)->round_head;
 	struct round_read how = {.stream = r->stream, .limit = head && head < DATA_MAX ? head : DATA_MAX};
 
 	broker_round_output(r->hub, &r->rq, &r->session, &how, recall_on_page, r);

@@ -8,7 +8,9 @@
 #include "base/log.h"
 #include "muxd/hub/access/broker_policy.h"
 #include "muxd/hub/broker/broker_record.h"
-#include "muxd/hub/core/hub_state.h"
+#include "muxd/hub/broker/broker_state.h"
+#include "muxd/hub/core/hub_ground.h"
+#include "muxd/hub/core/hub_rooms.h"
 #include "muxd/hub/record/reader.h"
 #include "muxd/hub/session/launch.h"
 #include "muxd/hub/session/session_state.h"
@@ -258,17 +260,17 @@ static int open_job(struct hub *h, const json_t *q, broker_json_done *done, void
 {
 	struct record_job *j;
 
-	if (!h->recorder)
+	if (!hub_recorder(h))
 		return err_set(e, ERR_UNAVAILABLE, "the recorder could not be asked");
-	if (h->strangers_questions >= STRANGERS_MAX)
+	if (hub_broker(h)->strangers_questions >= STRANGERS_MAX)
 		return err_set(e, ERR_AGAIN, "%d questions without a grant wait for the recorder", STRANGERS_MAX);
 	j = q ? malloc(sizeof(*j)) : NULL;
 	if (!j)
 		return err_set(e, ERR_NOMEM, "out of memory");
 	*j = (struct record_job){
-	    .op = POLICY_RECORD_READ, .done = done, .arg = arg, .strangers = &h->strangers_questions};
+	    .op = POLICY_RECORD_READ, .done = done, .arg = arg, .strangers = &hub_broker(h)->strangers_questions};
 	buf_init(&j->bytes, PAGE_BYTES_MAX);
-	h->strangers_questions++;
+	hub_broker(h)->strangers_questions++;
 	*out = j;
 	return 0;
 }
@@ -280,7 +282,7 @@ static void ask_openly(struct hub *h, json_t *q, broker_json_done *done, void *a
 	struct err e = {0};
 	int rc = open_job(h, q, done, arg, &j, &e);
 
-	if (rc == 0 && (rc = recorder_client_ask(h->recorder, q, recordings_on_answer, j)) != 0) {
+	if (rc == 0 && (rc = recorder_client_ask(hub_recorder(h), q, recordings_on_answer, j)) != 0) {
 		recordings_job_free(j);
 		err_set(&e, rc,
 			rc == ERR_TOO_LARGE ? "the question is longer than the recorder takes"

@@ -5,7 +5,7 @@
 #include "control/artifacts/artifact_wish.h"
 #include "muxd/hub/broker/broker_artifact.h"
 #include "muxd/hub/broker/round_wishes.h"
-#include "muxd/hub/core/hub_state.h"
+#include "muxd/hub/core/hub_rooms.h"
 
 #include <string.h>
 
@@ -45,10 +45,11 @@ static void keep_next(struct round_wishes *k)
 
 void round_artifacts_tick(struct hub *h)
 {
+	struct wishes *all = hub_wishes(h);
 	struct round_wishes *k;
 
-	while ((k = TAILQ_FIRST(&h->wishes))) {
-		TAILQ_REMOVE(&h->wishes, k, entry);
+	while ((k = TAILQ_FIRST(&all->due))) {
+		TAILQ_REMOVE(&all->due, k, entry);
 		keep_next(k);
 	}
 }

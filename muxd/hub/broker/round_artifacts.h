@@ -9,6 +9,6 @@
 
 struct hub;
 
-void round_artifacts_tick(struct hub *h); /* takes up hub->wishes */
+void round_artifacts_tick(struct hub *h); /* takes up what is due (round_wishes.h) */
 
 #endif

@@ -7,7 +7,8 @@
 #include "base/text.h"
 #include "control/artifacts/artifact_wish.h"
 #include "muxd/hub/agent/agent.h"
-#include "muxd/hub/core/hub_state.h"
+#include "muxd/hub/core/hub_ground.h"
+#include "muxd/hub/core/hub_rooms.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +19,31 @@ void round_wishes_free(struct round_wishes *k)
 	json_decref(k->results);
 	request_finish(&k->rq);
 	free(k);
+}
+
+struct wishes *wishes_create(void)
+{
+	struct wishes *x = calloc(1, sizeof(*x));
+
+	if (x)
+		TAILQ_INIT(&x->due);
+	return x;
+}
+
+void wishes_destroy(struct wishes *x)
+{
+	struct round_wishes *k;
+
+	while (x && (k = TAILQ_FIRST(&x->due))) {
+		TAILQ_REMOVE(&x->due, k, entry);
+		round_wishes_free(k);
+	}
+	free(x);
+}
+
+bool wishes_rest(const struct hub *h)
+{
+	return TAILQ_EMPTY(&hub_wishes(h)->due);
 }
 
 void round_wishes_result(struct round_wishes *k, int rc, const char *message, const json_t *row)
@@ -48,7 +74,7 @@ static void wishes_on_end(void *arg, struct session *s)
 			round_wishes_result(k, ERR_BAD_STATE, "the round did not start", NULL);
 		round_wishes_free(k);
 	} else {
-		TAILQ_INSERT_TAIL(&k->hub->wishes, k, entry);
+		TAILQ_INSERT_TAIL(&hub_wishes(k->hub)->due, k, entry);
 		hub_stir(k->hub);
 	}
 }

@@ -3,9 +3,9 @@
  * ended.
  *
  * session->artifacts says of each what has become of it: pending, kept, failed with its error. A round that has ended
- * puts its wishes into hub->wishes, where round_artifacts.c takes them up.
+ * puts its wishes among the hub's, where round_artifacts.c takes them up.
  *
- * Owned by its session's waiters, then by hub->wishes, then by round_artifacts.c, which frees it.
+ * Owned by its session's waiters, then by the hub, then by round_artifacts.c, which frees it.
  */
 #ifndef MUXD_HUB_BROKER_ROUND_WISHES_H
 #define MUXD_HUB_BROKER_ROUND_WISHES_H
@@ -24,6 +24,14 @@ struct round_wishes {
 	json_t *wishes, *results;
 	size_t next;
 };
+
+/* Of rounds that have ended; the hub's. */
+struct wishes {
+	TAILQ_HEAD(, round_wishes) due;
+};
+struct wishes *wishes_create(void);    /* NULL: no memory */
+void wishes_destroy(struct wishes *x); /* NULL-safe; what is due is not done */
+bool wishes_rest(const struct hub *h); /* none is due */
 
 /* Of a round whose launch has a list of them; rq is copied, and wiped at the end. sandbox: its sandbox_id. ERR_NOMEM.
  */

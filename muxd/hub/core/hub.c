@@ -1,13 +1,87 @@
-/* Facts of the hub that its parts and the doors ask for. */
+/* Facts of the hub that its rooms (hub_ground.h) and the doors (hub.h) ask for, and where each room finds its own state
+ * (hub_rooms.h). */
 #include "muxd/hub/core/hub.h"
 
 #include "base/clock.h"
 #include "base/err.h"
-#include "base/tick.h"
 #include "control/store/store.h"
 #include "control/work/work.h"
+#include "muxd/hub/core/hub_ground.h"
+#include "muxd/hub/core/hub_rooms.h"
 #include "muxd/hub/core/hub_state.h"
+#include "muxd/hub/core/pulse.h"
 #include "muxd/hub/core/removals.h"
+
+const struct hub_params *hub_params(const struct hub *h)
+{
+	return &h->p;
+}
+
+struct life *hub_life(const struct hub *h)
+{
+	return h->p.life;
+}
+
+struct work *hub_work(const struct hub *h)
+{
+	return h->p.work;
+}
+
+struct store *hub_store(const struct hub *h)
+{
+	return h->p.store;
+}
+
+struct filespace_store *hub_files(const struct hub *h)
+{
+	return h->p.files;
+}
+
+struct sandbox_provider *hub_provider(const struct hub *h)
+{
+	return h->p.provider;
+}
+
+struct artifacts *hub_artifacts(const struct hub *h)
+{
+	return h->p.artifacts;
+}
+
+struct journal *hub_journal(const struct hub *h)
+{
+	return h->journal;
+}
+
+struct recorder_client *hub_recorder(const struct hub *h)
+{
+	return h->recorder;
+}
+
+void hub_keep_recorder(struct hub *h, struct recorder_client *rc)
+{
+	h->recorder = rc;
+}
+
+struct hub_stats *hub_counters(struct hub *h)
+{
+	return &h->stats;
+}
+
+bool hub_is_recovered(const struct hub *h)
+{
+	return h->recovered;
+}
+
+uint64_t hub_recovered_ns(const struct hub *h)
+{
+	return h->recovered_ns;
+}
+
+void hub_set_recovered(struct hub *h)
+{
+	h->recovered = true;
+	h->recovered_ns = clock_boot_ns();
+}
 
 int hub_writable(struct hub *h, struct err *e)
 {
@@ -24,10 +98,7 @@ int hub_writable(struct hub *h, struct err *e)
 
 void hub_stir(struct hub *h)
 {
-	if (!h->rests)
-		return;
-	h->rests = false;
-	tick_start(h->second, h->tick, HUB_TICK_MS);
+	pulse_stir(h->pulse);
 }
 
 int hub_can_record(struct hub *h)
@@ -42,30 +113,18 @@ void hub_set_conf(struct hub *h, struct conf *c)
 	h->conf = c;
 }
 
-struct session *hub_session_find(struct hub *h, const struct id *id)
-{
-	struct session *s = NULL;
-
-	HASH_FIND(hh, h->sessions, id, sizeof(*id), s);
-	return s;
-}
-
 bool hub_removals_wait(void *hub)
 {
 	return removals_wait(((struct hub *)hub)->removals);
 }
 
-struct uv_loop_s *hub_loop(struct hub *h)
+struct uv_loop_s *hub_loop(const struct hub *h)
 {
 	return h->loop;
 }
 const struct conf *hub_conf(const struct hub *h)
 {
 	return h->conf;
-}
-int64_t hub_now_wall(struct hub *h)
-{
-	return time_floor_now(&h->floor, clock_wall_ns(), clock_boot_ns());
 }
 enum hub_record_state hub_record_state(const struct hub *h)
 {
@@ -111,4 +170,131 @@ void hub_stats(struct hub *h, struct hub_stats *out)
 {
 	*out = h->stats;
 	journal_stats(h->journal, out);
+}
+
+/* ---- where each room finds its own state */
+
+struct exec_ids *hub_exec_ids(const struct hub *h)
+{
+	return h->exec_ids;
+}
+
+struct hub_grants *hub_grants(const struct hub *h)
+{
+	return h->grants;
+}
+
+struct laters *hub_laters(const struct hub *h)
+{
+	return h->laters;
+}
+
+struct removals *hub_removals(const struct hub *h)
+{
+	return h->removals;
+}
+
+struct audit_repeats *hub_repeats(const struct hub *h)
+{
+	return h->repeats;
+}
+
+struct readers *hub_readers(const struct hub *h)
+{
+	return h->readers;
+}
+
+struct shares *hub_shares(const struct hub *h)
+{
+	return h->shares;
+}
+
+struct witness_words *hub_witness_words(const struct hub *h)
+{
+	return h->witnesses;
+}
+
+struct agents *hub_agents(const struct hub *h)
+{
+	return h->agents;
+}
+
+struct aheads *hub_aheads(const struct hub *h)
+{
+	return h->aheads;
+}
+
+struct clients *hub_clients(const struct hub *h)
+{
+	return h->clients;
+}
+
+struct contexts *hub_contexts(const struct hub *h)
+{
+	return h->contexts;
+}
+
+struct screen_list *hub_screens(const struct hub *h)
+{
+	return h->screens;
+}
+
+struct shelf *hub_shelf(const struct hub *h)
+{
+	return h->shelf;
+}
+
+struct shells *hub_shells(const struct hub *h)
+{
+	return h->shells;
+}
+
+struct gate *hub_gate(const struct hub *h)
+{
+	return h->gate;
+}
+
+struct policies *hub_policies(const struct hub *h)
+{
+	return h->policies;
+}
+
+struct begin_trees *hub_begin_trees(const struct hub *h)
+{
+	return h->begin_trees;
+}
+
+struct broker_state *hub_broker(const struct hub *h)
+{
+	return h->broker;
+}
+
+struct executions *hub_executions(const struct hub *h)
+{
+	return h->executions;
+}
+
+struct wishes *hub_wishes(const struct hub *h)
+{
+	return h->wishes;
+}
+
+struct services *hub_services(const struct hub *h)
+{
+	return h->services;
+}
+
+struct filespace_places *hub_filespaces(const struct hub *h)
+{
+	return h->filespaces;
+}
+
+struct insides *hub_insides(const struct hub *h)
+{
+	return h->insides;
+}
+
+struct pause *hub_pause(const struct hub *h)
+{
+	return h->pause;
 }

@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct artifacts;
 struct buf;
 struct hub;
 struct uv_loop_s;
@@ -39,7 +40,7 @@ struct hub_stats {
 	enum hub_record_state record;
 };
 
-struct uv_loop_s *hub_loop(struct hub *h);
+struct uv_loop_s *hub_loop(const struct hub *h);
 const struct conf *hub_conf(const struct hub *h); /* may change at a reload: do not keep pointers into it */
 int64_t hub_now_wall(struct hub *h);              /* guarded wall clock (time floor) */
 int64_t hub_grant_ends(const struct hub *h, const struct grant_line *l); /* wall clock; renewals counted */
@@ -62,7 +63,8 @@ json_t *hub_metrics(struct hub *h);
 const json_t *hub_alarms(const struct hub *h);
 /* Of each witness what the recorder said last (recorder/serve/witnesses.h); a list, borrowed; NULL: there are none. */
 const json_t *hub_witnesses(const struct hub *h);
-bool hub_ready(const struct hub *h);    /* recovered, record writable */
+struct artifacts *hub_artifacts(const struct hub *h); /* NULL: there are none */
+bool hub_ready(const struct hub *h);                  /* recovered, record writable */
 bool hub_stopping(const struct hub *h); /* hub_stop() was called: who still waits is answered ERR_CANCELLED */
 /* A connection of a door has ended: what it read of the record is told of. */
 void hub_client_gone(struct hub *h, const char *door, const char *peer);

@@ -1,7 +1,7 @@
 /* The words for roles, kinds, states and signals, as records and answers have them. */
 #include "base/err.h"
-#include "muxd/hub/core/hub_state.h"
 #include "muxd/hub/session/attachment_state.h"
+#include "muxd/hub/session/session_state.h"
 
 #include <signal.h>
 #include <stdio.h>

@@ -1,23 +1,23 @@
 #include "muxd/hub/core/place.h"
 
 #include "base/err.h"
-#include "muxd/hub/core/hub_state.h"
+#include "muxd/hub/core/hub_ground.h"
 
 #include <string.h>
 
 static bool has_pods(const struct hub *h)
 {
-	return strcmp(h->conf->sandbox_backend, "local") != 0;
+	return strcmp(hub_conf(h)->sandbox_backend, "local") != 0;
 }
 
 const char *place_namespace(const struct hub *h)
 {
-	return has_pods(h) ? h->p.cluster_namespace : "";
+	return has_pods(h) ? hub_params(h)->cluster_namespace : "";
 }
 
 static int check_cluster(const struct hub *h, const char *asked, struct err *e)
 {
-	const char *own = h->conf->kubernetes_cluster_name;
+	const char *own = hub_conf(h)->kubernetes_cluster_name;
 
 	if (!*own)
 		return err_set(e, ERR_UNSUPPORTED,
@@ -60,7 +60,7 @@ static json_t *text_or_null(const char *text)
 json_t *place_reference(const struct hub *h, const char *agent, const char *app_id)
 {
 	bool others = target_is_pod(agent);
-	const char *cluster = others || has_pods(h) ? h->conf->kubernetes_cluster_name : "";
+	const char *cluster = others || has_pods(h) ? hub_conf(h)->kubernetes_cluster_name : "";
 
 	return json_pack("{s:s,s:o,s:o,s:o}", "name", agent, "cluster", text_or_null(cluster), "namespace",
 			 others ? json_stringn(agent, strcspn(agent, "/")) : text_or_null(place_namespace(h)), "app_id",

@@ -1,13 +1,13 @@
 #include "muxd/hub/core/request_kept.h"
 
-#include "muxd/hub/core/hub_state.h"
+#include "muxd/hub/core/grant_news.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 struct request_kept {
 	struct hub *hub;
-	const struct grant *grant; /* of hub->grants */
+	const struct grant *grant; /* shared */
 	struct id id;
 	const char *door;
 	char peer[sizeof(((struct request *)0)->peer)];
@@ -23,7 +23,7 @@ struct request_kept *request_keep(struct hub *h, const struct request *rq)
 	if (!k)
 		return NULL;
 	*k = (struct request_kept){
-	    .hub = h, .grant = grant_share(&h->grants, &rq->grant), .id = rq->id, .door = rq->door, .len = len};
+	    .hub = h, .grant = hub_grant_share(h, &rq->grant), .id = rq->id, .door = rq->door, .len = len};
 	memcpy(k->peer, rq->peer, sizeof(k->peer));
 	memcpy(k->token, rq->token, len);
 	if (k->grant)
@@ -49,7 +49,7 @@ void request_let_go(struct request_kept *k)
 {
 	if (!k)
 		return;
-	grant_unshare(&k->hub->grants, k->grant);
+	hub_grant_unshare(k->hub, k->grant);
 	explicit_bzero(k->token, k->len);
 	free(k);
 }

@@ -9,7 +9,7 @@
 #include "muxd/hub/access/gate.h"
 #include "muxd/hub/agent/agent.h"
 #include "muxd/hub/broker/broker_shape.h"
-#include "muxd/hub/core/hub_state.h"
+#include "muxd/hub/core/hub_ground.h"
 #include "muxd/hub/filespace/filespace.h"
 #include "muxd/hub/record/audit.h"
 #include "muxd/hub/session/file_limits.h"
@@ -96,7 +96,7 @@ static void call_on_writable(void *arg, int rc, const struct err *e)
 
 	if (!rc && !filespace_applies(j->hub, j->agent))
 		rc = err_set(&here, ERR_UNSUPPORTED,
-			     j->hub->p.files
+			     hub_files(j->hub)
 				 ? "%.100s has no filespace: it is not there, a pod of others, a fork, or of "
 				   "the pool"
 				 : "there is no file store (filespace.url), and %.100s has no filespace",

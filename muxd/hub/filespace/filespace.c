@@ -11,7 +11,8 @@
 #include "muxd/hub/agent/filespace_due.h"
 #include "muxd/hub/agent/workspace_ask.h"
 #include "muxd/hub/core/filespace_places.h"
-#include "muxd/hub/core/hub_state.h"
+#include "muxd/hub/core/hub_ground.h"
+#include "muxd/hub/core/hub_rooms.h"
 #include "muxd/hub/link/agent_link.h"
 #include "muxd/hub/record/audit.h"
 #include "muxd/hub/session/launch.h"
@@ -65,7 +66,7 @@ static void filespace_set_state(struct agent *a, enum filespace_phase state)
 		  state_names[state]);
 	a->filespace->state = state;
 	if (state != FILESPACE_RUNNING && state != FILESPACE_QUEUED)
-		filespace_place_leave(&a->hub->filespace_places, &a->filespace->place);
+		filespace_place_leave(hub_filespaces(a->hub), &a->filespace->place);
 	hub_stir(a->hub);
 }
 
@@ -141,10 +142,10 @@ bool filespace_applies(struct hub *h, const char *agent)
 	json_t *row = NULL;
 	bool yes = false;
 
-	if (!h->p.files || !h->p.life || !h->p.store || target_is_pod(agent) || agent_is_passing(agent) ||
+	if (!hub_files(h) || !hub_life(h) || !hub_store(h) || target_is_pod(agent) || agent_is_passing(agent) ||
 	    strncmp(agent, WORK_POOL_PREFIX, strlen(WORK_POOL_PREFIX)) == 0)
 		return false;
-	if (life_show(h->p.life, agent, &row, NULL) == 0)
+	if (life_show(hub_life(h), agent, &row, NULL) == 0)
 		yes = !json_is_true(json_object_get(row, "read_only")) && !json_object_get(row, "forked_from");
 	json_decref(row);
 	return yes;
@@ -250,15 +251,15 @@ static void filespace_give_up(struct agent *a, const struct err *why)
 {
 	char reason[256];
 
-	if (a->stopping || works(a) || !a->hub->p.life)
+	if (a->stopping || works(a) || !hub_life(a->hub))
 		return;
 	text_format(reason, sizeof(reason), "its filespace cannot be synced: %.200s", why->message);
-	life_stop(a->hub->p.life, a->name, reason, 0, filespace_on_stopped, NULL);
+	life_stop(hub_life(a->hub), a->name, reason, 0, filespace_on_stopped, NULL);
 }
 
 static uint64_t again_ns(const struct agent *a)
 {
-	uint64_t timeout = a->hub->conf->filespace_timeout_ns;
+	uint64_t timeout = hub_conf(a->hub)->filespace_timeout_ns;
 
 	return timeout < AGAIN_NS ? timeout : AGAIN_NS;
 }
@@ -275,7 +276,7 @@ static void filespace_on_synced(void *arg, int rc, const struct err *e, const st
 	if (rc)
 		err_again(&why, rc, e, NULL);
 	if (rc && f->tries < TRIES && (told->at_store || f->direction == FILESPACE_PUSH) && rc != ERR_CANCELLED &&
-	    rc != ERR_TOO_LARGE && !a->hub->stopping) {
+	    rc != ERR_TOO_LARGE && !hub_stopping(a->hub)) {
 		log_warn(&(struct log_ids){.agent = a->name}, "a %s failed, it is tried again: %s",
 			 filespace_direction_name(f->direction), why.message);
 		f->retry_ns = clock_boot_ns() + again_ns(a);
@@ -283,8 +284,8 @@ static void filespace_on_synced(void *arg, int rc, const struct err *e, const st
 		return;
 	}
 	detail = detail_of(f, told, rc ? &why : NULL);
-	if (a->hub->p.life)
-		life_sync_took(a->hub->p.life, f->began_ns);
+	if (hub_life(a->hub))
+		life_sync_took(hub_life(a->hub), f->began_ns);
 	if (detail && (rc || is_worth_telling(f, told)))
 		audit_sync(a, rc, detail);
 	keep_last(a, rc ? err_name(rc) : "ok", detail);
@@ -325,7 +326,7 @@ static void filespace_run(struct agent *a)
 /* A sync runs once there is a place for it: now, or when its turn has come. */
 static bool has_place(struct agent *a, bool pull)
 {
-	if (filespace_place_take(&a->hub->filespace_places, &a->filespace->place, pull, a->hub->conf))
+	if (filespace_place_take(hub_filespaces(a->hub), &a->filespace->place, pull, hub_conf(a->hub)))
 		return true;
 	if (a->filespace->state != FILESPACE_QUEUED)
 		filespace_set_state(a, FILESPACE_QUEUED);
@@ -343,7 +344,7 @@ static void filespace_next(struct agent *a)
 {
 	struct filespace *f = a->filespace;
 
-	if (f->state == FILESPACE_RUNNING || f->state == FILESPACE_WAITING || f->now.on || a->hub->stopping)
+	if (f->state == FILESPACE_RUNNING || f->state == FILESPACE_WAITING || f->now.on || hub_stopping(a->hub))
 		return;
 	for (int d = FILESPACE_PULL; d <= FILESPACE_PUSH; d++) {
 		struct filespace_wish *w = &f->wished[d];
@@ -393,8 +394,8 @@ void filespace_want(struct hub *h, const char *agent, enum filespace_direction d
 
 	if (!filespace_applies(h, agent))
 		err_set(&e, ERR_UNSUPPORTED,
-			h->p.files ? "%.100s has no filespace: it is a pod of others, a fork, or of the pool"
-				   : "there is no file store (filespace.url), and %.100s has no filespace",
+			hub_files(h) ? "%.100s has no filespace: it is a pod of others, a fork, or of the pool"
+				     : "there is no file store (filespace.url), and %.100s has no filespace",
 			agent);
 	else if (!a || a->state != AGENT_UP)
 		err_set(&e, ERR_BAD_STATE, "the sandbox of %.100s is not awake", agent);
@@ -436,7 +437,7 @@ static bool was_pulled(struct agent *a)
 	char sandbox[ID_STR_LEN];
 
 	id_format(&a->linked, sandbox);
-	return filespace_rows_state(a->hub->p.store, a->name, &row, NULL) == 0 && strcmp(row.sandbox, sandbox) == 0;
+	return filespace_rows_state(hub_store(a->hub), a->name, &row, NULL) == 0 && strcmp(row.sandbox, sandbox) == 0;
 }
 
 /* A sync that is about the sandbox before this one is over: what it has copied counts, the rest is not its own. True:
@@ -501,7 +502,7 @@ static void filespace_gone(struct agent *a)
 		return;
 	filespace_sync_cancel(f->sync);
 	f->sync = NULL;
-	filespace_place_leave(&a->hub->filespace_places, &f->place);
+	filespace_place_leave(hub_filespaces(a->hub), &f->place);
 	for (int d = 0; d < 2; d++) {
 		wish_answer(&f->wished[d], ERR_CANCELLED, NULL, NULL);
 		json_decref(f->last[d]);
@@ -517,7 +518,7 @@ static const struct agent_ahead ahead = {.up = filespace_ahead, .gone = filespac
 
 static uint64_t sync_timeout(const struct agent *a)
 {
-	uint64_t all = SYNC_TIMEOUTS * a->hub->conf->filespace_timeout_ns;
+	uint64_t all = SYNC_TIMEOUTS * hub_conf(a->hub)->filespace_timeout_ns;
 
 	return all > SYNC_LEAST_NS ? all : SYNC_LEAST_NS;
 }
@@ -527,7 +528,7 @@ static bool stands_in_the_way(const struct agent *a, uint64_t now)
 {
 	uint64_t since = filespace_sync_still_ns(a->filespace->sync);
 
-	return filespace_places_wanted(&a->hub->filespace_places) && now > since && now - since > SYNC_STILL_NS;
+	return filespace_places_wanted(hub_filespaces(a->hub)) && now > since && now - since > SYNC_STILL_NS;
 }
 
 void filespace_tick(struct agent *a, uint64_t now)
@@ -578,7 +579,7 @@ json_t *filespace_show(struct hub *h, const char *agent)
 	char at[40] = "";
 	json_t *o;
 
-	if (applies && filespace_rows_state(h->p.store, agent, &row, NULL) == 0 && row.synced_wall_ns)
+	if (applies && filespace_rows_state(hub_store(h), agent, &row, NULL) == 0 && row.synced_wall_ns)
 		clock_format_utc(row.synced_wall_ns, at, sizeof(at));
 	o = json_pack("{s:s,s:b,s:s,s:s*}", "agent", agent, "synced", applies, "state",
 		      f ? state_names[f->state] : state_names[FILESPACE_IDLE], "agreed_at", at[0] ? at : NULL);
@@ -591,17 +592,27 @@ json_t *filespace_show(struct hub *h, const char *agent)
 	return o;
 }
 
-int filespaces_create(struct hub *h)
+int filespaces_create(struct hub *h, struct filespace_places **out)
 {
-	h->ahead_of_all = &ahead;
-	filespace_places_init(&h->filespace_places);
+	struct filespace_places *all = calloc(1, sizeof(*all));
+
+	if (!all)
+		return ERR_NOMEM;
+	filespace_places_init(all);
+	hub_agents(h)->ahead = &ahead;
+	*out = all;
 	return 0;
+}
+
+void filespaces_destroy(struct filespace_places *all)
+{
+	free(all);
 }
 
 void filespaces_leave(struct hub *h)
 {
 	struct agent *a, *next;
 
-	HASH_ITER(hh, h->agents, a, next)
+	HASH_ITER(hh, hub_agents(h)->by_name, a, next)
 	filespace_gone(a);
 }

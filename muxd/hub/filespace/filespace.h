@@ -16,6 +16,7 @@
 #include "muxd/hub/filespace/filespace_sync.h"
 
 struct agent;
+struct filespace_places;
 struct hub;
 
 typedef void filespace_done(void *arg, int rc, const struct err *e, const json_t *detail);
@@ -33,7 +34,8 @@ int filespace_unpulled(struct hub *h, const char *agent, struct err *e);
 /* {configured, state, ...}: how the last ones went. NULL: no memory. */
 json_t *filespace_show(struct hub *h, const char *agent);
 
-int filespaces_create(struct hub *h);
+int filespaces_create(struct hub *h, struct filespace_places **out); /* where they run; ERR_NOMEM */
+void filespaces_destroy(struct filespace_places *all);               /* NULL-safe; behind the agents */
 void filespace_tick(struct agent *a, uint64_t now);
 bool filespace_rests(const struct agent *a);
 void filespaces_leave(struct hub *h); /* ahead of the agents' end */

@@ -22,7 +22,7 @@
 #include "muxd/hub/agent/agent.h"
 #include "muxd/hub/agent/workspace_ask.h"
 #include "muxd/hub/core/filespace_places.h"
-#include "muxd/hub/core/hub_state.h"
+#include "muxd/hub/core/hub_ground.h"
 
 #include <errno.h>
 #include <openssl/evp.h>
@@ -187,14 +187,14 @@ static void leave_out(struct filespace_sync *s, const char *path, const char *wh
 
 static size_t list_bytes(const struct filespace_sync *s)
 {
-	return filespace_list_bytes(s->agent->hub->conf);
+	return filespace_list_bytes(hub_conf(s->agent->hub));
 }
 
 /* ---- requests to muxlet */
 
 static json_t *muxlet_request(const struct filespace_sync *s, const char *op)
 {
-	const struct conf *c = s->agent->hub->conf;
+	const struct conf *c = hub_conf(s->agent->hub);
 	json_t *rules = json_array(), *o;
 
 	for (size_t i = 0; rules && s->rules[i]; i++)
@@ -338,8 +338,8 @@ static int list_record(struct filespace_sync *s, struct syncrec_reader *reader, 
 		f.side.at_ms = r->st.ctime_ns / NS_PER_MS;
 		f.why = r->why; /* its digest counts this once */
 	}
-	return s->here.n >= s->agent->hub->conf->filespace_max_files ? ERR_TOO_LARGE
-								     : filespace_list_add(&s->here, r->path, &f);
+	return s->here.n >= hub_conf(s->agent->hub)->filespace_max_files ? ERR_TOO_LARGE
+									 : filespace_list_add(&s->here, r->path, &f);
 }
 
 static void sync_ask_store(struct filespace_sync *s, const char *after);
@@ -354,7 +354,7 @@ static int64_t snapshot_ms(const struct filespace_sync *s, bool agreed_before)
 
 	if (strcmp(s->row.sandbox, s->sandbox) == 0) /* it is as its programs have made it */
 		return INT64_MAX;
-	life_current(s->agent->hub->p.life, s->agent->name, &c);
+	life_current(hub_life(s->agent->hub), s->agent->name, &c);
 	if (!c.snapshot[0] || id_parse(c.snapshot, &id))
 		return agreed_before ? 0 : INT64_MAX;
 	for (int i = 0; i < 6; i++)
@@ -379,7 +379,7 @@ static void sync_recognize(struct filespace_sync *s)
 static void sync_on_listed(void *arg, int rc, const struct err *e, const struct buf *out)
 {
 	struct filespace_sync *s = arg;
-	const struct conf *c = s->agent->hub->conf;
+	const struct conf *c = hub_conf(s->agent->hub);
 	struct err why = {0};
 
 	if (!rc)
@@ -439,7 +439,7 @@ static void sync_list(struct filespace_sync *s)
 
 static struct filespace_bounds sync_bounds(const struct filespace_sync *s)
 {
-	const struct conf *c = s->agent->hub->conf;
+	const struct conf *c = hub_conf(s->agent->hub);
 
 	return (struct filespace_bounds){.files_max = c->filespace_max_files, .size_max = c->filespace_max_file_size};
 }
@@ -468,11 +468,11 @@ static void store_ask(struct filespace_sync *s, const char *call, const json_t *
 	const struct filespace_question q = {.space = s->agent->name,
 					     .call = call,
 					     .body = body,
-					     .timeout_ns = s->agent->hub->conf->filespace_timeout_ns,
+					     .timeout_ns = hub_conf(s->agent->hub)->filespace_timeout_ns,
 					     .answer_max = answer_max};
 	struct err e = {0};
 
-	if (filespace_store_ask(s->agent->hub->p.files, &q, done, s, &s->ask, &e))
+	if (filespace_store_ask(hub_files(s->agent->hub), &q, done, s, &s->ask, &e))
 		sync_over_store(s, e.code, &e);
 }
 
@@ -726,7 +726,7 @@ static void manifest(struct filespace_sync *s)
 /* The cap of the workspace, with all that is to come: refused before anything is done. */
 static int filespace_sync_check_room(const struct filespace_sync *s, struct err *e)
 {
-	uint64_t cap = s->agent->hub->conf->workspace_size, bytes = s->workspace_bytes;
+	uint64_t cap = hub_conf(s->agent->hub)->workspace_size, bytes = s->workspace_bytes;
 
 	for (size_t i = 0; i < s->ntasks; i++)
 		if (s->tasks[i].verdict == FILESPACE_COPY_DOWN) {
@@ -836,7 +836,7 @@ static void sync_mark(struct filespace_sync *s)
 	text_put(c.agent, sizeof(c.agent), s->agent->name);
 	c.state = s->row;
 	s->noting = s->marking = true;
-	filespace_rows_put(s->agent->hub->p.store, &c, sync_on_noted, s);
+	filespace_rows_put(hub_store(s->agent->hub), &c, sync_on_noted, s);
 }
 
 /* ---- NOTING */
@@ -869,7 +869,7 @@ static void sync_note(struct filespace_sync *s)
 	c->has_state = s->marked;
 	c->state = s->row;
 	s->noting = true;
-	filespace_rows_put(s->agent->hub->p.store, c, sync_on_noted, s);
+	filespace_rows_put(hub_store(s->agent->hub), c, sync_on_noted, s);
 	c->forget = s->marked = false;
 }
 
@@ -990,7 +990,7 @@ static void put_here(struct filespace_sync *s, const json_t *body)
 	int rc;
 
 	sync_set_state(s, SYNC_PUTTING);
-	buf_init(&in, list_bytes(s) + 2 * (size_t)s->agent->hub->conf->filespace_max_file_size);
+	buf_init(&in, list_bytes(s) + 2 * (size_t)hub_conf(s->agent->hub)->filespace_max_file_size);
 	rc = put_deletions(s, &in) ? err_set(&e, ERR_NOMEM, "no memory for a sync") : 0;
 	json_array_foreach(files, i, v)
 	{
@@ -1021,7 +1021,7 @@ static void sync_on_contents(void *arg, int rc, const struct err *e, const json_
 
 static size_t batch_room(const struct filespace_sync *s)
 {
-	return 2 * ((size_t)s->agent->hub->conf->filespace_max_file_size + FILESPACE_BATCH_BYTES) +
+	return 2 * ((size_t)hub_conf(s->agent->hub)->filespace_max_file_size + FILESPACE_BATCH_BYTES) +
 	       BATCH_FILES * 16 * 1024;
 }
 
@@ -1180,7 +1180,7 @@ static int read_contents(struct gathering *g, const struct buf *out, struct err 
 	int rc = reader ? 0 : err_set(e, ERR_NOMEM, "no memory for a sync");
 
 	if (reader)
-		reader->content_max = g->s->agent->hub->conf->filespace_max_file_size;
+		reader->content_max = hub_conf(g->s->agent->hub)->filespace_max_file_size;
 	while (!rc && reader && (n || event != SYNCREC_MORE)) {
 		if (syncrec_read(reader, p, n, &used, &event)) {
 			rc = err_set(e, ERR_PROTOCOL, "what the sandbox says of its files is none: %s", reader->why);
@@ -1205,7 +1205,7 @@ static void sync_on_fetched(void *arg, int rc, const struct err *e, const struct
 	struct gathering g = {.s = s, .u = {json_array(), json_array()}};
 	struct err why = {0};
 
-	buf_init(&g.content, (size_t)s->agent->hub->conf->filespace_max_file_size);
+	buf_init(&g.content, (size_t)hub_conf(s->agent->hub)->filespace_max_file_size);
 	if (!rc)
 		rc = read_contents(&g, out, &why), e = &why;
 	if (rc)
@@ -1287,7 +1287,7 @@ static int make_rules(struct filespace_sync *s)
 	char *save = NULL;
 
 	s->ignore = ignore_new();
-	s->rules_text = strdup(s->agent->hub->conf->filespace_ignore);
+	s->rules_text = strdup(hub_conf(s->agent->hub)->filespace_ignore);
 	if (!s->ignore || !s->rules_text)
 		return ERR_NOMEM;
 	for (char *p = strtok_r(s->rules_text, CONF_SPACES, &save); p && n < CONF_IGNORE_RULES_MAX;
@@ -1317,8 +1317,8 @@ struct filespace_sync *filespace_sync_create(struct agent *a, enum filespace_dir
 	s->told.names = json_array();
 	s->told.left_names = json_array();
 	if (!s->told.names || !s->told.left_names || make_rules(s) ||
-	    filespace_rows_state(a->hub->p.store, a->name, &s->row, &e) ||
-	    filespace_rows_load(a->hub->p.store, a->name, &s->agreed, &e)) {
+	    filespace_rows_state(hub_store(a->hub), a->name, &s->row, &e) ||
+	    filespace_rows_load(hub_store(a->hub), a->name, &s->agreed, &e)) {
 		log_error(&(struct log_ids){.agent = a->name}, "no sync: %s", e.code ? e.message : "no memory");
 		sync_free(s);
 		return NULL;

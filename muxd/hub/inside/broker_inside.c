@@ -16,7 +16,7 @@
 #include "muxd/hub/access/grant_use.h"
 #include "muxd/hub/broker/broker.h"
 #include "muxd/hub/broker/broker_shape.h"
-#include "muxd/hub/core/hub_state.h"
+#include "muxd/hub/core/hub_ground.h"
 #include "muxd/hub/inside/inside_discovery.h"
 #include "muxd/hub/inside/inside_may.h"
 #include "muxd/hub/link/agent_link.h"
@@ -76,7 +76,7 @@ static int find_server(struct hub *h, const char *agent, const char *server, jso
 		       struct err *e)
 {
 	json_t *list = NULL;
-	int rc = lists_get(h->p.store, &list_servers, agent, 0, &list, e);
+	int rc = lists_get(hub_store(h), &list_servers, agent, 0, &list, e);
 
 	if (!rc)
 		rc = server_list_find(json_object_get(list, "servers"), server, out, e);
@@ -111,7 +111,7 @@ static void servers_show(struct servers_call *j)
 {
 	json_t *answer = NULL;
 	struct err e = {0};
-	int rc = lists_get(j->hub->p.store, &list_servers, j->agent, j->version, &answer, &e);
+	int rc = lists_get(hub_store(j->hub), &list_servers, j->agent, j->version, &answer, &e);
 
 	if (!rc && !j->version)
 		add_states(j, answer);
@@ -135,7 +135,7 @@ static void servers_set(struct servers_call *j)
 {
 	json_t *call = audit_request_json(&j->rq);
 
-	lists_put(j->hub->p.store, &list_servers,
+	lists_put(hub_store(j->hub), &list_servers,
 		  &(struct list_put){.agent = j->agent,
 				     .list = j->list,
 				     .if_version = j->version,
@@ -203,7 +203,7 @@ static void server_answer(struct servers_call *j)
 	if (!rc) {
 		const struct catalogue_key k = {j->agent, j->server, d.fingerprint};
 
-		rc = catalogue_get(j->hub->p.store, &k, &stored, &e);
+		rc = catalogue_get(hub_store(j->hub), &k, &stored, &e);
 		rc = rc == ERR_NOT_FOUND ? 0 : rc;
 		answer = rc ? NULL : server_json(j, &d, list, stored);
 	}
@@ -298,7 +298,7 @@ static void server_approve(struct servers_call *j)
 	if (rc)
 		servers_refuse(j, rc, &e);
 	else
-		catalogue_approve(j->hub->p.store, &(struct catalogue_key){j->agent, j->server, d.fingerprint},
+		catalogue_approve(hub_store(j->hub), &(struct catalogue_key){j->agent, j->server, d.fingerprint},
 				  j->fingerprint, j->rq.grant.principal, call, hub_now_wall(j->hub), server_on_approved,
 				  j);
 	json_decref(list);
@@ -376,7 +376,7 @@ static int servers_prepare(struct servers_call *j, const struct inside_wish *w, 
 	/* A list is programs that run in there: that of a leased sandbox is its lease's principal's. */
 	if (!rc && j->op->any == SCOPES_SET)
 		rc = broker_check_enter(j->hub, &j->rq, w->agent, j->op->event, e);
-	if (!rc && !j->hub->p.store)
+	if (!rc && !hub_store(j->hub))
 		rc = err_set(e, ERR_UNSUPPORTED, "there are no MCP servers here: there is no store for their list");
 	if (!rc && w->task)
 		rc = grant_task(&j->rq.grant, w->task, &task, e);
@@ -657,7 +657,7 @@ static int inside_job_go(struct inside_job *j, enum answered_by by, json_t **out
 	if (!rc && by == BY_CATALOGUE) {
 		const struct catalogue_key k = {j->agent, j->server, d.fingerprint};
 
-		rc = catalogue_get(j->hub->p.store, &k, out_stored, e);
+		rc = catalogue_get(hub_store(j->hub), &k, out_stored, e);
 		if (rc != ERR_NOT_FOUND) {
 			json_decref(list);
 			return rc;
@@ -784,7 +784,7 @@ static int inside_job_prepare(struct inside_job *j, const struct inside_request 
 
 	if (!rc)
 		rc = grant_task(&j->rq.grant, w->task, &task, e);
-	if (!rc && !j->hub->p.store)
+	if (!rc && !hub_store(j->hub))
 		rc = err_set(e, ERR_UNSUPPORTED, "there are no MCP servers here: there is no store for their list");
 	if (!rc)
 		rc = server_name_check(w->server, e);

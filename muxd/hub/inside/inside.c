@@ -16,7 +16,9 @@
 #include "muxd/hub/access/broker_check.h"
 #include "muxd/hub/agent/agent.h"
 #include "muxd/hub/broker/broker.h"
-#include "muxd/hub/core/hub_state.h"
+#include "muxd/hub/core/grant_news.h"
+#include "muxd/hub/core/hub_ground.h"
+#include "muxd/hub/core/hub_rooms.h"
 #include "muxd/hub/inside/inside_answer.h"
 #include "muxd/hub/inside/inside_may.h"
 #include "muxd/hub/inside/inside_state.h"
@@ -30,6 +32,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <uv.h>
 
 #define BACKOFF_FIRST_MS 500
 #define BACKOFF_MOST_MS  30000
@@ -73,7 +76,7 @@ struct inside *inside_find(struct hub *h, const char *agent, const struct server
 {
 	struct inside *x;
 
-	TAILQ_FOREACH(x, &h->insides->all, entry)
+	TAILQ_FOREACH(x, &hub_insides(h)->all, entry)
 	if (!x->dropped && strcmp(x->agent, agent) == 0 && strcmp(x->name, def->name) == 0 &&
 	    strcmp(x->fingerprint, def->fingerprint) == 0)
 		return x;
@@ -102,13 +105,13 @@ struct inside *inside_get(struct hub *h, const struct agent *a, const struct ser
 	TAILQ_INIT(&x->lookers);
 	inside_lines_init(&x->lines);
 	x->used_ns = clock_boot_ns();
-	TAILQ_INSERT_TAIL(&h->insides->all, x, entry);
+	TAILQ_INSERT_TAIL(&hub_insides(h)->all, x, entry);
 	return x;
 }
 
 static void inside_free(struct inside *x)
 {
-	TAILQ_REMOVE(&x->hub->insides->all, x, entry);
+	TAILQ_REMOVE(&hub_insides(x->hub)->all, x, entry);
 	inside_lines_finish(&x->lines);
 	buf_finish(&x->out);
 	buf_finish(&x->tail);
@@ -179,7 +182,7 @@ static void inside_back_off(struct inside *x)
 	if (x->ready_ns && clock_boot_ns() - x->ready_ns >= STEADY_NS)
 		x->failures = 0;
 	x->failures++;
-	x->hub->mcp_failures++;
+	hub_insides(x->hub)->failures++;
 	x->ready_ns = 0;
 	inside_set_state(x, INSIDE_BACKING_OFF);
 	inside_until(x, backoff(x->failures, BACKOFF_FIRST_MS, BACKOFF_MOST_MS) * NS_PER_MS);
@@ -674,9 +677,9 @@ static int inside_on_notification(struct inside *x, const struct inside_line *l)
 	} else if (strcmp(l->method, "notifications/cancelled") == 0) {
 		inside_asking_withdraw(x, json_object_get(l->params, "requestId"));
 	} else if (strcmp(l->method, "notifications/resources/updated") == 0) {
-		if (x->state == INSIDE_READY && x->hub->insides->updated)
-			x->hub->insides->updated(x->hub->insides->updated_arg, x->agent, x->name,
-						 json_get_text(l->params, "uri"));
+		if (x->state == INSIDE_READY && hub_insides(x->hub)->updated)
+			hub_insides(x->hub)->updated(hub_insides(x->hub)->updated_arg, x->agent, x->name,
+						     json_get_text(l->params, "uri"));
 	} else if (strcmp(l->method, "notifications/tools/list_changed") == 0) {
 		x->stale = true;
 		return inside_list_stale(x);
@@ -858,7 +861,7 @@ static void insides_on_turn(uv_timer_t *t)
 	struct inside_call *c;
 	struct inside *x, *nx;
 
-	for (x = TAILQ_FIRST(&h->insides->all); x; x = nx) {
+	for (x = TAILQ_FIRST(&hub_insides(h)->all); x; x = nx) {
 		nx = TAILQ_NEXT(x, entry);
 		if (x->start_due)
 			inside_begin(x);
@@ -866,7 +869,7 @@ static void insides_on_turn(uv_timer_t *t)
 			inside_pump(x);
 	}
 	/* Others may be trimmed while one is told of, but not that one: the next is looked for behind it. */
-	TAILQ_FOREACH(c, &h->insides->kept, entry)
+	TAILQ_FOREACH(c, &hub_insides(h)->kept, entry)
 	inside_call_again(c);
 	hub_flush(h);
 }
@@ -978,7 +981,7 @@ void insides_configured(struct hub *h, const char *agent, const json_t *list)
 	struct inside *x, *next;
 	struct server_def d;
 
-	for (x = TAILQ_FIRST(&h->insides->all); x; x = next) {
+	for (x = TAILQ_FIRST(&hub_insides(h)->all); x; x = next) {
 		next = TAILQ_NEXT(x, entry);
 		if (x->dropped || strcmp(x->agent, agent) != 0 ||
 		    (server_list_find(list, x->name, &d, NULL) == 0 && strcmp(d.fingerprint, x->fingerprint) == 0))
@@ -1115,7 +1118,7 @@ void insides_tick(struct hub *h)
 	struct inside *x, *next;
 
 	inside_record_tick(h);
-	for (x = TAILQ_FIRST(&h->insides->all); x; x = next) {
+	for (x = TAILQ_FIRST(&hub_insides(h)->all); x; x = next) {
 		next = TAILQ_NEXT(x, entry);
 		inside_tick(x, now);
 	}
@@ -1126,7 +1129,7 @@ unsigned insides_flight(const struct hub *h, const char *agent)
 	const struct inside *x;
 	unsigned n = 0;
 
-	TAILQ_FOREACH(x, &h->insides->all, entry)
+	TAILQ_FOREACH(x, &hub_insides(h)->all, entry)
 	if (x->ncalls && strcmp(x->agent, agent) == 0)
 		n += x->ncalls;
 	return n;
@@ -1136,23 +1139,23 @@ bool insides_rest(const struct hub *h)
 {
 	const struct inside *x;
 
-	TAILQ_FOREACH(x, &h->insides->all, entry)
+	TAILQ_FOREACH(x, &hub_insides(h)->all, entry)
 	if (x->ncalls || (x->state != INSIDE_ABSENT && x->state != INSIDE_READY && x->state != INSIDE_HELD))
 		return false;
-	return STAILQ_EMPTY(&h->insides->due);
+	return STAILQ_EMPTY(&hub_insides(h)->due);
 }
 
 /* ---- all of them */
 
 void insides_watch(struct hub *h, inside_updated_fn *fn, void *arg)
 {
-	if (!h->insides)
+	if (!hub_insides(h))
 		return;
-	h->insides->updated = fn;
-	h->insides->updated_arg = arg;
+	hub_insides(h)->updated = fn;
+	hub_insides(h)->updated_arg = arg;
 }
 
-int insides_create(struct hub *h)
+int insides_create(struct hub *h, struct insides **out)
 {
 	struct insides *all = calloc(1, sizeof(*all));
 
@@ -1166,12 +1169,22 @@ int insides_create(struct hub *h)
 	TAILQ_INIT(&all->kept);
 	STAILQ_INIT(&all->due);
 	TAILQ_INIT(&all->discoveries);
-	uv_timer_init(h->loop, all->turn);
-	uv_timer_init(h->loop, all->window);
+	uv_timer_init(hub_loop(h), all->turn);
+	uv_timer_init(hub_loop(h), all->window);
 	all->turn->data = all->window->data = h;
 	all->on_turn = insides_on_turn;
-	h->insides = all;
+	*out = all;
 	return 0;
+}
+
+const struct metric_times *insides_times(const struct hub *h)
+{
+	return &hub_insides(h)->times;
+}
+
+uint64_t insides_failures(const struct hub *h)
+{
+	return hub_insides(h)->failures;
 }
 
 static void insides_on_closed(uv_handle_t *t)
@@ -1183,8 +1196,8 @@ void insides_leave(struct hub *h)
 {
 	struct inside *x;
 
-	if (h->insides)
-		TAILQ_FOREACH(x, &h->insides->all, entry)
+	if (hub_insides(h))
+		TAILQ_FOREACH(x, &hub_insides(h)->all, entry)
 	inside_let_go(x);
 }
 
@@ -1193,20 +1206,19 @@ void insides_destroy(struct hub *h)
 	struct inside_call *c;
 	struct inside *x;
 
-	if (!h->insides)
+	if (!hub_insides(h))
 		return;
-	while ((x = TAILQ_FIRST(&h->insides->all))) {
+	while ((x = TAILQ_FIRST(&hub_insides(h)->all))) {
 		inside_calls_end(x, false, ERR_UNAVAILABLE, "the daemon is stopping");
 		lookers_tell(x, ERR_CANCELLED, "the daemon is stopping", NULL);
 		inside_tools_leave(x);
 		inside_free(x);
 	}
-	TAILQ_FOREACH(c, &h->insides->kept, entry)
+	TAILQ_FOREACH(c, &hub_insides(h)->kept, entry)
 	inside_call_again(c);
 	inside_kept_trim(h, 0);
 	inside_record_close(h);
-	uv_close((uv_handle_t *)h->insides->turn, insides_on_closed);
-	uv_close((uv_handle_t *)h->insides->window, insides_on_closed);
-	free(h->insides);
-	h->insides = NULL;
+	uv_close((uv_handle_t *)hub_insides(h)->turn, insides_on_closed);
+	uv_close((uv_handle_t *)hub_insides(h)->window, insides_on_closed);
+	free(hub_insides(h));
 }

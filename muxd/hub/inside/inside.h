@@ -46,6 +46,8 @@ struct agent;
 struct inside_questions;
 struct inside;
 struct inside_call;
+struct insides;
+struct metric_times;
 struct server_def;
 
 /* The server of that definition; made when it is missing. NULL: no memory. */
@@ -119,10 +121,12 @@ json_t *inside_show(const struct inside *x, bool tail);
 typedef void inside_updated_fn(void *arg, const char *agent, const char *server, const char *uri);
 void insides_watch(struct hub *h, inside_updated_fn *fn, void *arg);
 
-int insides_create(struct hub *h); /* ERR_NOMEM */
+int insides_create(struct hub *h, struct insides **out); /* ERR_NOMEM */
 void insides_tick(struct hub *h);
 bool insides_rest(const struct hub *h);                          /* nothing is waited for */
 unsigned insides_flight(const struct hub *h, const char *agent); /* requests that hold its sandbox awake */
+const struct metric_times *insides_times(const struct hub *h);   /* from a request to its end */
+uint64_t insides_failures(const struct hub *h);                  /* servers that failed and were held down */
 void insides_leave(struct hub *h);   /* the hub goes: its programs are let go of, ahead of its sessions */
 void insides_destroy(struct hub *h); /* the hub goes, and no sandbox calls any more: callers hear ERR_UNAVAILABLE */
 

@@ -4,13 +4,14 @@
 #include "base/err.h"
 #include "base/text.h"
 #include "muxd/hub/agent/agent.h"
-#include "muxd/hub/core/hub_state.h"
+#include "muxd/hub/core/hub_rooms.h"
 #include "muxd/hub/inside/inside_may.h"
 #include "muxd/hub/inside/inside_state.h"
 #include "muxd/hub/session/wake.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <uv.h>
 
 #define WINDOW_MS    20  /* questions that come within are told together */
 #define ANSWER_SMALL 256 /* bytes that any answer may have: there are 16 at once */
@@ -134,7 +135,7 @@ static void question_drop(struct inside_call *c, struct inside_question *q)
 	TAILQ_REMOVE(&c->questions, q, entry);
 	c->questions_bytes -= q->bytes;
 	c->answers_bytes -= q->answer_bytes;
-	c->server->hub->insides->questions_bytes -= q->bytes + q->answer_bytes;
+	hub_insides(c->server->hub)->questions_bytes -= q->bytes + q->answer_bytes;
 	question_free(q);
 }
 
@@ -200,7 +201,7 @@ static void question_told(struct inside_call *c, const struct inside_question *q
 
 static void window_begin(struct inside_call *c)
 {
-	struct insides *all = c->server->hub->insides;
+	struct insides *all = hub_insides(c->server->hub);
 
 	if (!c->window_ns)
 		c->window_ns = clock_boot_ns() + WINDOW_MS * NS_PER_MS;
@@ -211,7 +212,7 @@ static void window_begin(struct inside_call *c)
 /* The text is stolen. ERR_TOO_LARGE: the answers of its call, or of all, would hold too much. */
 static int answer_keep(struct inside_call *c, struct inside_question *q, char *text)
 {
-	struct insides *all = c->server->hub->insides;
+	struct insides *all = hub_insides(c->server->hub);
 	size_t n = strlen(text);
 
 	if (n > ANSWER_SMALL && (c->answers_bytes + n > ANSWERS_BYTES || all->questions_bytes + n > QUESTIONS_ALL)) {
@@ -259,14 +260,14 @@ static const char *no_room(const struct inside_call *c, const struct inside_ques
 {
 	if (c->questions_bytes + q->bytes > QUESTIONS_BYTES)
 		return "its request's open questions would be longer than 512 KiB";
-	if (c->server->hub->insides->questions_bytes + q->bytes > QUESTIONS_ALL)
+	if (hub_insides(c->server->hub)->questions_bytes + q->bytes > QUESTIONS_ALL)
 		return "all open questions would be longer than 32 MiB";
 	return NULL;
 }
 
 static void question_add(struct inside_call *c, struct inside_question *q)
 {
-	struct insides *all = c->server->hub->insides;
+	struct insides *all = hub_insides(c->server->hub);
 	char *ahead;
 
 	q->number = ++all->questions;
@@ -374,7 +375,7 @@ static bool tell_one(struct hub *h, uint64_t now)
 	struct inside_call *c;
 	struct inside *x;
 
-	TAILQ_FOREACH(x, &h->insides->all, entry)
+	TAILQ_FOREACH(x, &hub_insides(h)->all, entry)
 	TAILQ_FOREACH(c, &x->calls, entry)
 	if (c->window_ns && now >= c->window_ns) {
 		call_tell(x, c);
@@ -388,7 +389,7 @@ static bool window_is_open(const struct hub *h)
 	const struct inside_call *c;
 	const struct inside *x;
 
-	TAILQ_FOREACH(x, &h->insides->all, entry)
+	TAILQ_FOREACH(x, &hub_insides(h)->all, entry)
 	TAILQ_FOREACH(c, &x->calls, entry)
 	if (c->window_ns)
 		return true;

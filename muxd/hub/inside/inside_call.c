@@ -6,7 +6,7 @@
 #include "control/servers/digest.h"
 #include "muxd/hub/agent/agent.h"
 #include "muxd/hub/core/exec_ids.h"
-#include "muxd/hub/core/hub_state.h"
+#include "muxd/hub/core/hub_rooms.h"
 #include "muxd/hub/inside/inside_answer.h"
 #include "muxd/hub/inside/inside_state.h"
 
@@ -116,7 +116,7 @@ static int call_digest(const char *server, const struct inside_ask *ask, char ou
 static int check_exec_id(struct inside *x, const struct inside_ask *ask, struct err *e)
 {
 	const struct exec_use *u = ask->exec_id
-				       ? exec_ids_find(x->hub->exec_ids, x->agent, agent_life(x->hub, x->agent),
+				       ? exec_ids_find(hub_exec_ids(x->hub), x->agent, agent_life(x->hub, x->agent),
 						       ask->rq->grant.principal, ask->exec_id)
 				       : NULL;
 	char id[ID_STR_LEN];
@@ -151,7 +151,7 @@ static int begin_record(struct inside_call *c, struct err *e)
 	u.session = c->record.id;
 	u.life = agent_life(c->server->hub, c->agent);
 	memcpy(u.digest, c->digest, sizeof(u.digest));
-	if (c->exec_id && exec_ids_add(c->server->hub->exec_ids, c->agent, c->rq.grant.principal, c->exec_id, &u))
+	if (c->exec_id && exec_ids_add(hub_exec_ids(c->server->hub), c->agent, c->rq.grant.principal, c->exec_id, &u))
 		return err_set(e, ERR_NOMEM, "no memory for an exec_id");
 	return 0;
 }
@@ -302,7 +302,7 @@ void inside_calls_progress(struct inside *x, const json_t *params)
 
 void inside_kept_trim(struct hub *h, size_t most)
 {
-	struct insides *all = h->insides;
+	struct insides *all = hub_insides(h);
 	struct inside_call *c, *next;
 	size_t n = 0;
 
@@ -323,8 +323,8 @@ static void inside_call_keep(struct hub *h, struct inside_call *c, size_t bytes)
 {
 	request_finish(&c->rq);
 	c->bytes = bytes + strlen(c->params) + sizeof(*c);
-	TAILQ_INSERT_TAIL(&h->insides->kept, c, entry);
-	h->insides->kept_bytes += c->bytes;
+	TAILQ_INSERT_TAIL(&hub_insides(h)->kept, c, entry);
+	hub_insides(h)->kept_bytes += c->bytes;
 	inside_kept_trim(h, KEPT_BYTES);
 }
 
@@ -424,7 +424,7 @@ struct inside_call *inside_call_by_exec_id(struct inside *x, const struct inside
 	TAILQ_FOREACH(c, &x->calls, entry)
 	if (inside_call_is_same(c, x->agent, ask, digest))
 		return c;
-	TAILQ_FOREACH(c, &x->hub->insides->kept, entry)
+	TAILQ_FOREACH(c, &hub_insides(x->hub)->kept, entry)
 	if (inside_call_is_same(c, x->agent, ask, digest))
 		return c;
 	return NULL;

@@ -9,7 +9,8 @@
 #include "control/servers/server_def.h"
 #include "muxd/hub/agent/agent.h"
 #include "muxd/hub/broker/broker_shape.h"
-#include "muxd/hub/core/hub_state.h"
+#include "muxd/hub/core/hub_ground.h"
+#include "muxd/hub/core/hub_rooms.h"
 #include "muxd/hub/inside/inside_state.h"
 #include "muxd/hub/record/audit.h"
 
@@ -53,12 +54,12 @@ static void discovery_end(struct inside_discovery *d, int rc, const struct err *
 		d->server->dropped = true;
 		inside_stop(d->server, "its tools were read");
 	}
-	if (!h->stopping && rc != ERR_CANCELLED)
-		life_terminate(h->p.life, d->rq.grant.agent, "its tools were read", LIFE_END_WIPE, 0,
+	if (!hub_stopping(h) && rc != ERR_CANCELLED)
+		life_terminate(hub_life(h), d->rq.grant.agent, "its tools were read", LIFE_END_WIPE, 0,
 			       discovery_on_wiped, NULL);
 	(void)audit_event(h, "mcp.discover", &d->rq, d->agent, rc ? err_name(rc) : "ok",
 			  json_pack("{s:s,s:s}", "server", d->def.name, "as", d->rq.grant.agent));
-	TAILQ_REMOVE(&h->insides->discoveries, d, entry);
+	TAILQ_REMOVE(&hub_insides(h)->discoveries, d, entry);
 	d->done(d->arg, rc, e, stored);
 	discovery_free(d);
 }
@@ -70,11 +71,11 @@ void inside_discoveries_leave(struct hub *h)
 	struct err e = {0};
 
 	err_set(&e, ERR_CANCELLED, "the daemon is stopping");
-	for (d = h->insides ? TAILQ_FIRST(&h->insides->discoveries) : NULL; d; d = next) {
+	for (d = hub_insides(h) ? TAILQ_FIRST(&hub_insides(h)->discoveries) : NULL; d; d = next) {
 		next = TAILQ_NEXT(d, entry);
 		if (d->server)
 			continue;
-		TAILQ_REMOVE(&h->insides->discoveries, d, entry);
+		TAILQ_REMOVE(&hub_insides(h)->discoveries, d, entry);
 		d->hub = NULL;
 		d->done(d->arg, ERR_CANCELLED, &e, NULL);
 	}
@@ -117,8 +118,8 @@ bool inside_sleeps(struct hub *h, const char *agent)
 	json_t *row = NULL;
 	bool sleeps;
 
-	if (!h->p.life || target_is_pod(agent) || (a && a->state == AGENT_UP && !a->stopping) ||
-	    life_show(h->p.life, agent, &row, NULL))
+	if (!hub_life(h) || target_is_pod(agent) || (a && a->state == AGENT_UP && !a->stopping) ||
+	    life_show(hub_life(h), agent, &row, NULL))
 		return false;
 	sleeps = strcmp(json_get_text(row, "state"), "running") != 0;
 	json_decref(row);
@@ -130,7 +131,7 @@ static int check_alone(const struct hub *h, const char *agent, struct err *e)
 {
 	const struct inside_discovery *d;
 
-	TAILQ_FOREACH(d, &h->insides->discoveries, entry)
+	TAILQ_FOREACH(d, &hub_insides(h)->discoveries, entry)
 	if (strcmp(d->agent, agent) == 0)
 		return err_set(e, ERR_AGAIN, "the tools of %.64s are being read in a fork already: one at a time",
 			       d->def.name);
@@ -197,8 +198,8 @@ int inside_discover(struct hub *h, const struct request *rq, const char *agent, 
 			discovery_free(d);
 		return rc;
 	}
-	TAILQ_INSERT_TAIL(&h->insides->discoveries, d, entry);
+	TAILQ_INSERT_TAIL(&hub_insides(h)->discoveries, d, entry);
 	f.as = d->rq.grant.agent;
-	life_fork(h->p.life, &f, 0, discovery_on_forked, d);
+	life_fork(hub_life(h), &f, 0, discovery_on_forked, d);
 	return 0;
 }

@@ -4,12 +4,14 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
+#include "base/metric.h"
 #include "base/record_rule.h"
 #include "base/text.h"
 #include "muxd/hub/access/broker_policy.h"
 #include "muxd/hub/agent/agent.h"
 #include "muxd/hub/agent/filespace_due.h"
-#include "muxd/hub/core/hub_state.h"
+#include "muxd/hub/core/hub_ground.h"
+#include "muxd/hub/core/hub_rooms.h"
 #include "muxd/hub/inside/inside_state.h"
 #include "muxd/hub/record/audit.h"
 #include "muxd/hub/record/record_share.h"
@@ -86,14 +88,14 @@ static void put_body(struct hub *h, struct inside_record *r, int stream, const c
 	struct journal_data d = {.session = r->id, .stream = stream};
 	size_t n = text_cut(text, strlen(text), INSIDE_BODY_MAX);
 
-	if (n && journal_data(h->journal, &d, &r->share, text, n) == 0)
+	if (n && journal_data(hub_journal(h), &d, &r->share, text, n) == 0)
 		*out_n = n;
 }
 
 /* As a profile's limit reads it. */
 static void count_request(struct hub *h, const char *task, uint64_t now)
 {
-	struct share *s = share_get(&h->shares, CONF_SHARE_TASK, task);
+	struct share *s = share_get(hub_shares(h), CONF_SHARE_TASK, task);
 
 	if (s)
 		share_minute_add(&s->requests, 1, now);
@@ -107,19 +109,19 @@ int inside_record_begin(struct hub *h, const struct inside_facts *f, struct insi
 
 	if (rc)
 		return rc;
-	if (!journal_takes_end(h->journal)) /* OPEN and event: what runs stands in both */
+	if (!journal_takes_end(hub_journal(h))) /* OPEN and event: what runs stands in both */
 		return err_set(e, ERR_RECORD_UNAVAILABLE, "the request cannot be journaled: the record has no room");
 	rc = id_new(&out->id);
 	out->begun_ns = clock_boot_ns();
 	digest_text(f->params, out->params_sha256);
 	o = rc ? NULL : inside_open_json(h, f, out);
-	rc = o ? journal_json(h->journal, RING_OPEN, &out->id, o) : ERR_NOMEM;
+	rc = o ? journal_json(hub_journal(h), RING_OPEN, &out->id, o) : ERR_NOMEM;
 	json_decref(o);
 	if (rc)
 		return err_set(e, rc == ERR_AGAIN ? ERR_RECORD_UNAVAILABLE : rc, "the request cannot be journaled: %s",
 			       err_name(rc));
 	id_format(&out->id, out->text);
-	h->stats.sessions_opened[SESSION_MCP]++;
+	hub_counters(h)->sessions_opened[SESSION_MCP]++;
 	count_request(h, f->task, out->begun_ns);
 	put_body(h, out, STREAM_INPUT, f->params, &out->in);
 	record_share_add_work(h, f->agent->name, g, RECORD_SHARE_COST + out->in);
@@ -183,17 +185,17 @@ static bool due_write(struct hub *h, struct inside_due *d)
 {
 	int rc, told = 0;
 
-	if (d->exit && !journal_takes_end(h->journal))
+	if (d->exit && !journal_takes_end(hub_journal(h)))
 		return false;
-	journal_hold(h->journal); /* a kill between the two would leave an end that the audit log never told */
-	rc = d->exit ? journal_json(h->journal, RING_EXIT, &d->id, d->exit) : 0;
+	journal_hold(hub_journal(h)); /* a kill between the two would leave an end that the audit log never told */
+	rc = d->exit ? journal_json(hub_journal(h), RING_EXIT, &d->id, d->exit) : 0;
 	if (rc != ERR_AGAIN && d->event)
 		told = audit_journal(h, d->event);
 	if (rc == ERR_AGAIN || told == ERR_AGAIN) {
-		journal_let(h->journal, false);
+		journal_let(hub_journal(h), false);
 		return false;
 	}
-	journal_let(h->journal, true);
+	journal_let(hub_journal(h), true);
 	if (rc)
 		log_error(NULL, "the end of an MCP request is not journaled: %s", err_name(rc));
 	if (told)
@@ -213,9 +215,9 @@ static void put_end(struct hub *h, const struct id *id, json_t *exit, json_t *ev
 		return;
 	}
 	*d = (struct inside_due){.id = *id, .exit = exit, .event = event};
-	STAILQ_INSERT_TAIL(&h->insides->due, d, entry); /* behind those that wait */
+	STAILQ_INSERT_TAIL(&hub_insides(h)->due, d, entry); /* behind those that wait */
 	inside_record_tick(h);
-	if (!STAILQ_EMPTY(&h->insides->due))
+	if (!STAILQ_EMPTY(&hub_insides(h)->due))
 		hub_stir(h);
 }
 
@@ -227,7 +229,7 @@ void inside_record_end(struct hub *h, const struct inside_facts *f, struct insid
 
 	if (!r->text[0])
 		return;
-	metric_times_add(&h->mcp_times, duration);
+	metric_times_add(&hub_insides(h)->times, duration);
 	if (end->answer)
 		put_body(h, r, STREAM_OUTPUT, end->answer, &r->out);
 	/* The streams of its server, which stands apart, have both bodies again, and whole. */
@@ -277,7 +279,7 @@ void inside_record_question(struct hub *h, const struct request *rq, const char 
 	if (o) {
 		put_words(o, "params", t->params);
 		put_words(o, "answer", t->answer);
-		if (journal_json(h->journal, RING_EVENT, &r->id, o))
+		if (journal_json(hub_journal(h), RING_EVENT, &r->id, o))
 			log_warn(NULL, "a question of an MCP server is not in its round: the ring is full");
 		else
 			record_share_add_work(h, agent, &rq->grant, json_dumpb(o, NULL, 0, JSON_COMPACT));
@@ -292,8 +294,8 @@ void inside_record_tick(struct hub *h)
 {
 	struct inside_due *due;
 
-	while ((due = STAILQ_FIRST(&h->insides->due)) && due_write(h, due)) {
-		STAILQ_REMOVE_HEAD(&h->insides->due, entry);
+	while ((due = STAILQ_FIRST(&hub_insides(h)->due)) && due_write(h, due)) {
+		STAILQ_REMOVE_HEAD(&hub_insides(h)->due, entry);
 		due_free(due);
 	}
 }
@@ -303,8 +305,8 @@ void inside_record_close(struct hub *h)
 	struct inside_due *due;
 
 	inside_record_tick(h);
-	while ((due = STAILQ_FIRST(&h->insides->due))) {
-		STAILQ_REMOVE_HEAD(&h->insides->due, entry);
+	while ((due = STAILQ_FIRST(&hub_insides(h)->due))) {
+		STAILQ_REMOVE_HEAD(&hub_insides(h)->due, entry);
 		due_free(due);
 	}
 }

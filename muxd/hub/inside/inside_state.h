@@ -8,6 +8,7 @@
 #define MUXD_HUB_INSIDE_INSIDE_STATE_H
 
 #include "base/buf.h"
+#include "base/metric.h"
 #include "control/servers/server_def.h"
 #include "muxd/hub/inside/inside.h"
 #include "muxd/hub/inside/inside_ghosts.h"
@@ -132,6 +133,8 @@ struct insides {
 	uv_timer_t *window;         /* questions are told */
 	uint64_t questions;         /* so far */
 	size_t questions_bytes;     /* that those hold that no server has an answer to yet, with their answers */
+	struct metric_times times;  /* from a request to its end */
+	uint64_t failures;          /* servers that failed and were held down */
 	inside_updated_fn *updated; /* NULL: nobody listens */
 	void *updated_arg;
 };

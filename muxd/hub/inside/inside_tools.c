@@ -4,8 +4,9 @@
 #include "base/text.h"
 #include "control/servers/catalogue.h"
 #include "control/servers/servers.h"
-#include "muxd/hub/core/hub_state.h"
+#include "muxd/hub/core/hub_ground.h"
 #include "muxd/hub/inside/inside_state.h"
+#include "muxd/hub/session/session_state.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -137,7 +138,7 @@ int inside_tools_store(struct inside *x, inside_stored_fn *then)
 		*s = (struct inside_storing){x, then};
 		x->under_way++;
 		x->storing = s;
-		catalogue_put(x->hub->p.store, &k, catalogue, seen, hub_now_wall(x->hub), inside_on_stored, s);
+		catalogue_put(hub_store(x->hub), &k, catalogue, seen, hub_now_wall(x->hub), inside_on_stored, s);
 	} else {
 		free(s);
 	}

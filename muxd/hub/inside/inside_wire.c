@@ -3,14 +3,16 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/text.h"
-#include "muxd/hub/core/hub_state.h"
+#include "muxd/hub/core/hub_rooms.h"
 #include "muxd/hub/inside/inside_state.h"
+#include "muxd/hub/session/session_state.h"
 #include "muxd/hub/session/stream.h"
 #include "muxd/hub/session/tail.h"
 
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <uv.h>
 
 #define OUT_MAX         (16u * 1024 * 1024) /* that a server has not read */
 #define GARBAGE_MAX     (256u * 1024)       /* bytes of no message, in FLOOD_NS */
@@ -23,7 +25,7 @@
 
 void insides_turn(struct hub *h)
 {
-	uv_timer_start(h->insides->turn, h->insides->on_turn, 0, 0);
+	uv_timer_start(hub_insides(h)->turn, hub_insides(h)->on_turn, 0, 0);
 }
 
 int inside_fault(struct inside *x, const char *fmt, ...)
@@ -135,7 +137,7 @@ void inside_watch_lines(struct inside *x)
 
 	if (x->lines.buf.cap < OPEN_LINE_SMALL)
 		return;
-	TAILQ_FOREACH(y, &x->hub->insides->all, entry)
+	TAILQ_FOREACH(y, &hub_insides(x->hub)->all, entry)
 	{
 		all += y->line_longest ? 0 : y->lines.buf.cap;
 		if (!y->line_longest && y->lines.buf.cap > longest->lines.buf.cap)

@@ -14,7 +14,8 @@
 #include "muxd/hub/agent/quiesce.h"
 #include "muxd/hub/agent/survey.h"
 #include "muxd/hub/agent/workspace_ask.h"
-#include "muxd/hub/core/hub_state.h"
+#include "muxd/hub/core/hub_ground.h"
+#include "muxd/hub/core/hub_rooms.h"
 #include "muxd/hub/link/clear.h"
 #include "muxd/hub/record/audit.h"
 #include "muxd/hub/session/session_end.h"
@@ -78,7 +79,7 @@ static int without_muxlet(const struct agent *a, struct err *e)
 
 static void end_from_outside(struct agent *a, const char *because)
 {
-	struct sandbox_provider *p = a->hub->p.provider;
+	struct sandbox_provider *p = hub_provider(a->hub);
 	struct err e = {0};
 
 	if (!because)
@@ -130,8 +131,8 @@ static void agent_open(struct agent *a)
 {
 	a->pulling = false;
 	survey_link_up(a); /* ahead of the first program, which does not wait for it */
-	if (a->hub->watch)
-		a->hub->watch->up(a);
+	if (hub_agents(a->hub)->watch)
+		hub_agents(a->hub)->watch->up(a);
 	if (!a->stopping)
 		answer_waiters(a, 0, NULL);
 }
@@ -140,9 +141,9 @@ static void link_is_up(struct agent *a)
 {
 	end_from_outside(a, clear_link_up(a));
 	quiesce_link_up(a);
-	if (a->hub->ahead_of_all && !a->stopping) {
+	if (hub_agents(a->hub)->ahead && !a->stopping) {
 		a->pulling = true; /* from here on: it may be over before it has said that it goes ahead */
-		if (a->hub->ahead_of_all->up(a))
+		if (hub_agents(a->hub)->ahead->up(a))
 			return;
 	}
 	agent_open(a);
@@ -169,7 +170,7 @@ static void agent_link_on_up(void *arg, const struct link_channel_info *list, si
 	if (a->silent_since)
 		a->unable[0] = '\0'; /* it answers: what it cannot do is told by the next start that fails */
 	a->silent_since = 0;
-	a->hub->stats.sandboxes_up++;
+	hub_counters(a->hub)->sandboxes_up++;
 	for (size_t i = 0; i < n; i++) {
 		HASH_FIND(hh_channel, a->channels, &list[i].channel, sizeof(list[i].channel), s);
 		if (list[i].channel > a->next_channel)
@@ -224,7 +225,7 @@ static void cut_done(void *arg, const struct sandbox_answer *r)
 /* A sandbox that breaks the protocol is not trusted with another word: it is ended, the others go on. */
 static void cut_off(struct agent *a, const char *why)
 {
-	struct sandbox_provider *p = a->hub->p.provider;
+	struct sandbox_provider *p = hub_provider(a->hub);
 	char text[160];
 
 	text_format(text, sizeof(text), "its sandbox broke the protocol and was cut off: %s", why);
@@ -264,7 +265,7 @@ static void healed(void *arg, const struct sandbox_answer *r)
 /* Ended from outside for who waits; the next one begins when it is gone. */
 static void heal(struct agent *a)
 {
-	struct sandbox_provider *p = a->hub->p.provider;
+	struct sandbox_provider *p = hub_provider(a->hub);
 	char text[200];
 
 	text_format(text, sizeof(text), "its sandbox could not serve and was begun anew: %s", a->unable);
@@ -307,17 +308,17 @@ static void agent_link_on_down(void *arg, int rc, const char *why)
 
 	log_info(&(struct log_ids){.agent = a->name}, "link down: %s", why);
 	if (a->state == AGENT_UP)
-		a->hub->stats.sandboxes_up--;
+		hub_counters(a->hub)->sandboxes_up--;
 	else
 		a->retry_ms = (unsigned)backoff_after(a->retry_ms, AGENT_RETRY_MIN_MS, RETRY_MAX_MS);
-	a->hub->stats.links_down++;
+	hub_counters(a->hub)->links_down++;
 	quiesce_link_down(a);
 	a->pulling = false;
 	workspace_ask_link_down(a);
 	survey_link_down(a);
 	clear_link_down(a);
-	if (a->hub->watch)
-		a->hub->watch->down(a);
+	if (hub_agents(a->hub)->watch)
+		hub_agents(a->hub)->watch->down(a);
 	if (rc == ERR_PROTOCOL) {
 		cut_off(a, why);
 	} else {
@@ -378,8 +379,9 @@ static void agent_link_on_data(void *arg, uint32_t channel, int stream, uint64_t
 	if (s)
 		session_on_data(s, stream, offset, p, n);
 	else if (!workspace_ask_said(a, channel, stream, offset, p, n) &&
-		 !(a->quiesce && quiesce_said(a, channel, p, n)) && !survey_said(a, channel, p, n) && a->hub->watch)
-		(void)a->hub->watch->said(a, channel, p, n);
+		 !(a->quiesce && quiesce_said(a, channel, p, n)) && !survey_said(a, channel, p, n) &&
+		 hub_agents(a->hub)->watch)
+		(void)hub_agents(a->hub)->watch->said(a, channel, p, n);
 	hub_flush(a->hub);
 }
 
@@ -411,7 +413,7 @@ static void agent_link_on_exited(void *arg, uint32_t channel, const struct link_
 	if (survey_exited(a, channel, x))
 		quiesce_link_up(a); /* it may have waited for that */
 	else if (!workspace_ask_exited(a, channel, x) && !(a->quiesce && quiesce_exited(a, channel, x)) &&
-		 !(a->hub->watch && a->hub->watch->exited(a, channel, x))) {
+		 !(hub_agents(a->hub)->watch && hub_agents(a->hub)->watch->exited(a, channel, x))) {
 		if (s)
 			session_on_exit(s, x);
 		else if (!on_channel(a, channel)) /* whoever opened it has let go of it: muxlet keeps it for nobody */
@@ -454,7 +456,7 @@ static int take_stream(struct agent *a, const struct sandbox_info *info, int fd)
 		link_destroy(a->link);
 		a->link = NULL;
 		memcpy(p.secret, info->secret, sizeof(p.secret));
-		if (link_create(a->hub->loop, &p, &link_callbacks, a, &a->link)) {
+		if (link_create(hub_loop(a->hub), &p, &link_callbacks, a, &a->link)) {
 			explicit_bzero(&p, sizeof(p));
 			return ERR_NOMEM;
 		}
@@ -532,7 +534,7 @@ static void agent_link_on_stream(void *arg, const struct sandbox_answer *r)
 		survey_gone(a, e && e->message[0] ? e->message : "its sandbox ended");
 		memset(&a->linked, 0, sizeof(a->linked));
 		agent_set_state(a, AGENT_COLD);
-		work_sandbox_gone(a->hub->p.work, a->name, e && e->message[0] ? e->message : "it is not there");
+		work_sandbox_gone(hub_work(a->hub), a->name, e && e->message[0] ? e->message : "it is not there");
 		clear_gone(a);
 		/* Callers who came while the old stream was looked for want a sandbox, not that one. */
 		if (!made && !STAILQ_EMPTY(&a->waiters)) {
@@ -558,7 +560,7 @@ static void agent_link_on_stream(void *arg, const struct sandbox_answer *r)
 
 static void agent_link_ask(struct agent *a, bool make)
 {
-	struct sandbox_provider *p = a->hub->p.provider;
+	struct sandbox_provider *p = hub_provider(a->hub);
 	struct agent_ask *k = malloc(sizeof(*k));
 
 	agent_set_state(a, AGENT_WAKING);
@@ -581,9 +583,9 @@ void agent_leave(struct agent *a, enum exit_cause cause, const char *why)
 	a->pulling = false;
 	workspace_ask_link_down(a);
 	clear_gone(a);
-	if (a->hub->watch)
-		a->hub->watch->down(a);
-	a->hub->stats.sandboxes_up -= a->state == AGENT_UP;
+	if (hub_agents(a->hub)->watch)
+		hub_agents(a->hub)->watch->down(a);
+	hub_counters(a->hub)->sandboxes_up -= a->state == AGENT_UP;
 	suspend_all(a); /* an end that the journal has no room for yet must not look for the link */
 	end_sessions(a, cause, why);
 	survey_gone(a, why);
@@ -612,7 +614,7 @@ void agent_gone(void *arg, const char *name, const struct id *sandbox, const cha
 	struct agent *a = agent_find(h, name);
 
 	if (!a || id_equal(&a->linked, sandbox))
-		work_sandbox_gone(h->p.work, name, why);
+		work_sandbox_gone(hub_work(h), name, why);
 	if (!a || a->cut || !id_equal(&a->linked, sandbox))
 		return;
 	log_info(&(struct log_ids){.agent = a->name}, "its sandbox ended: %s", why);
@@ -652,7 +654,7 @@ static void want_it(struct agent *a)
 		return;
 	}
 	a->want->agent = a;
-	life_need(a->hub->p.life, a->name, NULL, agent_link_on_wanted, a->want);
+	life_need(hub_life(a->hub), a->name, NULL, agent_link_on_wanted, a->want);
 }
 
 void agent_stopping(struct agent *a, bool on)
@@ -662,8 +664,8 @@ void agent_stopping(struct agent *a, bool on)
 		return;
 	if (a->pulling && a->state == AGENT_UP)
 		link_is_up(a); /* what went ahead may have failed: it begins anew */
-	else if (a->state == AGENT_UP && a->hub->watch)
-		a->hub->watch->stays(a);
+	else if (a->state == AGENT_UP && hub_agents(a->hub)->watch)
+		hub_agents(a->hub)->watch->stays(a);
 	if (a->state == AGENT_UP && !a->pulling)
 		answer_waiters(a, 0, NULL);
 	else if (!STAILQ_EMPTY(&a->waiters) && a->state != AGENT_WAKING)
@@ -693,7 +695,7 @@ void agent_need(struct agent *a, agent_ready_fn *fn, void *arg)
 		heal(a);
 	else if (a->stopping)
 		want_it(a);
-	else if (a->pulling && a->state == AGENT_UP && !a->hub->ahead_of_all->up(a))
+	else if (a->pulling && a->state == AGENT_UP && !hub_agents(a->hub)->ahead->up(a))
 		agent_open(a);
 	else if (a->state != AGENT_WAKING && a->state != AGENT_UP)
 		agent_link_ask(a, true);
@@ -732,7 +734,7 @@ void agent_need_with(struct agent *a, const struct life_options *o, agent_ready_
 	}
 	*k = (struct agent_start){.agent = a, .fn = fn, .arg = arg};
 	LIST_INSERT_HEAD(&a->starts, k, entry);
-	life_need(a->hub->p.life, a->name, o, agent_link_on_started, k);
+	life_need(hub_life(a->hub), a->name, o, agent_link_on_started, k);
 }
 
 static void cancel_starts(struct agent *a, const struct err *e)
@@ -777,7 +779,8 @@ static bool looked_after(const struct agent *a)
  */
 static void sweep(struct agent *a, uint64_t now)
 {
-	if (!a->hub->recovered || a->hub->stopping || a->stopping || looked_after(a) || !has_live_session(a)) {
+	if (!hub_is_recovered(a->hub) || hub_stopping(a->hub) || a->stopping || looked_after(a) ||
+	    !has_live_session(a)) {
 		a->adrift_since = 0;
 		return;
 	}
@@ -820,8 +823,8 @@ void agent_cancel(struct agent *a)
 void agent_destroy(struct agent *a)
 {
 	agent_cancel(a);
-	if (a->hub->ahead_of_all)
-		a->hub->ahead_of_all->gone(a);
+	if (hub_agents(a->hub)->ahead)
+		hub_agents(a->hub)->ahead->gone(a);
 	quiesce_link_down(a);
 	survey_destroy(a);
 	clear_cancel(a);
@@ -832,7 +835,7 @@ void agent_destroy(struct agent *a)
 	link_destroy(a->link);
 	explicit_bzero(a->info.secret, sizeof(a->info.secret));
 	json_decref(a->settings);
-	HASH_DEL(a->hub->agents, a);
+	HASH_DEL(hub_agents(a->hub)->by_name, a);
 	free(a);
 }
 
@@ -843,5 +846,5 @@ void hub_resolve(struct hub *h, const char *name, sandbox_done *done, void *arg)
 	if (!slash || strchr(slash + 1, '/'))
 		done(arg, &(struct sandbox_answer){.name = name, .fd = -1});
 	else
-		sandbox_ask(h->p.provider, &(struct sandbox_ask){.op = SANDBOX_RESOLVE, .agent = name}, done, arg);
+		sandbox_ask(hub_provider(h), &(struct sandbox_ask){.op = SANDBOX_RESOLVE, .agent = name}, done, arg);
 }

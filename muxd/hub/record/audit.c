@@ -3,12 +3,21 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
-#include "muxd/hub/core/hub_state.h"
+#include "muxd/hub/core/hub_ground.h"
+#include "muxd/hub/core/hub_rooms.h"
 #include "muxd/hub/record/repeats.h"
 #include "muxd/hub/record/repeats_file.h"
 #include "muxd/hub/session/session_state.h"
 
+#include <stdlib.h>
 #include <unistd.h>
+
+/* Counts of what repeats, of each kind. */
+struct audit_repeats {
+	struct hub *hub;
+	struct repeats *of[REPEATS_KINDS];
+	int fd; /* repeats_file.h; -1: none */
+};
 
 void audit_set_lease(json_t *o, const struct work_ids *i)
 {
@@ -26,7 +35,7 @@ static void set_lease_of(struct hub *h, json_t *record)
 {
 	const char *agent = json_string_value(json_object_get(record, "agent")),
 		   *text = json_string_value(json_object_get(json_object_get(record, "detail"), "session"));
-	const struct work_ids *i = agent ? work_ids_of(h->p.work, agent) : NULL;
+	const struct work_ids *i = agent ? work_ids_of(hub_work(h), agent) : NULL;
 	const struct session *s = NULL;
 	struct id id;
 
@@ -42,7 +51,7 @@ int audit_journal(struct hub *h, json_t *record)
 {
 	if (!json_object_get(record, "lease_id"))
 		set_lease_of(h, record);
-	return journal_json(h->journal, RING_AUDIT, NULL, record);
+	return journal_json(hub_journal(h), RING_AUDIT, NULL, record);
 }
 
 /* {rule, version, also?: [rule]}: the verdict that let the call through, and those of its parts. */
@@ -155,43 +164,47 @@ int hub_audit(struct hub *h, const json_t *record)
 
 static int write_counted(void *arg, const json_t *event)
 {
-	return hub_audit(arg, event);
+	return hub_audit(((struct audit_repeats *)arg)->hub, event);
 }
 
 static void keep_counted(void *arg, enum repeats_of of, size_t slot, const char *text, size_t n)
 {
-	struct hub *h = arg;
+	const struct audit_repeats *r = arg;
 
-	if (h->repeats_fd >= 0 && repeats_file_put(h->repeats_fd, of * (size_t)REPEATS_SLOTS + slot, text, n))
+	if (r->fd >= 0 && repeats_file_put(r->fd, of * (size_t)REPEATS_SLOTS + slot, text, n))
 		log_warn(NULL, "the count of what repeats could not be kept: a kill would lose it");
 }
 
-static struct repeats **repeats_of(struct hub *h, enum repeats_of of)
+static void audit_repeats_recover(struct audit_repeats *r, const char *path)
 {
-	struct repeats **const kinds[REPEATS_KINDS] = {&h->logins, &h->verdicts, &h->denials, &h->allowances};
-
-	return kinds[of];
-}
-
-int audit_repeats_begin(struct hub *h, struct err *e)
-{
-	static const struct repeats_ops ops = {.write = write_counted, .keep = keep_counted};
 	struct err why = {0};
 	size_t found = 0;
 
-	h->repeats_fd = -1;
-	for (enum repeats_of of = 0; of < REPEATS_KINDS; of++)
-		if (repeats_create(of, &ops, h, repeats_of(h, of)))
-			return err_set(e, ERR_NOMEM, "no memory");
-	if (!h->p.repeats_path)
-		return 0;
-	if (repeats_file_open(h->p.repeats_path, &h->repeats_fd, &why))
+	if (repeats_file_open(path, &r->fd, &why))
 		log_warn(NULL, "counts of what repeats do not outlive this process: %s", why.message);
 	for (enum repeats_of of = 0; of < REPEATS_KINDS; of++)
-		found += repeats_file_recover(h->repeats_fd, of * (size_t)REPEATS_SLOTS, *repeats_of(h, of));
+		found += repeats_file_recover(r->fd, of * (size_t)REPEATS_SLOTS, r->of[of]);
 	if (found)
 		log_info(NULL, "what was counted before: %zu events to be written", found);
-	h->p.repeats_path = NULL;
+}
+
+int audit_repeats_create(struct hub *h, const char *path, struct audit_repeats **out, struct err *e)
+{
+	static const struct repeats_ops ops = {.write = write_counted, .keep = keep_counted};
+	struct audit_repeats *r = calloc(1, sizeof(*r));
+	bool made = r;
+
+	if (r)
+		*r = (struct audit_repeats){.hub = h, .fd = -1};
+	for (enum repeats_of of = 0; made && of < REPEATS_KINDS; of++)
+		made = repeats_create(of, &ops, r, &r->of[of]) == 0;
+	if (!made) {
+		audit_repeats_destroy(r);
+		return err_set(e, ERR_NOMEM, "no memory");
+	}
+	if (path)
+		audit_repeats_recover(r, path);
+	*out = r;
 	return 0;
 }
 
@@ -208,10 +221,11 @@ void audit_failure(struct hub *h, const struct request *rq, const char *what, co
 	uint64_t boot = clock_boot_ns();
 	int64_t wall = hub_now_wall(h);
 
-	if (!repeats_note(h->logins, &it, boot, wall))
+	if (!repeats_note(hub_repeats(h)->of[REPEATS_LOGINS], &it, boot, wall))
 		return;
 	if (audit_event(h, "auth.fail", rq, NULL, outcome, json_pack("{s:s,s:s}", "what", what, "message", message)))
-		(void)repeats_note(h->logins, &it, boot, wall); /* then it is counted, and written later */
+		(void)repeats_note(hub_repeats(h)->of[REPEATS_LOGINS], &it, boot,
+				   wall); /* then it is counted, and written later */
 }
 
 static const char *detail_text(const json_t *detail, const char *key)
@@ -222,7 +236,7 @@ static const char *detail_text(const json_t *detail, const char *key)
 }
 
 /* A verdict on a valid grant. */
-static void audit_counted(struct hub *h, struct repeats *of, const char *event, const struct request *rq,
+static void audit_counted(struct hub *h, enum repeats_of kind, const char *event, const struct request *rq,
 			  const char *agent, const char *outcome, json_t *detail)
 {
 	struct repeat it = {.door = rq->door ? rq->door : "",
@@ -235,8 +249,9 @@ static void audit_counted(struct hub *h, struct repeats *of, const char *event, 
 			    .who = &rq->grant};
 	uint64_t boot = clock_boot_ns();
 	int64_t wall = hub_now_wall(h);
+	struct repeats *of = hub_repeats(h)->of[kind];
 
-	if (of != h->verdicts) {
+	if (kind != REPEATS_VERDICTS) {
 		it.operation = detail_text(detail, "operation");
 		it.rule = rq->policy.version[0] ? rq->policy.rule : detail_text(detail, "rule");
 		it.version = rq->policy.version[0] ? rq->policy.version : detail_text(detail, "version");
@@ -250,31 +265,32 @@ static void audit_counted(struct hub *h, struct repeats *of, const char *event, 
 
 void audit_verdict(struct hub *h, const struct request *rq, const char *agent, const char *outcome, json_t *detail)
 {
-	audit_counted(h, h->verdicts, "verdict", rq, agent, outcome, detail);
+	audit_counted(h, REPEATS_VERDICTS, "verdict", rq, agent, outcome, detail);
 }
 
 void audit_denial(struct hub *h, const struct request *rq, const char *agent, json_t *detail)
 {
-	audit_counted(h, h->denials, "policy.deny", rq, agent, err_name(ERR_POLICY_DENIED), detail);
+	audit_counted(h, REPEATS_DENIALS, "policy.deny", rq, agent, err_name(ERR_POLICY_DENIED), detail);
 }
 
 void audit_allowance(struct hub *h, const struct request *rq, const char *agent, json_t *detail)
 {
-	audit_counted(h, h->allowances, "policy.allow", rq, agent, "ok", detail);
+	audit_counted(h, REPEATS_ALLOWANCES, "policy.allow", rq, agent, "ok", detail);
 }
 
 void audit_repeats_tick(struct hub *h, bool all)
 {
 	for (enum repeats_of of = 0; of < REPEATS_KINDS; of++)
-		repeats_tick(*repeats_of(h, of), clock_boot_ns(), hub_now_wall(h), all);
+		repeats_tick(hub_repeats(h)->of[of], clock_boot_ns(), hub_now_wall(h), all);
 }
 
-void audit_repeats_end(struct hub *h)
+void audit_repeats_destroy(struct audit_repeats *r)
 {
-	for (enum repeats_of of = 0; of < REPEATS_KINDS; of++) {
-		repeats_destroy(*repeats_of(h, of));
-		*repeats_of(h, of) = NULL;
-	}
-	if (h->repeats_fd >= 0)
-		close(h->repeats_fd);
+	if (!r)
+		return;
+	for (enum repeats_of of = 0; of < REPEATS_KINDS; of++)
+		repeats_destroy(r->of[of]);
+	if (r->fd >= 0)
+		close(r->fd);
+	free(r);
 }

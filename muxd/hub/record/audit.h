@@ -7,6 +7,8 @@
 #include "base/json.h"
 #include "muxd/hub/core/request.h"
 
+struct audit_repeats;
+
 /* One event, about a request (NULL), with detail (stolen, NULL). ERR_*: it is not in the record. */
 int audit_event(struct hub *h, const char *event, const struct request *rq, const char *agent, const char *outcome,
 		json_t *detail);
@@ -32,9 +34,11 @@ void audit_verdict(struct hub *h, const struct request *rq, const char *agent, c
 void audit_denial(struct hub *h, const struct request *rq, const char *agent, json_t *detail);
 /* The policy let a look through that leaves no event of its own: policy.allow; rq has the mark, detail as there. */
 void audit_allowance(struct hub *h, const struct request *rq, const char *agent, json_t *detail);
-int audit_repeats_begin(struct hub *h, struct err *e);
+/* From here on repeats are counted, and those that an earlier process counted are written. path: where counts outlive a
+ * kill; NULL: nowhere. ERR_NOMEM. */
+int audit_repeats_create(struct hub *h, const char *path, struct audit_repeats **out, struct err *e);
 void audit_repeats_tick(struct hub *h, bool all);
-void audit_repeats_end(struct hub *h);
+void audit_repeats_destroy(struct audit_repeats *r); /* NULL-safe; writes nothing */
 /* An audit record of the monitor's (grants made and revoked). */
 int hub_audit(struct hub *h, const json_t *record);
 

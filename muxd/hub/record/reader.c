@@ -5,7 +5,9 @@
 #include "base/err.h"
 #include "base/text.h"
 #include "muxd/hub/core/exec_ids.h"
-#include "muxd/hub/core/hub_state.h"
+#include "muxd/hub/core/grant_news.h"
+#include "muxd/hub/core/hub_ground.h"
+#include "muxd/hub/core/hub_rooms.h"
 #include "muxd/hub/core/later.h"
 #include "muxd/hub/core/request.h"
 #include "muxd/hub/session/attachment_state.h"
@@ -19,12 +21,16 @@ struct reader_client {
 	char name[]; /* door, space, peer */
 };
 
+struct readers {
+	struct reader_client *by_name;
+};
+
 static struct reader_client *client_find(struct hub *h, const char *door, const char *peer, char *out, size_t size)
 {
 	struct reader_client *c = NULL;
 
 	text_format(out, size, "%s %s", door, peer);
-	HASH_FIND_STR(h->readers, out, c);
+	HASH_FIND_STR(hub_readers(h)->by_name, out, c);
 	return c;
 }
 
@@ -33,15 +39,15 @@ static void client_note(struct hub *h, const struct request *rq)
 	char name[96];
 	struct reader_client *c = client_find(h, rq->door, rq->peer, name, sizeof(name));
 
-	if (c || HASH_COUNT(h->readers) >= READERS_MAX || !(c = malloc(sizeof(*c) + strlen(name) + 1)))
+	if (c || HASH_COUNT(hub_readers(h)->by_name) >= READERS_MAX || !(c = malloc(sizeof(*c) + strlen(name) + 1)))
 		return;
 	strcpy(c->name, name);
-	HASH_ADD_STR(h->readers, name, c);
+	HASH_ADD_STR(hub_readers(h)->by_name, name, c);
 }
 
 static void client_drop(struct hub *h, struct reader_client *c)
 {
-	HASH_DEL(h->readers, c);
+	HASH_DEL(hub_readers(h)->by_name, c);
 	free(c);
 }
 
@@ -72,19 +78,19 @@ static bool remembered(const struct question *t)
 	const char *text = json_string_value(json_object_get(t->q, "session"));
 	struct id id;
 
-	return text && id_parse(text, &id) == 0 && exec_ids_has_session(t->hub->exec_ids, &id, t->principal);
+	return text && id_parse(text, &id) == 0 && exec_ids_has_session(hub_exec_ids(t->hub), &id, t->principal);
 }
 
 static bool recovering(const struct hub *h)
 {
-	return !h->recovered || clock_boot_ns() - h->recovered_ns < RECOVERING_NS;
+	return !hub_is_recovered(h) || clock_boot_ns() - hub_recovered_ns(h) < RECOVERING_NS;
 }
 
 static bool ask_again(const struct question *t, int rc)
 {
 	if (rc != ERR_UNAVAILABLE && rc != ERR_NOT_FOUND)
 		return false; /* ERR_CANCELLED: the hub may be gone */
-	if (t->begun || t->hub->stopping || clock_boot_ns() >= t->until || json_object_get(t->q, "screen"))
+	if (t->begun || hub_stopping(t->hub) || clock_boot_ns() >= t->until || json_object_get(t->q, "screen"))
 		return false;
 	return rc == ERR_UNAVAILABLE ||
 	       (rc == ERR_NOT_FOUND && json_object_get(t->q, "session") && (recovering(t->hub) || remembered(t)));
@@ -130,7 +136,8 @@ static void question_ask(void *arg, int rc, const struct err *e)
 		question_end(t, rc, e);
 		return;
 	}
-	rc = t->hub->recorder ? recorder_client_ask(t->hub->recorder, t->q, reader_on_answered, t) : ERR_UNAVAILABLE;
+	rc = hub_recorder(t->hub) ? recorder_client_ask(hub_recorder(t->hub), t->q, reader_on_answered, t)
+				  : ERR_UNAVAILABLE;
 	if (!rc)
 		return;
 	err_set(&here, rc, "the recorder could not be asked");
@@ -146,7 +153,7 @@ int reader_ask(struct hub *h, const struct request *rq, json_t *q, recorder_answ
 	if (!t || !q || json_object_set_new(q, "for", asker) ||
 	    json_object_set_new(q, "token", json_string(hub_grant_token(h, rq))))
 		rc = ERR_NOMEM;
-	else if (json_object_get(q, "screen") && !h->recorder)
+	else if (json_object_get(q, "screen") && !hub_recorder(h))
 		rc = ERR_UNAVAILABLE;
 	if (rc) {
 		json_decref(q);
@@ -155,7 +162,7 @@ int reader_ask(struct hub *h, const struct request *rq, json_t *q, recorder_answ
 	}
 	*t = (struct question){.hub = h, .q = q, .until = clock_boot_ns() + ASK_NS, .cb = cb, .arg = arg};
 	text_put(t->principal, sizeof(t->principal), rq->grant.principal);
-	rc = h->recorder ? recorder_client_ask(h->recorder, q, reader_on_answered, t) : ERR_UNAVAILABLE;
+	rc = hub_recorder(h) ? recorder_client_ask(hub_recorder(h), q, reader_on_answered, t) : ERR_UNAVAILABLE;
 	if (rc && !(ask_again(t, rc) && hub_later(h, question_ask, t) == 0)) {
 		question_free(t);
 		return rc;
@@ -221,16 +228,27 @@ void hub_client_gone(struct hub *h, const char *door, const char *peer)
 		return;
 	client_drop(h, c);
 	q = json_pack("{s:s,s:{s:s,s:s}}", "op", "gone", "for", "door", door, "peer", peer);
-	if (q && h->recorder)
-		(void)recorder_client_ask(h->recorder, q, reader_on_told,
+	if (q && hub_recorder(h))
+		(void)recorder_client_ask(hub_recorder(h), q, reader_on_told,
 					  NULL); /* else the minute's end closes the account */
 	json_decref(q);
 }
 
-void readers_destroy(struct hub *h)
+struct readers *readers_create(void)
+{
+	return calloc(1, sizeof(struct readers));
+}
+
+void readers_destroy(struct readers *x)
 {
 	struct reader_client *c, *next;
 
-	HASH_ITER(hh, h->readers, c, next)
-	client_drop(h, c);
+	if (!x)
+		return;
+	HASH_ITER(hh, x->by_name, c, next)
+	{
+		HASH_DEL(x->by_name, c);
+		free(c);
+	}
+	free(x);
 }

@@ -14,7 +14,7 @@
 
 struct hub;
 struct request;
-struct reader_client;
+struct readers;
 
 #define READERS_MAX   4096
 #define RECOVERING_NS (2 * NS_PER_SEC) /* the recorder's index may lag behind the ring by so much after a start */
@@ -29,6 +29,8 @@ int reader_ask(struct hub *h, const struct request *rq, json_t *q, recorder_answ
  */
 typedef void reader_facts(void *arg, int rc, const struct err *e, json_t *facts);
 void reader_ask_session(struct hub *h, const struct request *rq, const struct id *session, reader_facts *cb, void *arg);
-void readers_destroy(struct hub *h);
+/* Clients that have read the record and are still connected; the hub's. NULL: no memory. */
+struct readers *readers_create(void);
+void readers_destroy(struct readers *x); /* NULL-safe */
 
 #endif

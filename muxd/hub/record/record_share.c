@@ -2,16 +2,17 @@
 
 #include "base/clock.h"
 #include "base/err.h"
-#include "muxd/hub/core/hub_state.h"
+#include "muxd/hub/core/hub_ground.h"
+#include "muxd/hub/core/hub_rooms.h"
 #include "muxd/hub/session/session_state.h"
 
 #define EVENT_COST 32 /* bytes of a record beside what it holds */
 
 int record_share_lets(const struct hub *h, const struct share *agent, uint64_t now, struct err *e)
 {
-	bool low = journal_flags(h->journal) & RING_CURSOR_LOW;
+	bool low = journal_flags(hub_journal(h)) & RING_CURSOR_LOW;
 
-	return share_record_ask(h->conf, &h->shares, agent, low, now, e);
+	return share_record_ask(hub_conf(h), hub_shares(h), agent, low, now, e);
 }
 
 static void add(struct share *agent, uint64_t n)
@@ -35,11 +36,11 @@ int record_share_ask_work(const struct hub *h, const char *agent, const struct g
 {
 	if (share_stands_apart(g))
 		return 0;
-	return record_share_lets(h, share_find(&h->shares, CONF_SHARE_AGENT, agent), clock_boot_ns(), e);
+	return record_share_lets(h, share_find(hub_shares(h), CONF_SHARE_AGENT, agent), clock_boot_ns(), e);
 }
 
 void record_share_add_work(struct hub *h, const char *agent, const struct grant *g, uint64_t n)
 {
 	if (!share_stands_apart(g))
-		add(share_get(&h->shares, CONF_SHARE_AGENT, agent), n);
+		add(share_get(hub_shares(h), CONF_SHARE_AGENT, agent), n);
 }

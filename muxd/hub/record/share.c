@@ -113,6 +113,18 @@ void shares_finish(struct shares *x)
 	share_drop(x, s);
 }
 
+struct shares *shares_create(void)
+{
+	return calloc(1, sizeof(struct shares));
+}
+
+void shares_destroy(struct shares *x)
+{
+	if (x)
+		shares_finish(x);
+	free(x);
+}
+
 /* ---- one more session */
 
 /* The sessions that everybody may fill of a sandbox. */

@@ -78,6 +78,8 @@ void share_runs(struct shares *x, const struct share *agent, uint64_t now);
 /* At each tick: shares in which nothing lives and nothing is remembered go; the sharers of the record are counted. */
 void shares_sweep(struct shares *x, uint64_t now);
 void shares_finish(struct shares *x);
+struct shares *shares_create(void);    /* those of a hub; NULL: no memory */
+void shares_destroy(struct shares *x); /* NULL-safe; finishes them */
 const char *share_of_name(enum conf_share_of of);
 
 /* One session that is to begin. */

@@ -5,7 +5,7 @@
 #include "muxd/hub/access/broker_check.h"
 #include "muxd/hub/access/broker_policy.h"
 #include "muxd/hub/broker/broker_life.h"
-#include "muxd/hub/core/hub_state.h"
+#include "muxd/hub/core/hub_ground.h"
 #include "muxd/hub/record/audit.h"
 #include "muxd/hub/services/services.h"
 
@@ -53,7 +53,7 @@ static bool may_read_services(struct hub *h, const struct request *rq, const cha
 	struct err ignored;
 	size_t i;
 
-	if (!h->p.store || lists_get(h->p.store, &list_services, agent, 0, &list, &ignored))
+	if (!hub_store(h) || lists_get(hub_store(h), &list_services, agent, 0, &list, &ignored))
 		return false;
 	if (!json_array_size(json_object_get(list, "services")) ||
 	    broker_policy(h, rq, &q, "services.log", &own.policy, &ignored)) {
@@ -71,7 +71,7 @@ void broker_log(struct hub *h, const struct request *rq, const char *agent, size
 		void *arg)
 {
 	const struct policy_question q = {.op = POLICY_SANDBOX_READ, .agent = agent};
-	struct sandbox_provider *p = h->p.provider;
+	struct sandbox_provider *p = hub_provider(h);
 	struct log_job *j = NULL;
 	struct request own = {0};
 	struct err e = {0};

@@ -12,7 +12,7 @@
 #include "muxd/hub/access/grant_use.h"
 #include "muxd/hub/agent/agent.h"
 #include "muxd/hub/broker/broker.h"
-#include "muxd/hub/core/hub_state.h"
+#include "muxd/hub/core/hub_ground.h"
 #include "muxd/hub/record/audit.h"
 #include "muxd/hub/services/services.h"
 
@@ -86,7 +86,7 @@ static void services_show(struct services_call *j)
 {
 	json_t *answer = NULL;
 	struct err e = {0};
-	int rc = lists_get(j->hub->p.store, &list_services, j->agent, j->version, &answer, &e);
+	int rc = lists_get(hub_store(j->hub), &list_services, j->agent, j->version, &answer, &e);
 
 	if (!rc && !j->version)
 		add_states(j, answer);
@@ -113,7 +113,7 @@ static void services_set(struct services_call *j)
 {
 	json_t *call = audit_request_json(&j->rq);
 
-	lists_put(j->hub->p.store, &list_services,
+	lists_put(hub_store(j->hub), &list_services,
 		  &(struct list_put){.agent = j->agent,
 				     .list = j->list,
 				     .if_version = j->version,
@@ -130,7 +130,7 @@ static int find_service(const struct services_call *j, json_t **out_list, json_t
 {
 	json_t *list = NULL;
 	const json_t *entry;
-	int rc = lists_get(j->hub->p.store, &list_services, j->agent, 0, &list, e);
+	int rc = lists_get(hub_store(j->hub), &list_services, j->agent, 0, &list, e);
 
 	if (rc)
 		return rc;
@@ -232,7 +232,7 @@ static int services_judge(const struct services_call *j, struct err *e)
 	bool restarts = j->op->op == POLICY_SERVICE_RESTART;
 	json_t *list = NULL, *entry = NULL;
 	int rc = restarts ? find_service(j, &list, &entry, e)
-			  : lists_get(j->hub->p.store, &list_services, j->agent, 0, &list, e);
+			  : lists_get(hub_store(j->hub), &list_services, j->agent, 0, &list, e);
 
 	if (!rc)
 		rc = restarts ? service_check_awake(j->hub, j->agent, j->service, e)
@@ -283,7 +283,7 @@ static int check_services(struct services_call *j, const struct service_wish *w,
 	/* A list is programs that run in there: that of a leased sandbox is its lease's principal's. */
 	if (!rc && j->op->any == SCOPES_SET)
 		rc = broker_check_enter(j->hub, &j->rq, w->agent, j->op->event, e);
-	if (!rc && !j->hub->p.store)
+	if (!rc && !hub_store(j->hub))
 		rc = err_set(e, ERR_UNSUPPORTED, "there are no services here: there is no store for their list");
 	if (!rc && w->list && (rc = service_list_check(w->list, &j->list, e)))
 		rc = broker_refused(j->hub, &j->rq, w->agent, j->op->event, e);

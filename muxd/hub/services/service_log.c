@@ -3,6 +3,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "muxd/hub/agent/service_state.h"
+#include "muxd/hub/core/hub_ground.h"
 #include "muxd/hub/services/services.h"
 #include "muxd/hub/session/tail.h"
 #include "recorder/serve/client.h"
@@ -63,7 +64,7 @@ static json_t *question(const struct service_regain *r, const struct session *s)
 static void regain_next(struct service_regain *r)
 {
 	const struct session *s = r->service ? hub_session_find(r->service->hub, &r->program) : NULL;
-	struct recorder_client *recorder = r->service ? r->service->hub->recorder : NULL;
+	struct recorder_client *recorder = r->service ? hub_recorder(r->service->hub) : NULL;
 	json_t *q;
 	int rc;
 

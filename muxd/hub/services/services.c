@@ -18,6 +18,8 @@
 #include "muxd/hub/access/broker_check.h"
 #include "muxd/hub/agent/service_state.h"
 #include "muxd/hub/broker/broker.h"
+#include "muxd/hub/core/hub_ground.h"
+#include "muxd/hub/core/hub_rooms.h"
 #include "muxd/hub/link/agent_link.h"
 #include "muxd/hub/record/audit.h"
 #include "muxd/hub/session/attachment_state.h"
@@ -29,6 +31,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <uv.h>
 
 #define SERVICE_TASK "services"
 #define STEADY_NS    (30 * NS_PER_SEC) /* healthy for so long, what was before is forgiven */
@@ -65,7 +68,7 @@ static struct service *service_find(const struct hub *h, const char *agent, cons
 {
 	struct service *x;
 
-	TAILQ_FOREACH(x, &h->services->all, entry)
+	TAILQ_FOREACH(x, &hub_services(h)->all, entry)
 	if (!x->dropped && strcmp(x->agent, agent) == 0 && strcmp(x->name, name) == 0)
 		return x;
 	return NULL;
@@ -92,7 +95,7 @@ static struct service *service_create(struct hub *h, const char *agent, const js
 
 static void service_free(struct service *x)
 {
-	TAILQ_REMOVE(&x->hub->services->all, x, entry);
+	TAILQ_REMOVE(&hub_services(x->hub)->all, x, entry);
 	service_log_forget(x);
 	buf_finish(&x->log);
 	json_decref(x->config);
@@ -112,7 +115,9 @@ static struct agent *awake(const struct service *x)
 	struct hub *h = x->hub;
 	struct agent *a = agent_find(h, x->agent);
 
-	return a && a->state == AGENT_UP && !a->stopping && !a->clearing && h->recovered && !h->stopping ? a : NULL;
+	return a && a->state == AGENT_UP && !a->stopping && !a->clearing && hub_is_recovered(h) && !hub_stopping(h)
+		   ? a
+		   : NULL;
 }
 
 static struct session *service_program(const struct service *x)
@@ -173,8 +178,8 @@ static void service_done(struct service *x)
 	service_set_state(x, SERVICE_DONE);
 	note(x, x->why);
 	services_tell(x, "service.done", "ok");
-	if (x->hub->p.store)
-		service_ends_put(x->hub->p.store, &at, x->why);
+	if (hub_store(x->hub))
+		service_ends_put(hub_store(x->hub), &at, x->why);
 }
 
 /* ---- its end, and what comes of it */
@@ -444,7 +449,7 @@ static unsigned tries_in_a_row(const struct service *x)
 	const struct service *y;
 	unsigned most = x->put_off;
 
-	TAILQ_FOREACH(y, &x->hub->services->all, entry)
+	TAILQ_FOREACH(y, &hub_services(x->hub)->all, entry)
 	if (y->put_off > most && strcmp(y->agent, x->agent) == 0)
 		most = y->put_off;
 	return most + 1;
@@ -474,7 +479,7 @@ static const struct service *service_scout(const struct service *x, uint64_t now
 {
 	const struct service *y;
 
-	TAILQ_FOREACH(y, &x->hub->services->all, entry)
+	TAILQ_FOREACH(y, &hub_services(x->hub)->all, entry)
 	if (y != x && y->put_off && strcmp(y->agent, x->agent) == 0 &&
 	    (y->state == SERVICE_STARTING || (y->state == SERVICE_BACKING_OFF && y->until_ns > now)))
 		return y;
@@ -563,8 +568,8 @@ static void service_begin(struct service *x, const struct agent *a)
 	x->sandbox = in;
 	x->opening = true;
 	x->begun++;
-	if (x->def.restart != SERVICE_ALWAYS && x->hub->p.store)
-		service_ends_forget(x->hub->p.store, &at);
+	if (x->def.restart != SERVICE_ALWAYS && hub_store(x->hub))
+		service_ends_forget(hub_store(x->hub), &at);
 	broker_open(x->hub, &rq, &spec, &service_client, x, service_on_begun, x);
 	program_env_free(env);
 }
@@ -616,7 +621,7 @@ static bool was_done(struct service *x, const struct agent *a)
 	struct err e = {0};
 	int rc;
 
-	if (!x->heir || x->def.restart == SERVICE_ALWAYS || !x->hub->p.store)
+	if (!x->heir || x->def.restart == SERVICE_ALWAYS || !hub_store(x->hub))
 		return false;
 	x->heir = false; /* whoever has it begun again does */
 	x->sandbox = a->linked;
@@ -629,7 +634,7 @@ static bool was_done(struct service *x, const struct agent *a)
 	}
 	const struct service_end at = service_end_of(x);
 
-	rc = service_ends_get(x->hub->p.store, &at, x->why, sizeof(x->why), &e);
+	rc = service_ends_get(hub_store(x->hub), &at, x->why, sizeof(x->why), &e);
 	if (rc == ERR_NOT_FOUND)
 		return false;
 	if (rc) { /* what may be done does not run twice: it is asked again */
@@ -647,7 +652,7 @@ static bool has_forerunner(const struct service *x)
 {
 	const struct service *y;
 
-	TAILQ_FOREACH(y, &x->hub->services->all, entry)
+	TAILQ_FOREACH(y, &hub_services(x->hub)->all, entry)
 	if (y != x && strcmp(y->agent, x->agent) == 0 && strcmp(y->name, x->name) == 0 && service_runs(y))
 		return true;
 	return false;
@@ -748,7 +753,7 @@ static void services_step(struct hub *h)
 	uint64_t now = clock_boot_ns();
 	struct service *x, *next;
 
-	for (x = TAILQ_FIRST(&h->services->all); x; x = next) {
+	for (x = TAILQ_FIRST(&hub_services(h)->all); x; x = next) {
 		next = TAILQ_NEXT(x, entry);
 		service_step(x, now);
 		if (!service_runs(x) && (x->dropped || services_is_forgotten(x, now)))
@@ -765,13 +770,13 @@ static void services_schedule(struct hub *h)
 	uint64_t now = clock_boot_ns(), due = UINT64_MAX, at;
 	const struct service *x;
 
-	TAILQ_FOREACH(x, &h->services->all, entry)
+	TAILQ_FOREACH(x, &hub_services(h)->all, entry)
 	if ((at = service_due(x)) < due)
 		due = at;
 	if (due == UINT64_MAX)
 		return;
-	uv_update_time(h->loop);
-	uv_timer_start(h->services->turn, services_on_turn, due > now ? (due - now) / NS_PER_MS + 1 : 1, 0);
+	uv_update_time(hub_loop(h));
+	uv_timer_start(hub_services(h)->turn, services_on_turn, due > now ? (due - now) / NS_PER_MS + 1 : 1, 0);
 }
 
 static void services_on_turn(uv_timer_t *t)
@@ -787,7 +792,7 @@ static void services_on_turn(uv_timer_t *t)
 /* In the next turn of the loop. */
 static void services_turn(struct hub *h)
 {
-	uv_timer_start(h->services->turn, services_on_turn, 0, 0);
+	uv_timer_start(hub_services(h)->turn, services_on_turn, 0, 0);
 }
 
 /* ---- ended in order */
@@ -796,7 +801,7 @@ static struct service *last_running(const struct hub *h, const char *agent)
 {
 	struct service *x;
 
-	TAILQ_FOREACH_REVERSE(x, &h->services->all, service_list, entry)
+	TAILQ_FOREACH_REVERSE(x, &hub_services(h)->all, service_list, entry)
 	if (strcmp(x->agent, agent) == 0 && service_runs(x))
 		return x;
 	return NULL;
@@ -819,7 +824,7 @@ static void settle_over(struct hub *h, struct service_settle *k, int rc)
 {
 	struct err e = {0};
 
-	TAILQ_REMOVE(&h->services->settles, k, entry);
+	TAILQ_REMOVE(&hub_services(h)->settles, k, entry);
 	if (rc)
 		err_set(&e, rc, "services of %s were not ended: %s", k->agent, err_name(rc));
 	k->done(k->arg, rc, rc ? &e : NULL);
@@ -832,7 +837,7 @@ static void settles_step(struct hub *h, uint64_t now)
 	struct service_settle *k;
 
 	do {
-		TAILQ_FOREACH(k, &h->services->settles, entry)
+		TAILQ_FOREACH(k, &hub_services(h)->settles, entry)
 		if (is_settled(h, k, now))
 			break;
 		if (k)
@@ -856,7 +861,7 @@ void services_settle(struct hub *h, const char *agent, life_host_done *done, voi
 	}
 	*k = (struct service_settle){.until_ns = clock_boot_ns() + SETTLE_NS, .done = done, .arg = arg};
 	text_put(k->agent, sizeof(k->agent), agent);
-	TAILQ_INSERT_TAIL(&h->services->settles, k, entry);
+	TAILQ_INSERT_TAIL(&hub_services(h)->settles, k, entry);
 	services_turn(h);
 }
 
@@ -866,7 +871,7 @@ static bool services_has_name(const struct hub *h, const struct agent *a, const 
 {
 	const struct service *x;
 
-	TAILQ_FOREACH(x, &h->services->all, entry)
+	TAILQ_FOREACH(x, &hub_services(h)->all, entry)
 	if (strcmp(x->agent, a->name) == 0 && strcmp(x->name, name) == 0)
 		return true;
 	return false;
@@ -889,9 +894,9 @@ static void services_load(struct agent *a)
 	json_t *list = NULL;
 	struct err e = {0};
 
-	if (!h->p.store)
+	if (!hub_store(h))
 		return;
-	if (lists_get(h->p.store, &list_services, a->name, 0, &list, &e)) {
+	if (lists_get(hub_store(h), &list_services, a->name, 0, &list, &e)) {
 		log_error(&(struct log_ids){.agent = a->name}, "its services are not known: %s", e.message);
 	} else {
 		services_configure(h, a->name, list, true);
@@ -906,7 +911,7 @@ static void services_on_up(struct agent *a)
 	struct service *x;
 
 	services_load(a);
-	TAILQ_FOREACH(x, &a->hub->services->all, entry)
+	TAILQ_FOREACH(x, &hub_services(a->hub)->all, entry)
 	{
 		if (strcmp(x->agent, a->name) != 0)
 			continue;
@@ -925,7 +930,7 @@ static void services_on_down(struct agent *a)
 {
 	struct service *x;
 
-	TAILQ_FOREACH(x, &a->hub->services->all, entry)
+	TAILQ_FOREACH(x, &hub_services(a->hub)->all, entry)
 	if (strcmp(x->agent, a->name) == 0) {
 		service_probe_lost(x);
 		x->down_ns = clock_boot_ns();
@@ -940,11 +945,11 @@ static void services_on_stays(struct agent *a)
 	struct service_settle *k, *next;
 	struct service *x;
 
-	TAILQ_FOREACH(x, &h->services->all, entry)
+	TAILQ_FOREACH(x, &hub_services(h)->all, entry)
 	if (x->state == SERVICE_ENDING && strcmp(x->agent, a->name) == 0)
 		x->until_ns = clock_boot_ns();
 
-	for (k = TAILQ_FIRST(&h->services->settles); k; k = next) {
+	for (k = TAILQ_FIRST(&hub_services(h)->settles); k; k = next) {
 		next = TAILQ_NEXT(k, entry);
 		if (strcmp(k->agent, a->name) == 0)
 			settle_over(h, k, ERR_CANCELLED);
@@ -956,7 +961,7 @@ static bool services_said(struct agent *a, uint32_t channel, const uint8_t *p, s
 {
 	struct service *x;
 
-	TAILQ_FOREACH(x, &a->hub->services->all, entry)
+	TAILQ_FOREACH(x, &hub_services(a->hub)->all, entry)
 	if (x->probe.channel == channel && strcmp(x->agent, a->name) == 0)
 		return service_probe_said(x, channel, p, n);
 	return false;
@@ -967,7 +972,7 @@ static bool services_exited(struct agent *a, uint32_t channel, const struct link
 	struct service *x;
 	int rc;
 
-	TAILQ_FOREACH(x, &a->hub->services->all, entry)
+	TAILQ_FOREACH(x, &hub_services(a->hub)->all, entry)
 	if (strcmp(x->agent, a->name) == 0 && (rc = service_probe_exited(x, channel, end)) >= 0) {
 		service_looked(x, rc == 1);
 		return true;
@@ -1001,7 +1006,7 @@ static void configure_one(struct hub *h, const char *agent, const json_t *config
 	struct service *x = service_find(h, agent, json_get_text(config, "name"));
 
 	if (x)
-		TAILQ_REMOVE(&h->services->all, x, entry);
+		TAILQ_REMOVE(&hub_services(h)->all, x, entry);
 	else if ((x = service_create(h, agent, config, list)))
 		x->heir = heir;
 	else {
@@ -1009,7 +1014,7 @@ static void configure_one(struct hub *h, const char *agent, const json_t *config
 			  json_get_text(config, "name"));
 		return;
 	}
-	TAILQ_INSERT_TAIL(&h->services->all, x, entry); /* in the order of its list */
+	TAILQ_INSERT_TAIL(&hub_services(h)->all, x, entry); /* in the order of its list */
 }
 
 /* Awake, and nobody is in it. */
@@ -1018,7 +1023,7 @@ static void services_reach(struct hub *h, const char *agent)
 	struct agent *a;
 	json_t *o = NULL;
 
-	if (h->p.life && life_show(h->p.life, agent, &o, NULL) == 0 &&
+	if (hub_life(h) && life_show(hub_life(h), agent, &o, NULL) == 0 &&
 	    strcmp(json_get_text(o, "state"), life_state_name(LIFE_RUNNING)) == 0 && (a = agent_get(h, agent)))
 		agent_reconnect(a);
 	json_decref(o);
@@ -1030,12 +1035,12 @@ static void services_configure(struct hub *h, const char *agent, const json_t *l
 	struct service *x;
 	size_t i;
 
-	TAILQ_FOREACH(x, &h->services->all, entry)
+	TAILQ_FOREACH(x, &hub_services(h)->all, entry)
 	if (!x->dropped && strcmp(x->agent, agent) == 0 &&
 	    (is_of_another(x, list) || !(v = program_list_find(services, x->name)) || !json_equal(v, x->config)))
 		service_drop(x);
 	json_array_foreach(services, i, v) configure_one(h, agent, v, list, heirs);
-	if (json_array_size(services) && h->recovered)
+	if (json_array_size(services) && hub_is_recovered(h))
 		services_reach(h, agent);
 	services_turn(h);
 }
@@ -1081,7 +1086,7 @@ json_t *services_log(struct hub *h, const char *agent, size_t most)
 	const struct service *x;
 	json_t *list = NULL;
 
-	TAILQ_FOREACH(x, &h->services->all, entry)
+	TAILQ_FOREACH(x, &hub_services(h)->all, entry)
 	if (!x->dropped && strcmp(x->agent, agent) == 0 && (list || (list = json_array())))
 		json_array_append_new(list, json_pack("{s:s,s:s,s:o}", "service", x->name, "state",
 						      service_state_name(x->state), "data", tail_json(&x->log, most)));
@@ -1120,8 +1125,8 @@ static void services_recover(struct hub *h)
 	struct err e = {0};
 	size_t i;
 
-	h->services->recovered = true;
-	if (!h->p.store || lists_agents(h->p.store, &list_services, &names, &e)) {
+	hub_services(h)->recovered = true;
+	if (!hub_store(h) || lists_agents(hub_store(h), &list_services, &names, &e)) {
 		if (e.code)
 			log_error(NULL, "agents with services are not known: %s", e.message);
 		return;
@@ -1132,10 +1137,10 @@ static void services_recover(struct hub *h)
 
 void services_tick(struct hub *h)
 {
-	if (h->recovered && !h->services->recovered)
+	if (hub_is_recovered(h) && !hub_services(h)->recovered)
 		services_recover(h);
 	services_step(h);
-	if (!uv_is_active((uv_handle_t *)h->services->turn))
+	if (!uv_is_active((uv_handle_t *)hub_services(h)->turn))
 		services_schedule(h);
 }
 
@@ -1143,13 +1148,13 @@ bool services_rest(const struct hub *h)
 {
 	const struct service *x;
 
-	TAILQ_FOREACH(x, &h->services->all, entry)
+	TAILQ_FOREACH(x, &hub_services(h)->all, entry)
 	if (x->until_ns || x->state == SERVICE_STARTING || x->state == SERVICE_WARMING)
 		return false;
-	return TAILQ_EMPTY(&h->services->waiters) && TAILQ_EMPTY(&h->services->settles);
+	return TAILQ_EMPTY(&hub_services(h)->waiters) && TAILQ_EMPTY(&hub_services(h)->settles);
 }
 
-int services_create(struct hub *h)
+int services_create(struct hub *h, struct services **out)
 {
 	struct services *all = calloc(1, sizeof(*all));
 
@@ -1160,10 +1165,10 @@ int services_create(struct hub *h)
 	TAILQ_INIT(&all->all);
 	TAILQ_INIT(&all->waiters);
 	TAILQ_INIT(&all->settles);
-	uv_timer_init(h->loop, all->turn);
+	uv_timer_init(hub_loop(h), all->turn);
 	all->turn->data = h;
-	h->services = all;
-	h->watch = &services_watch;
+	hub_agents(h)->watch = &services_watch;
+	*out = all;
 	return 0;
 }
 
@@ -1176,11 +1181,11 @@ void services_leave(struct hub *h)
 {
 	struct service *x;
 
-	if (!h->services)
+	if (!hub_services(h))
 		return;
-	h->watch = NULL;
-	uv_timer_stop(h->services->turn);
-	TAILQ_FOREACH(x, &h->services->all, entry)
+	hub_agents(h)->watch = NULL;
+	uv_timer_stop(hub_services(h)->turn);
+	TAILQ_FOREACH(x, &hub_services(h)->all, entry)
 	service_let_go(x);
 }
 
@@ -1189,14 +1194,13 @@ void services_destroy(struct hub *h)
 	struct service_settle *k;
 	struct service *x;
 
-	if (!h->services)
+	if (!hub_services(h))
 		return;
-	while ((k = TAILQ_FIRST(&h->services->settles)))
+	while ((k = TAILQ_FIRST(&hub_services(h)->settles)))
 		settle_over(h, k, ERR_CANCELLED);
 	service_wait_end(h);
-	while ((x = TAILQ_FIRST(&h->services->all)))
+	while ((x = TAILQ_FIRST(&hub_services(h)->all)))
 		service_free(x);
-	uv_close((uv_handle_t *)h->services->turn, services_on_closed);
-	free(h->services);
-	h->services = NULL;
+	uv_close((uv_handle_t *)hub_services(h)->turn, services_on_closed);
+	free(hub_services(h));
 }

@@ -30,6 +30,7 @@
 struct agent;
 struct err;
 struct hub;
+struct services;
 
 #define SERVICE_LOG_MAX (64 * 1024) /* bytes of a service's log */
 
@@ -49,7 +50,7 @@ int service_check_awake(struct hub *h, const char *agent, const char *name, stru
 /* Ahead of a snapshot with which its sandbox ends: they are ended, one after the other. done: once, when none runs. */
 void services_settle(struct hub *h, const char *agent, life_host_done *done, void *arg);
 
-int services_create(struct hub *h); /* ERR_NOMEM */
+int services_create(struct hub *h, struct services **out); /* ERR_NOMEM */
 void services_tick(struct hub *h);
 bool services_rest(const struct hub *h); /* nothing is waited for */
 void services_leave(struct hub *h);      /* the hub goes: programs are let go of, ahead of its sessions */

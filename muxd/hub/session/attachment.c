@@ -6,7 +6,8 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "muxd/hub/agent/agent.h"
-#include "muxd/hub/core/hub_state.h"
+#include "muxd/hub/core/grant_news.h"
+#include "muxd/hub/core/hub_ground.h"
 #include "muxd/hub/record/audit.h"
 #include "muxd/hub/record/record_share.h"
 #include "muxd/hub/session/attachment_state.h"
@@ -66,7 +67,7 @@ static void attachment_free(struct hub *h, struct attachment *a)
 {
 	if (!a)
 		return;
-	grant_unshare(&h->grants, a->grant);
+	hub_grant_unshare(h, a->grant);
 	free(a->text);
 	free(a);
 }
@@ -83,7 +84,7 @@ int attachment_create(struct session *s, const struct request *rq, enum attachme
 	a->ops = ops;
 	a->arg = arg;
 	a->role = role;
-	a->grant = grant_share(&s->hub->grants, &rq->grant);
+	a->grant = hub_grant_share(s->hub, &rq->grant);
 	if (!a->grant) {
 		rc = ERR_NOMEM;
 		goto out;
@@ -104,11 +105,11 @@ int attachment_create(struct session *s, const struct request *rq, enum attachme
 	TAILQ_INSERT_TAIL(&s->attachments, a, of_session);
 	s->observers += role == ROLE_OBSERVER;
 	pace_begin(a);
-	TAILQ_INSERT_TAIL(&s->hub->attachments, a, of_hub);
+	clients_put(a);
 	hub_stir(s->hub);
 	s->linger_at = 0;
 	session_pace(s, a->since_ns);
-	s->hub->stats.attachments_live++;
+	hub_counters(s->hub)->attachments_live++;
 	tell_recording(a, "attach");
 	session_touch(s);
 	*out = a;
@@ -177,7 +178,7 @@ size_t attachment_peek(struct attachment *a, int stream, const uint8_t **out_p)
 		a->armed = true; /* a screen is on its way; of the content of a file nothing is there */
 		return 0;
 	}
-	if (journal_state(s->hub->journal) == RECORD_OK || s->state == SESSION_ENDED)
+	if (journal_state(hub_journal(s->hub)) == RECORD_OK || s->state == SESSION_ENDED)
 		n = peek(a, stream, out_p);
 	if (!n) {
 		a->armed = true;
@@ -269,7 +270,7 @@ int session_resize(struct session *s, const struct attachment *by, unsigned cols
 	wire[3] = (uint8_t)(rows >> 8);
 	wire[4] = (uint8_t)xpixel, wire[5] = (uint8_t)(xpixel >> 8), wire[6] = (uint8_t)ypixel;
 	wire[7] = (uint8_t)(ypixel >> 8);
-	rc = journal_bytes(s->hub->journal, RING_RESIZE, &s->id, wire, sizeof(wire));
+	rc = journal_bytes(hub_journal(s->hub), RING_RESIZE, &s->id, wire, sizeof(wire));
 	if (rc)
 		return rc; /* not taken: the same size again is not one that it has */
 	record_share_note(s, sizeof(wire));
@@ -313,12 +314,12 @@ static void leave(struct session *s)
 {
 	if (!TAILQ_EMPTY(&s->attachments) || s->state == SESSION_ENDED)
 		return;
-	if (s->hub->stopping && !s->agent->link) /* the daemon ends, and the session does not by that */
+	if (hub_stopping(s->hub) && !s->agent->link) /* the daemon ends, and the session does not by that */
 		return;
 	if (s->state == SESSION_OPENING && s->waits)
 		session_kill(s, EXIT_KILLED, "its client went away while it waited for its turn");
 	else if (s->kind == SESSION_TERMINAL)
-		s->linger_at = clock_boot_ns() + s->hub->conf->session_linger_ns;
+		s->linger_at = clock_boot_ns() + hub_conf(s->hub)->session_linger_ns;
 	else if (s->kind != SESSION_ROUND)
 		session_kill(s, EXIT_KILLED, s->kind == SESSION_PORT ? PORT_CLOSED : "its client went away");
 }
@@ -331,13 +332,10 @@ void attachment_detach(struct attachment *a)
 		return;
 	s = a->session;
 	screen_unwant(a);
-	pace_forget(a);
+	clients_take(a);
 	s->observers -= a->role == ROLE_OBSERVER;
-	if (a->wakes)
-		TAILQ_REMOVE(&s->hub->pending, a, pending);
 	TAILQ_REMOVE(&s->attachments, a, of_session);
-	TAILQ_REMOVE(&s->hub->attachments, a, of_hub);
-	s->hub->stats.attachments_live--;
+	hub_counters(s->hub)->attachments_live--;
 	tell_recording(a, "detach");
 	(void)attachment_audit(a, "session.detach", NULL,
 			       true); /* where the journal is full it says so in the daemon's log */

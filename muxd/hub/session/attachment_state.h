@@ -34,10 +34,10 @@ enum screening { SCREENING_NO, SCREENING_WANTED, SCREENING_ASKED };
 struct attachment {
 	struct session *session;
 	TAILQ_ENTRY(attachment) of_session;
-	TAILQ_ENTRY(attachment) pending; /* in hub->pending while wakes != 0 */
+	TAILQ_ENTRY(attachment) pending; /* among the hub's pending while wakes != 0 */
 	TAILQ_ENTRY(attachment) of_hub;
 	TAILQ_ENTRY(attachment) of_screen; /* in session->screen->want while screening */
-	TAILQ_ENTRY(attachment) of_paced;  /* an observer, in hub->paced while paced */
+	TAILQ_ENTRY(attachment) of_paced;  /* an observer, among the hub's paced while paced */
 	bool paced;
 	size_t share; /* bytes that an observer may still be shown of what it was given at share_ms (uv_now) */
 	uint64_t share_ms;
@@ -49,7 +49,7 @@ struct attachment {
 	void *arg;
 	enum attachment_role role;
 	struct id id, request;     /* its own; of who asked for it */
-	const struct grant *grant; /* of hub->grants */
+	const struct grant *grant; /* shared (grant_news.h) */
 	uint64_t since_ns;         /* boot */
 	uint64_t typed;            /* bytes of input */
 	const char *door;

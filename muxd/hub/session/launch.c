@@ -3,7 +3,7 @@
 #include "base/err.h"
 #include "base/record_rule.h"
 #include "base/text.h"
-#include "muxd/hub/core/hub_state.h"
+#include "muxd/hub/core/hub.h"
 #include "muxd/hub/session/port.h"
 
 #include <openssl/evp.h>
@@ -84,7 +84,7 @@ static int check_sizes(const struct hub *h, const struct exec_spec *spec, struct
 {
 	size_t n = launch_count(spec->argv), m = launch_count(spec->env),
 	       bytes = spec->command ? strlen(spec->command) : 0;
-	uint64_t max = h->conf->round_argv_max;
+	uint64_t max = hub_conf(h)->round_argv_max;
 
 	if (spec->argv && (n == 0 || !spec->argv[0][0]))
 		return err_set(e, ERR_INVAL, "argv is empty: name a program");
@@ -124,7 +124,7 @@ static int check_sizes(const struct hub *h, const struct exec_spec *spec, struct
 
 static int check_limits(const struct hub *h, const struct exec_spec *spec, struct err *e)
 {
-	const struct conf *c = h->conf;
+	const struct conf *c = hub_conf(h);
 
 	if (spec->kind == SESSION_ROUND && spec->timeout_ns > c->round_timeout_max_ns)
 		return err_set(e, ERR_INVAL, "timeout_ms is over the limit of %llu s (rounds.timeout_max)",
@@ -198,7 +198,7 @@ out:
 
 static int copy_argv(const struct hub *h, const struct exec_spec *spec, struct launch *out)
 {
-	const char *shell = h->conf->sandbox_shell; /* "": the one that muxlet finds inside */
+	const char *shell = hub_conf(h)->sandbox_shell; /* "": the one that muxlet finds inside */
 	const char *by_shell[] = {shell, "-c", spec->command, NULL};
 	const char *login[] = {shell, NULL};
 	char port[8];
@@ -354,7 +354,7 @@ static int copy_secret(const struct exec_spec *spec, struct launch *out)
 
 static int copy_spec(const struct hub *h, const struct exec_spec *spec, struct launch *out)
 {
-	const struct conf *c = h->conf;
+	const struct conf *c = hub_conf(h);
 	char term[80], token_fd[32];
 
 	snprintf(token_fd, sizeof(token_fd), "MUXD_TOKEN_FD=%d", SECRET_FD);
@@ -405,7 +405,7 @@ static int check_pty(const struct hub *h, const struct grant *g, const struct ex
 {
 	if (spec->kind != SESSION_ROUND || !spec->pty)
 		return 0;
-	if (!h->conf->round_pty)
+	if (!hub_conf(h)->round_pty)
 		return err_set(e, ERR_PTY_DENIED, "rounds have no terminals here: rounds.pty is off");
 	if (!(g->scopes & SCOPE_TERMINAL))
 		return err_set(e, ERR_FORBIDDEN,

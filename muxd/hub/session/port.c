@@ -4,18 +4,18 @@
 #include "base/err.h"
 #include "base/ports.h"
 #include "muxd/hub/agent/agent.h"
-#include "muxd/hub/core/hub_state.h"
+#include "muxd/hub/core/hub.h"
 
 #include <errno.h>
 #include <string.h>
 
 int port_allowed(const struct hub *h, uint16_t port, struct err *e)
 {
-	if (!*h->conf->router_ports)
+	if (!*hub_conf(h)->router_ports)
 		return err_set(e, ERR_PORT_DENIED, "no port in a sandbox may be reached: router.ports is empty");
-	if (!ports_allow(h->conf->router_ports, port))
+	if (!ports_allow(hub_conf(h)->router_ports, port))
 		return err_set(e, ERR_PORT_DENIED, "port %u may not be reached: router.ports allows %.100s", port,
-			       h->conf->router_ports);
+			       hub_conf(h)->router_ports);
 	return 0;
 }
 

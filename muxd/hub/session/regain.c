@@ -7,7 +7,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "muxd/hub/agent/agent.h"
-#include "muxd/hub/core/hub_state.h"
+#include "muxd/hub/core/hub_ground.h"
 #include "muxd/hub/session/attachment_state.h"
 #include "muxd/hub/session/session_run.h"
 #include "muxd/hub/session/session_state.h"
@@ -151,14 +151,14 @@ static void regain_ask(struct session *s)
 		regain_give_up(s, "the recorder did not answer in time");
 		return;
 	}
-	if (!s->hub->recorder)
+	if (!hub_recorder(s->hub))
 		return;
 	if (has_moved(s, r))
 		regain_begin(s, r);
 	q = regain_question(s, r);
 	r->from = r->at;
 	r->asked = true;
-	rc = q ? recorder_client_ask(s->hub->recorder, q, regain_on_answer, r) : ERR_NOMEM;
+	rc = q ? recorder_client_ask(hub_recorder(s->hub), q, regain_on_answer, r) : ERR_NOMEM;
 	json_decref(q);
 	if (rc)
 		r->asked = false;

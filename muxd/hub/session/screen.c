@@ -6,7 +6,6 @@
 #include "muxd/hub/session/screen.h"
 #include "base/conf.h"
 #include "muxd/hub/agent/agent.h"
-#include "muxd/hub/core/hub_state.h"
 #include "muxd/hub/session/attachment_state.h"
 #include "muxd/hub/session/session_output.h"
 #include "muxd/hub/session/session_state.h"
@@ -16,6 +15,8 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
+#include "muxd/hub/core/hub_ground.h"
+#include "muxd/hub/core/hub_rooms.h"
 #include "muxd/hub/core/request.h"
 #include "muxd/hub/record/reader.h"
 #include "muxd/screen/frame.h"
@@ -25,12 +26,18 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <uv.h>
 
 #define CLOGGED      (4 * SCREEN_FEED_MAX) /* that much on its way: the worker is behind */
 #define PAGE_MAX     (1024 * 1024)
 #define GAP_NS       NS_PER_SEC /* how often it is looked whether the record catches up with the stream */
 #define FAILURES_MAX 3          /* of workers of one session; then there are no more screens for a while */
 #define FAILURE_NS   (60 * NS_PER_SEC)
+
+struct screen_list {
+	TAILQ_HEAD(, screen) all;
+	unsigned n;
+};
 
 static void screen_fail(struct screen *sc, const char *why);
 static void screen_release(struct screen *sc);
@@ -188,7 +195,7 @@ static int ask_looks(struct screen *sc, uint64_t now)
 /* One shot serves all who wait for one by then, so there are not more than eyes can tell apart. */
 static int shoot(struct screen *sc)
 {
-	uint64_t now = uv_now(sc->hub->loop);
+	uint64_t now = uv_now(hub_loop(sc->hub));
 	struct attachment *a;
 	uint8_t head[4];
 	bool any = false;
@@ -414,7 +421,7 @@ static void screen_fill(struct screen *sc)
 		go_on_from_stream(sc);
 		return;
 	}
-	if (!sc->asker || !sc->hub->recorder || !(p = calloc(1, sizeof(*p)))) {
+	if (!sc->asker || !hub_recorder(sc->hub) || !(p = calloc(1, sizeof(*p)))) {
 		go_on_from_stream(sc);
 		return;
 	}
@@ -705,6 +712,7 @@ static void keep_asker(struct screen *sc, const struct request *rq)
 
 void screen_close(struct session *s)
 {
+	struct screen_list *all = hub_screens(s->hub);
 	struct screen *sc = s->screen;
 
 	if (!sc)
@@ -715,8 +723,8 @@ void screen_close(struct session *s)
 	screen_set_state(sc, SCREEN_CLOSED);
 	s->screen = NULL;
 	sc->session = NULL;
-	TAILQ_REMOVE(&sc->hub->screens, sc, of_hub);
-	sc->hub->nscreens--;
+	TAILQ_REMOVE(&all->all, sc, of_hub);
+	all->n--;
 	forget_asker(sc);
 	uv_close((uv_handle_t *)&sc->timer, screen_on_closed);
 	if (sc->has_pipe)
@@ -740,7 +748,7 @@ static int open_worker(struct screen *sc, int fd)
 	const struct session_size *first = &sc->session->sizes[0];
 	uint8_t head[12];
 
-	if (uv_pipe_init(sc->hub->loop, &sc->pipe, 0)) {
+	if (uv_pipe_init(hub_loop(sc->hub), &sc->pipe, 0)) {
 		close(fd);
 		return ERR_NOMEM;
 	}
@@ -783,14 +791,34 @@ static void screen_on_started(void *arg, int rc, const struct err *e, int fd)
 		hub_flush(h);
 }
 
+struct screen_list *screen_list_create(void)
+{
+	struct screen_list *all = calloc(1, sizeof(*all));
+
+	if (all)
+		TAILQ_INIT(&all->all);
+	return all;
+}
+
+void screen_list_destroy(struct screen_list *all)
+{
+	free(all);
+}
+
+bool screens_rest(const struct hub *h)
+{
+	return TAILQ_EMPTY(&hub_screens(h)->all);
+}
+
 /* The one that has not been needed for the longest makes room. */
 static bool screen_make_room(struct hub *h)
 {
+	const struct screen_list *all = hub_screens(h);
 	struct screen *sc, *oldest = NULL;
 
-	if (h->nscreens < SCREENS_MAX)
+	if (all->n < SCREENS_MAX)
 		return true;
-	TAILQ_FOREACH(sc, &h->screens, of_hub)
+	TAILQ_FOREACH(sc, &all->all, of_hub)
 	if (TAILQ_EMPTY(&sc->want) && TAILQ_EMPTY(&sc->looks) && (!oldest || sc->needed_ns < oldest->needed_ns))
 		oldest = sc;
 	if (oldest)
@@ -801,12 +829,13 @@ static bool screen_make_room(struct hub *h)
 static struct screen *create(struct session *s)
 {
 	struct hub *h = s->hub;
+	struct screen_list *all = hub_screens(h);
 	struct screen *sc;
 
-	if (!h->p.screens.start || !s->nsizes || !s->sizes[0].cols || !screen_make_room(h) ||
+	if (!hub_params(h)->screens.start || !s->nsizes || !s->sizes[0].cols || !screen_make_room(h) ||
 	    !(sc = calloc(1, sizeof(*sc))))
 		return NULL;
-	if (uv_timer_init(h->loop, &sc->timer)) {
+	if (uv_timer_init(hub_loop(h), &sc->timer)) {
 		free(sc);
 		return NULL;
 	}
@@ -818,10 +847,10 @@ static struct screen *create(struct session *s)
 	TAILQ_INIT(&sc->want);
 	TAILQ_INIT(&sc->looks);
 	buf_init(&sc->in, SCREEN_HEADER + SCREEN_FRAME_MAX);
-	TAILQ_INSERT_TAIL(&h->screens, sc, of_hub);
-	h->nscreens++;
+	TAILQ_INSERT_TAIL(&all->all, sc, of_hub);
+	all->n++;
 	s->screen = sc;
-	h->p.screens.start(h->p.screens.ctx, screen_on_started, sc);
+	hub_params(h)->screens.start(hub_params(h)->screens.ctx, screen_on_started, sc);
 	return s->screen; /* NULL when it failed at once */
 }
 
@@ -851,7 +880,7 @@ static struct screen *screen_get(struct session *s, const struct request *rq)
 {
 	struct screen *sc = s->screen;
 
-	if (s->state == SESSION_ENDED || s->hub->stopping || failing(s))
+	if (s->state == SESSION_ENDED || hub_stopping(s->hub) || failing(s))
 		return NULL;
 	if (sc && sc->jumped && rq && TAILQ_EMPTY(&sc->want) && TAILQ_EMPTY(&sc->looks) && keeps_up(sc)) {
 		screen_close(s);

@@ -31,6 +31,7 @@ struct session;
 #define SCREEN_LAG           (STREAM_RING_MAX / 4) /* it is fed without being asked when it is that far behind */
 
 struct picture;
+struct screen_list;
 struct screen_look;
 /* Once. rc 0: what the screen shows at that offset of the output, valid during the call; exact: as of a shot. */
 typedef void screen_looked(void *arg, int rc, uint64_t offset, bool exact, const struct picture *pic);
@@ -70,6 +71,9 @@ int screen_look(struct session *s, const struct request *rq, screen_looked *done
 void screen_unwant(struct attachment *a); /* it goes, or goes on without */
 void screen_moved(struct session *s);     /* more became visible of one that has a screen */
 void screen_tick(struct session *s, uint64_t now);
-void screen_close(struct session *s); /* NULL-safe */
+bool screens_rest(const struct hub *h);            /* there is none */
+struct screen_list *screen_list_create(void);      /* those of a hub, the hub's; NULL: no memory */
+void screen_list_destroy(struct screen_list *all); /* NULL-safe; behind the sessions */
+void screen_close(struct session *s);              /* NULL-safe */
 
 #endif

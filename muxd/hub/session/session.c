@@ -6,7 +6,7 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "base/visible.h"
-#include "muxd/hub/core/hub_state.h"
+#include "muxd/hub/core/hub_ground.h"
 #include "muxd/hub/record/audit.h"
 #include "muxd/hub/record/record_share.h"
 #include "muxd/hub/session/attachment_state.h"
@@ -72,7 +72,7 @@ void session_event(struct session *s, const char *event, json_t *detail)
 
 	if (o && s->end < END_RECORDED) {
 		json_object_set_new(o, "event", json_string(event));
-		rc = journal_json(s->hub->journal, RING_EVENT, &s->id, o);
+		rc = journal_json(hub_journal(s->hub), RING_EVENT, &s->id, o);
 		if (!rc)
 			record_share_note(s, json_dumpb(o, NULL, 0, JSON_COMPACT));
 		json_object_del(o, "event");
@@ -182,7 +182,7 @@ void session_note_size(struct session *s)
 bool session_shown(const struct session *s)
 {
 	return s->end >= END_RECORDED &&
-	       (!s->hub->conf->release_durable || journal_durable(s->hub->journal) >= s->exit_position);
+	       (!hub_conf(s->hub)->release_durable || journal_durable(hub_journal(s->hub)) >= s->exit_position);
 }
 
 bool session_backlog(const struct session *s)

@@ -5,12 +5,15 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
+#include "base/metric.h"
 #include "base/text.h"
 #include "muxd/hub/agent/agent.h"
 #include "muxd/hub/agent/filespace_due.h"
 #include "muxd/hub/agent/survey.h"
 #include "muxd/hub/core/exec_ids.h"
-#include "muxd/hub/core/hub_state.h"
+#include "muxd/hub/core/hub_ground.h"
+#include "muxd/hub/core/hub_rooms.h"
+#include "muxd/hub/core/shelf.h"
 #include "muxd/hub/record/audit.h"
 #include "muxd/hub/record/trail.h"
 #include "muxd/hub/session/attachment_state.h"
@@ -56,7 +59,7 @@ static void end_known(struct session *s)
 static int full(struct session *s, char *out, size_t size)
 {
 	const struct agent *a = s->agent;
-	uint64_t pids = a->info.backend == SANDBOX_LOCAL ? s->hub->conf->pids_max : 0;
+	uint64_t pids = a->info.backend == SANDBOX_LOCAL ? hub_conf(s->hub)->pids_max : 0;
 	char most[64] = "";
 
 	s->result->share = (struct err_share){"podPidsLimit", "agent", 0, 0, START_RETRY_S};
@@ -123,7 +126,7 @@ static int not_started(struct session *s, char *out, size_t size)
 		if (err_by_name(x->error_at) == ERR_LIMIT)
 			s->result->share =
 			    (struct err_share){"kubernetes.plain_programs", "agent",
-					       s->hub->conf->kubernetes_plain_programs, 0, START_RETRY_S};
+					       hub_conf(s->hub)->kubernetes_plain_programs, 0, START_RETRY_S};
 		return err_by_name(x->error_at);
 	}
 	if (x->error)
@@ -261,7 +264,7 @@ static int journal_bare_exit(struct session *s)
 
 	if (n < 0 || (size_t)n >= sizeof(text))
 		return ERR_INTERNAL;
-	return journal_bytes(s->hub->journal, RING_EXIT, &s->id, text, (size_t)n);
+	return journal_bytes(hub_journal(s->hub), RING_EXIT, &s->id, text, (size_t)n);
 }
 
 /* Only room in the ring is waited for. What cannot be written in full for another reason stands there in brief, so that
@@ -269,7 +272,7 @@ static int journal_bare_exit(struct session *s)
 static int journal_exit(struct session *s)
 {
 	json_t *o = exit_record(s);
-	int rc = o ? journal_json(s->hub->journal, RING_EXIT, &s->id, o) : ERR_NOMEM;
+	int rc = o ? journal_json(hub_journal(s->hub), RING_EXIT, &s->id, o) : ERR_NOMEM;
 
 	json_decref(o);
 	if (rc && rc != ERR_AGAIN) {
@@ -278,7 +281,7 @@ static int journal_exit(struct session *s)
 		rc = journal_bare_exit(s);
 	}
 	if (!rc)
-		s->exit_position = journal_position(s->hub->journal);
+		s->exit_position = journal_position(hub_journal(s->hub));
 	return rc;
 }
 
@@ -343,7 +346,7 @@ void session_audit_end(struct session *s)
  */
 static bool end_written(struct session *s)
 {
-	struct journal *j = s->hub->journal;
+	struct journal *j = hub_journal(s->hub);
 	bool written;
 	int rc;
 
@@ -372,14 +375,9 @@ static bool end_tell(struct session *s)
 			(s->launch.transfer ? s->launch.transfer->reply_bytes : 0);
 	for (int i = STREAM_OUTPUT; i < STREAM_COUNT && s->keep; i++)
 		s->kept_bytes += keep_held(&s->keep[i]);
-	if (s->kind == SESSION_PORT) { /* the record has it, and nobody asks for it again */
-		TAILQ_INSERT_HEAD(&s->hub->ended, s, of_ended);
+	if (s->kind == SESSION_PORT) /* the record has it, and nobody asks for it again */
 		s->forget_at = 0;
-	} else {
-		TAILQ_INSERT_TAIL(&s->hub->ended, s, of_ended);
-	}
-	s->hub->ended_count++;
-	s->hub->ended_bytes += s->kept_bytes;
+	shelf_end(s, s->kind == SESSION_PORT);
 	TAILQ_FOREACH(a, &s->attachments, of_session)
 	attachment_check_end(a);
 	listeners_moved(s);
@@ -420,23 +418,23 @@ static void end_settle(struct session *s)
 {
 	struct hub *h = s->hub;
 
-	h->stats.rounds_by_cause[s->result->cause] += s->kind == SESSION_ROUND;
+	hub_counters(h)->rounds_by_cause[s->result->cause] += s->kind == SESSION_ROUND;
 	if (s->kind == SESSION_ROUND)
-		metric_times_add(&h->round_times, s->result->duration_ns);
-	h->stats.sessions_live[s->kind]--;
+		metric_times_add(shelf_round_times(h), s->result->duration_ns);
+	hub_counters(h)->sessions_live[s->kind]--;
 	session_share_give(s);
 	session_set_state(s, SESSION_ENDED);
 	if (s->result->policy.version[0]) /* once: an end that waits for room is filled in again and again */
 		session_denied_late(s);
 	s->ended_wall_ns = hub_now_wall(h);
-	s->forget_at = clock_boot_ns() + h->conf->round_keep_ns;
+	s->forget_at = clock_boot_ns() + hub_conf(h)->round_keep_ns;
 	if (s->launch.shell.name[0])
-		shells_settle(h->shells, &(struct shell_owner){s->agent->name, s->grant->principal},
+		shells_settle(hub_shells(h), &(struct shell_owner){s->agent->name, s->grant->principal},
 			      s->launch.shell.name, &s->id, s->result->cause == EXIT_EXITED && s->result->code >= 0);
 	if (s->launch.context.role)
-		contexts_settle(h->contexts, &s->launch.context, &s->id, s->result);
+		contexts_settle(hub_contexts(h), &s->launch.context, &s->id, s->result);
 	if (session_result_passes(s->result)) /* the same call may come again, and then it runs */
-		exec_ids_forget_session(h->exec_ids, &s->id);
+		exec_ids_forget_session(hub_exec_ids(h), &s->id);
 	survey_session_ended(s);
 	filespace_session_ended(s);
 	session_touch(s);
@@ -460,7 +458,7 @@ static bool end_record(struct session *s)
 {
 	int refusal;
 
-	if (session_backlog(s) || regain_waits(s, session_pump) || !journal_takes_end(s->hub->journal) ||
+	if (session_backlog(s) || regain_waits(s, session_pump) || !journal_takes_end(hub_journal(s->hub)) ||
 	    !result_begin(s))
 		return false;
 	fill_result(s);
@@ -520,7 +518,7 @@ bool session_condemn(struct session *s, enum exit_cause cause, const char *why)
 	session_ahead_flush(s);
 	s->killing = true;
 	s->kill_cause = cause;
-	s->kill_deadline = clock_boot_ns() + SESSION_KILL_DEADLINE_NS + s->hub->conf->round_kill_grace_ns;
+	s->kill_deadline = clock_boot_ns() + SESSION_KILL_DEADLINE_NS + hub_conf(s->hub)->round_kill_grace_ns;
 	session_set_kill_text(s, why);
 	session_event(s, "kill", json_pack("{s:s}", "why", why));
 	if (s->state != SESSION_RUNNING && s->state != SESSION_OPENING)
@@ -547,7 +545,7 @@ void session_settle(struct session *s)
 /* Everything that may have waited for room, for the record, or for the link. */
 void session_pump(struct session *s)
 {
-	if (journal_state(s->hub->journal) == RECORD_OK && s->state != SESSION_ENDED) {
+	if (journal_state(hub_journal(s->hub)) == RECORD_OK && s->state != SESSION_ENDED) {
 		session_pump_output(s);
 		session_pump_input(s);
 		session_wake_input(s);
@@ -597,7 +595,7 @@ static void oom_ask(struct session *s, sandbox_done *done, struct oom_question *
 {
 	q->session = s->id;
 	q->hub = s->hub;
-	sandbox_ask(s->hub->p.provider, &(struct sandbox_ask){.op = SANDBOX_STAT, .agent = s->agent->name}, done, q);
+	sandbox_ask(hub_provider(s->hub), &(struct sandbox_ask){.op = SANDBOX_STAT, .agent = s->agent->name}, done, q);
 }
 
 /* NULL: the hub ends, or the session has gone. */

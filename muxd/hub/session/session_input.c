@@ -5,7 +5,8 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "muxd/hub/agent/agent.h"
-#include "muxd/hub/core/hub_state.h"
+#include "muxd/hub/core/hub_ground.h"
+#include "muxd/hub/core/hub_rooms.h"
 #include "muxd/hub/record/record_share.h"
 #include "muxd/hub/session/attachment_state.h"
 #include "muxd/hub/session/launch.h"
@@ -16,6 +17,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <uv.h>
 
 #define INPUT_CHUNK     (32 * 1024)
 #define STDIN_QUEUE_MAX (1024 * 1024)
@@ -31,7 +33,7 @@ static uint64_t link_at(const struct session *s)
 static int journal_input(struct session *s, const void *p, size_t n)
 {
 	char stars[INPUT_CHUNK];
-	bool mask = s->launch.pty && s->echo_off && s->hub->conf->mask_input;
+	bool mask = s->launch.pty && s->echo_off && hub_conf(s->hub)->mask_input;
 	/* What is typed always finds room, what is sent to a pipe may be much: it waits like output. */
 	struct journal_data d = {.session = s->id,
 				 .stream = STREAM_INPUT,
@@ -42,7 +44,7 @@ static int journal_input(struct session *s, const void *p, size_t n)
 
 	if (mask)
 		memset(stars, '*', n);
-	return journal_data(s->hub->journal, &d, &s->share, mask ? stars : p, n);
+	return journal_data(hub_journal(s->hub), &d, &s->share, mask ? stars : p, n);
 }
 
 /* ---- what is on its way */
@@ -146,7 +148,7 @@ static size_t input_room(struct session *s)
 {
 	const struct link *l = s->agent->link;
 
-	if (s->state != SESSION_RUNNING || s->echo_due || journal_state(s->hub->journal) != RECORD_OK ||
+	if (s->state != SESSION_RUNNING || s->echo_due || journal_state(hub_journal(s->hub)) != RECORD_OK ||
 	    link_queued(l) > LINK_OUT_HIGH || !session_share_lets_in(s))
 		return 0;
 	return link_input_room(l, s->channel, link_at(s));
@@ -174,7 +176,7 @@ static int name_typist(struct session *s, const struct attachment *by)
 		id_format(id, text);
 		json_object_set_new(o, "attachment", json_string(text));
 	}
-	rc = o ? journal_json(s->hub->journal, RING_EVENT, &s->id, o) : ERR_NOMEM;
+	rc = o ? journal_json(hub_journal(s->hub), RING_EVENT, &s->id, o) : ERR_NOMEM;
 	if (!rc)
 		record_share_note(s, json_dumpb(o, NULL, 0, JSON_COMPACT));
 	json_decref(o);
@@ -211,7 +213,7 @@ static ssize_t put_input(struct session *s, const struct attachment *by, const v
 		return rc;
 	s->in_offset += take;
 	session_share_moved(s, STREAM_INPUT, s->in_offset, take);
-	s->hub->stats.bytes_in += take;
+	hub_counters(s->hub)->bytes_in += take;
 	deliver(s, at, p, take);
 	if (!launch_is_inside(
 		&s->launch)) /* else a server's ping would keep its sandbox awake; requests do (inside_call.c) */
@@ -227,29 +229,31 @@ static uint64_t ahead_wait(const struct session *s)
 {
 	const struct hub *h = s->hub;
 
-	return s->launch.pty && h->conf->mask_input && !h->stopping ? h->conf->typed_ahead_ns : 0;
+	return s->launch.pty && hub_conf(h)->mask_input && !hub_stopping(h) ? hub_conf(h)->typed_ahead_ns : 0;
 }
 
-static void ahead_arm(struct hub *h, uint64_t until)
+static void ahead_arm(struct aheads *all, uint64_t until)
 {
 	uint64_t now = clock_boot_ns(), ms = until > now ? (until - now) / NS_PER_MS + 1 : 1;
 
-	uv_update_time(h->loop);
-	if (!uv_is_active((uv_handle_t *)h->ahead_timer) || uv_timer_get_due_in(h->ahead_timer) > ms)
-		uv_timer_start(h->ahead_timer, session_input_on_ahead, ms, 0);
+	uv_update_time(all->timer->loop);
+	if (!uv_is_active((uv_handle_t *)all->timer) || uv_timer_get_due_in(all->timer) > ms)
+		uv_timer_start(all->timer, session_input_on_ahead, ms, 0);
 }
 
 static void ahead_hold(struct session *s, uint64_t now)
 {
+	struct aheads *all = hub_aheads(s->hub);
+
 	typeahead_hold(&s->ahead, now);
-	TAILQ_INSERT_TAIL(&s->hub->ahead, s, of_ahead);
-	ahead_arm(s->hub, typeahead_until(&s->ahead, ahead_wait(s)));
+	TAILQ_INSERT_TAIL(&all->held, s, of_ahead);
+	ahead_arm(all, typeahead_until(&s->ahead, ahead_wait(s)));
 }
 
 static void ahead_let_go(struct session *s, bool for_good)
 {
 	if (s->ahead.state == TYPEAHEAD_HELD)
-		TAILQ_REMOVE(&s->hub->ahead, s, of_ahead);
+		TAILQ_REMOVE(&hub_aheads(s->hub)->held, s, of_ahead);
 	typeahead_let_go(&s->ahead, clock_boot_ns(), ahead_wait(s), for_good);
 }
 
@@ -341,10 +345,11 @@ void session_ahead_flush(struct session *s)
 static void session_input_on_ahead(uv_timer_t *t)
 {
 	struct hub *h = t->data;
+	struct aheads *all = hub_aheads(h);
 	uint64_t now = clock_boot_ns(), next = UINT64_MAX;
 	struct session *s, *after;
 
-	for (s = TAILQ_FIRST(&h->ahead); s; s = after) {
+	for (s = TAILQ_FIRST(&all->held); s; s = after) {
 		uint64_t until = typeahead_until(&s->ahead, ahead_wait(s));
 
 		after = TAILQ_NEXT(s, of_ahead);
@@ -354,7 +359,7 @@ static void session_input_on_ahead(uv_timer_t *t)
 			next = until;
 	}
 	if (next != UINT64_MAX)
-		ahead_arm(h, next);
+		ahead_arm(all, next);
 	hub_flush(h);
 }
 
@@ -378,13 +383,18 @@ void session_ahead_output(struct session *s, const void *p, size_t n)
 		ahead_go_on(s, false);
 }
 
-int ahead_create(struct hub *h)
+int aheads_create(struct hub *h, struct aheads **out)
 {
-	h->ahead_timer = malloc(sizeof(*h->ahead_timer));
-	if (!h->ahead_timer)
+	struct aheads *all = calloc(1, sizeof(*all));
+
+	if (!all || !(all->timer = malloc(sizeof(*all->timer)))) {
+		free(all);
 		return ERR_NOMEM;
-	uv_timer_init(h->loop, h->ahead_timer);
-	h->ahead_timer->data = h;
+	}
+	TAILQ_INIT(&all->held);
+	uv_timer_init(hub_loop(h), all->timer);
+	all->timer->data = h;
+	*out = all;
 	return 0;
 }
 
@@ -393,11 +403,19 @@ static void session_input_free_timer(uv_handle_t *t)
 	free(t);
 }
 
-void ahead_destroy(struct hub *h)
+void aheads_flush(struct hub *h)
 {
-	if (h->ahead_timer)
-		uv_close((uv_handle_t *)h->ahead_timer, session_input_free_timer);
-	h->ahead_timer = NULL;
+	struct session *s;
+
+	while ((s = TAILQ_FIRST(&hub_aheads(h)->held)))
+		session_ahead_flush(s);
+}
+
+void aheads_destroy(struct aheads *all)
+{
+	if (all)
+		uv_close((uv_handle_t *)all->timer, session_input_free_timer);
+	free(all);
 }
 
 /* ---- all input */

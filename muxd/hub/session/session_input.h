@@ -8,6 +8,7 @@
 
 #include <sys/types.h>
 
+struct aheads;
 struct attachment;
 struct hub;
 struct session;
@@ -33,7 +34,9 @@ void session_on_echo(struct session *s, enum link_echo mode);
 void session_ahead_output(struct session *s, const void *p, size_t n);
 void session_ahead_flush(struct session *s);
 void session_input_forget(struct session *s);
-int ahead_create(struct hub *h); /* 0 or ERR_NOMEM */
-void ahead_destroy(struct hub *h);
+/* Sessions of a hub whose input waits so; the hub's. ERR_NOMEM; flush: all of it goes now. */
+int aheads_create(struct hub *h, struct aheads **out);
+void aheads_flush(struct hub *h);
+void aheads_destroy(struct aheads *all); /* NULL-safe; none waits any more */
 
 #endif

@@ -1,7 +1,7 @@
 /* The way of a byte of output: journal, then the stream's buffer, then the viewers are woken. */
 #include "muxd/hub/session/session_output.h"
 #include "base/err.h"
-#include "muxd/hub/core/hub_state.h"
+#include "muxd/hub/core/hub_ground.h"
 #include "muxd/hub/record/trail.h"
 #include "muxd/hub/session/attachment_state.h"
 #include "muxd/hub/session/screen.h"
@@ -71,7 +71,7 @@ static void session_mark_trail(struct session *s, int stream, uint64_t at)
 static void accept_output(struct session *s, int stream, uint64_t at, const uint8_t *p, size_t n)
 {
 	struct stream *st = &s->stream[stream];
-	bool hold = s->hub->conf->release_durable;
+	bool hold = hub_conf(s->hub)->release_durable;
 
 	if (s->kind == SESSION_ROUND) {
 		(void)keep_add(&s->keep[stream], p, n); /* no memory: totals still count, the record has the bytes */
@@ -85,11 +85,11 @@ static void accept_output(struct session *s, int stream, uint64_t at, const uint
 	} else if (s->kind == SESSION_PORT && stream == STREAM_STDERR) { /* muxlet's own words, for the record */
 		drop(st, n);
 		session_pass_over(s, stream);
-	} else if (stream_append(st, p, n, journal_position(s->hub->journal), hold)) {
+	} else if (stream_append(st, p, n, journal_position(hub_journal(s->hub)), hold)) {
 		/* Without memory viewers cannot be shown these bytes: they are told that they were skipped. */
 		drop(st, n);
 	}
-	s->hub->stats.bytes_out += n;
+	hub_counters(s->hub)->bytes_out += n;
 	session_wake_all(s, WAKE_READABLE);
 	if (!LIST_EMPTY(&s->listeners))
 		listeners_moved(s);
@@ -100,15 +100,16 @@ static void accept_output(struct session *s, int stream, uint64_t at, const uint
 static int write_chunks(struct session *s, int stream, const uint8_t *p, size_t n, size_t *out_done)
 {
 	struct journal_data d = {.session = s->id, .stream = stream, .also = session_share_ring(s)};
+	struct journal *j = hub_journal(s->hub);
 	size_t done = 0;
 	int rc = 0;
 
 	while (done < n && !rc) {
 		size_t chunk = n - done < SESSION_CHUNK ? n - done : SESSION_CHUNK;
-		uint64_t at = journal_position(s->hub->journal);
+		uint64_t at = journal_position(j);
 
 		d.offset = s->stream[stream].end;
-		rc = journal_data(s->hub->journal, &d, &s->share, p + done, chunk);
+		rc = journal_data(j, &d, &s->share, p + done, chunk);
 		if (rc)
 			break;
 		accept_output(s, stream, at, p + done, chunk);
@@ -127,7 +128,7 @@ void session_output(struct session *s, int stream, uint64_t offset, const uint8_
 	if (stream < STREAM_OUTPUT || stream >= STREAM_COUNT || s->end >= END_RECORDED ||
 	    offset != s->stream[stream].end + buf_len(backlog))
 		return; /* the link keeps order; after the end nothing more is taken */
-	if (!buf_len(backlog) && journal_state(s->hub->journal) == RECORD_OK)
+	if (!buf_len(backlog) && journal_state(hub_journal(s->hub)) == RECORD_OK)
 		(void)write_chunks(s, stream, p, n, &done); /* what the ring refused goes to the backlog */
 	if (done < n && buf_append(backlog, p + done, n - done)) {
 		session_doom(s, EXIT_LOST, "the sandbox sent more output than its window allows");
@@ -160,13 +161,15 @@ void session_pump_output(struct session *s)
 
 void session_show(struct session *s)
 {
+	uint64_t durable = journal_durable(hub_journal(s->hub));
+
 	for (int i = STREAM_OUTPUT; i < STREAM_COUNT; i++)
-		if (stream_release(&s->stream[i], journal_durable(s->hub->journal))) {
+		if (stream_release(&s->stream[i], durable)) {
 			session_wake_all(s, WAKE_READABLE);
 			if (s->screen)
 				screen_moved(s);
 		}
-	if (s->hub->conf->release_durable)
+	if (hub_conf(s->hub)->release_durable)
 		listeners_moved(s);
 }
 

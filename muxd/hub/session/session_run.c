@@ -8,8 +8,10 @@
 #include "control/life/life.h"
 #include "muxd/hub/agent/agent.h"
 #include "muxd/hub/agent/quiesce.h"
-#include "muxd/hub/core/hub_state.h"
+#include "muxd/hub/core/grant_news.h"
+#include "muxd/hub/core/hub_ground.h"
 #include "muxd/hub/core/request.h"
+#include "muxd/hub/core/shelf.h"
 #include "muxd/hub/session/attachment_state.h"
 #include "muxd/hub/session/launch.h"
 #include "muxd/hub/session/regain.h"
@@ -46,7 +48,7 @@ static struct session *allocate(struct agent *a, const struct id *id, enum sessi
 	struct session *s = calloc(1, sizeof(*s));
 	struct keep *keep = kind == SESSION_ROUND ? calloc(STREAM_COUNT, sizeof(*keep)) : NULL;
 
-	if (!s || (kind == SESSION_ROUND && !keep) || !(s->grant = grant_share(&a->hub->grants, g))) {
+	if (!s || (kind == SESSION_ROUND && !keep) || !(s->grant = hub_grant_share(a->hub, g))) {
 		free(keep);
 		free(s);
 		return NULL;
@@ -64,26 +66,11 @@ static struct session *allocate(struct agent *a, const struct id *id, enum sessi
 	return s;
 }
 
-/* Newest first by id; only those found again after a restart come in another order. */
-static void put_in_order(struct session *s)
-{
-	struct session *at = TAILQ_FIRST(&s->hub->order);
-
-	while (at && memcmp(at->id.b, s->id.b, sizeof(s->id.b)) > 0)
-		at = TAILQ_NEXT(at, order);
-	if (at)
-		TAILQ_INSERT_BEFORE(at, s, order);
-	else
-		TAILQ_INSERT_TAIL(&s->hub->order, s, order);
-}
-
 static void enlist(struct session *s)
 {
-	HASH_ADD(hh, s->hub->sessions, id, sizeof(s->id), s);
+	shelf_put(s);
 	HASH_ADD(hh_channel, s->agent->channels, channel, sizeof(s->channel), s);
-	put_in_order(s);
-	s->hub->stats.sessions_live[s->kind]++;
-	memory_moved(&s->hub->rest, clock_boot_ns());
+	hub_counters(s->hub)->sessions_live[s->kind]++;
 	hub_stir(s->hub);
 }
 
@@ -109,7 +96,7 @@ int session_create(struct agent *a, const struct request *rq, enum session_kind 
 	s->door = rq->door;
 	memcpy(s->peer, rq->peer, sizeof(s->peer));
 	memcpy(s->snapshot_id, a->info.snapshot_id, sizeof(s->snapshot_id));
-	if (s->hub->p.life) { /* one may have been taken since the stream was asked for */
+	if (hub_life(s->hub)) { /* one may have been taken since the stream was asked for */
 		s->life = agent_life(s->hub, a->name);
 		memcpy(s->snapshot_id, a->current.snapshot, sizeof(s->snapshot_id));
 	}
@@ -122,7 +109,7 @@ int session_create(struct agent *a, const struct request *rq, enum session_kind 
 	memset(launch, 0, sizeof(*launch));
 	enlist(s);
 	session_note_size(s);
-	s->hub->stats.sessions_opened[kind]++;
+	hub_counters(s->hub)->sessions_opened[kind]++;
 	session_share_take(s);
 	if (init_keeps(s)) {
 		session_free(s);
@@ -138,18 +125,11 @@ void session_free(struct session *s)
 		return;
 	screen_close(s);
 	listeners_release(s);
-	memory_moved(&s->hub->rest, clock_boot_ns());
 	if (s->state != SESSION_ENDED)
-		s->hub->stats.sessions_live[s->kind]--;
+		hub_counters(s->hub)->sessions_live[s->kind]--;
 	session_share_give(s);
-	if (s->end == END_TOLD) {
-		TAILQ_REMOVE(&s->hub->ended, s, of_ended);
-		s->hub->ended_count--;
-		s->hub->ended_bytes -= s->kept_bytes;
-	}
-	HASH_DELETE(hh, s->hub->sessions, s);
+	shelf_take(s);
 	HASH_DELETE(hh_channel, s->agent->channels, s);
-	TAILQ_REMOVE(&s->hub->order, s, order);
 	for (int i = 0; i < STREAM_COUNT; i++) {
 		stream_finish(&s->stream[i]);
 		buf_finish(&s->backlog[i]);
@@ -170,7 +150,7 @@ void session_free(struct session *s)
 	free(s->kill_text);
 	session_forget_begun(s);
 	free(s->sizes);
-	grant_unshare(&s->hub->grants, s->grant);
+	hub_grant_unshare(s->hub, s->grant);
 	free(s);
 }
 
@@ -187,7 +167,7 @@ static int send_open(struct session *s, struct err *e)
 			      .cwd = l->cwd,
 			      .timeout_ms = l->timeout_ns / NS_PER_MS,
 			      .idle_ms = l->idle_ns / NS_PER_MS,
-			      .grace_ms = s->hub->conf->round_kill_grace_ns / NS_PER_MS,
+			      .grace_ms = hub_conf(s->hub)->round_kill_grace_ns / NS_PER_MS,
 			      .stdin_open = l->pty || l->stdin_open || l->stdin_len,
 			      .login_shell = l->login,
 			      .self = l->transfer || l->port || l->serves,
@@ -219,7 +199,7 @@ int session_intend(struct session *s, struct err *e)
 	s->mark = link_mark(s->agent->link);
 	s->mark.opens += s->mark.life != 0;
 	o = session_open_json(s);
-	rc = o ? journal_json(s->hub->journal, RING_OPEN, &s->id, o) : ERR_NOMEM;
+	rc = o ? journal_json(hub_journal(s->hub), RING_OPEN, &s->id, o) : ERR_NOMEM;
 	json_decref(o);
 	return rc ? err_set(e, rc == ERR_AGAIN ? ERR_RECORD_UNAVAILABLE : rc, "the session cannot be journaled: %s",
 			    err_name(rc))
@@ -412,10 +392,8 @@ void sessions_trim(struct hub *h)
 {
 	struct session *s, *next;
 
-	for (s = TAILQ_FIRST(&h->ended); s; s = next) {
+	for (s = shelf_oldest(h); s && shelf_is_full(h); s = next) {
 		next = TAILQ_NEXT(s, of_ended);
-		if (h->ended_count <= h->conf->round_keep_max && h->ended_bytes <= h->conf->round_keep_size)
-			return;
 		if (!session_run_wanted(s))
 			session_free(s);
 	}

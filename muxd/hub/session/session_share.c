@@ -6,7 +6,8 @@
 #include "base/err_json.h"
 #include "base/text.h"
 #include "muxd/hub/agent/agent.h"
-#include "muxd/hub/core/hub_state.h"
+#include "muxd/hub/core/hub_ground.h"
+#include "muxd/hub/core/hub_rooms.h"
 #include "muxd/hub/record/record_share.h"
 #include "muxd/hub/session/attachment_state.h"
 #include "muxd/hub/session/launch.h"
@@ -50,7 +51,7 @@ static unsigned own_in_sandbox(const struct agent *a, const struct grant *g)
 static int session_share_question(const struct agent *a, const struct grant *g, enum session_kind kind,
 				  const struct launch *l, bool elsewhere, struct err *e)
 {
-	const struct hub *h = a->hub;
+	struct hub *h = a->hub;
 	char root[GRANT_NAME_MAX + 1];
 
 	grant_root(g->principal, root);
@@ -58,16 +59,16 @@ static int session_share_question(const struct agent *a, const struct grant *g, 
 				  .apart = stands_apart(g, l),
 				  .agent = a->name,
 				  .principal = root,
-				  .of = {share_find(&h->shares, CONF_SHARE_PRINCIPAL, root),
-					 share_find(&h->shares, CONF_SHARE_TASK, l->task),
-					 elsewhere ? NULL : share_find(&h->shares, CONF_SHARE_AGENT, a->name)}};
+				  .of = {share_find(hub_shares(h), CONF_SHARE_PRINCIPAL, root),
+					 share_find(hub_shares(h), CONF_SHARE_TASK, l->task),
+					 elsewhere ? NULL : share_find(hub_shares(h), CONF_SHARE_AGENT, a->name)}};
 
 	for (int k = 0; k < SESSION_KINDS; k++)
-		load.all += (unsigned)h->stats.sessions_live[k];
+		load.all += (unsigned)hub_counters(h)->sessions_live[k];
 	if (load.staff && !elsewhere)
 		load.mine_here = own_in_sandbox(a, g);
 	uses_of(kind, l, load.uses);
-	return share_ask(h->conf, &load, e);
+	return share_ask(hub_conf(h), &load, e);
 }
 
 int session_share_ask(const struct agent *a, const struct grant *g, enum session_kind kind, const struct launch *l,
@@ -87,7 +88,7 @@ int session_share_ask_elsewhere(const struct agent *a, const struct grant *g, en
 
 void session_share_count(const struct hub *h, struct policy_question *q)
 {
-	const struct share *s = share_find(&h->shares, CONF_SHARE_TASK, q->task);
+	const struct share *s = share_find(hub_shares(h), CONF_SHARE_TASK, q->task);
 
 	if (!s)
 		return;
@@ -102,7 +103,7 @@ void session_share_count(const struct hub *h, struct policy_question *q)
 /* The most that the record keeps of one of its streams. */
 static uint64_t record_most(const struct session *s)
 {
-	const struct conf *c = s->hub->conf;
+	const struct conf *c = hub_conf(s->hub);
 	struct trunc_rule r;
 
 	trunc_rule_choose(c->rules, c->nrules, grant_kind_name(s->grant->kind), session_kind_name(s->kind),
@@ -132,7 +133,7 @@ static void count(struct session *s, int by)
 
 void session_share_take(struct session *s)
 {
-	struct shares *x = &s->hub->shares;
+	struct shares *x = hub_shares(s->hub);
 	char root[GRANT_NAME_MAX + 1];
 
 	if (s->shared)
@@ -168,7 +169,7 @@ void session_share_set_aside(struct session *s, bool aside)
 	if (!s->shared || s->share_aside == aside)
 		return;
 	s->share_aside = aside;
-	s->hub->stats.sessions_live[s->kind] += (unsigned)by;
+	hub_counters(s->hub)->sessions_live[s->kind] += (unsigned)by;
 	count(s, by);
 }
 
@@ -178,12 +179,12 @@ static bool is_held_beside(const struct session *s, uint64_t now)
 {
 	bool program = s->kind == SESSION_TERMINAL || s->kind == SESSION_EXEC || s->kind == SESSION_ROUND;
 
-	return program && now < s->hub->shares.beside_until_ns;
+	return program && now < hub_shares(s->hub)->beside_until_ns;
 }
 
 static uint64_t beside_rate(const struct session *s)
 {
-	const struct conf *c = s->hub->conf;
+	const struct conf *c = hub_conf(s->hub);
 
 	return c->share_beside_rate * conf_weight(c->share_weights, s->agent->name) / CONF_WEIGHT;
 }
@@ -195,7 +196,7 @@ static uint64_t burst_of(uint64_t rate)
 
 static bool rates_let(const struct session *s, enum share_way way, uint64_t now)
 {
-	const struct conf *c = s->hub->conf;
+	const struct conf *c = hub_conf(s->hub);
 	const uint64_t *rates = way == SHARE_IN ? c->share_input_rate : c->share_output_rate;
 
 	for (int of = 0; of < CONF_SHARE_OFS; of++)

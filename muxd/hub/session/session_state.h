@@ -68,16 +68,16 @@ enum session_end {
 struct session {
 	struct hub *hub;
 	struct agent *agent;
-	UT_hash_handle hh;         /* hub->sessions by id */
+	UT_hash_handle hh;         /* on the hub's shelf (shelf.h), by id */
 	UT_hash_handle hh_channel; /* agent->channels */
 	TAILQ_ENTRY(session) order;
-	TAILQ_ENTRY(session) of_ended; /* hub->ended once it has ended */
+	TAILQ_ENTRY(session) of_ended; /* there, once it has ended */
 	struct id id;
 	char id_text[ID_STR_LEN];
 	uint32_t channel;
 	enum session_kind kind;
 	enum session_state state;
-	const struct grant *grant; /* who opened it; of hub->grants */
+	const struct grant *grant; /* who opened it; shared (grant_news.h) */
 	const char *door;
 	char peer[64];
 	struct launch launch;
@@ -117,7 +117,7 @@ struct session {
 	struct buf in_queue;           /* taken, not journaled: it waits for room, or a terminal's for its mode */
 	struct id in_owner;            /* the attachment that typed that; nil: none, or it came by calls */
 	struct typeahead ahead;        /* of a terminal: whether it waits for its mode */
-	TAILQ_ENTRY(session) of_ahead; /* in hub->ahead while that is HELD */
+	TAILQ_ENTRY(session) of_ahead; /* in struct aheads while that is HELD */
 	bool echo_off, started, killing;
 	/* boot: a terminal that was resumed takes no input until its mode has been told anew, or until then; 0: told */
 	uint64_t echo_due;
@@ -138,7 +138,7 @@ struct session {
 	uint64_t exit_position;
 	struct session_result *result; /* NULL: its end is not in the ring yet */
 	json_t *artifacts;             /* what came of those of a round; NULL: none was asked for */
-	uint64_t kept_bytes;           /* counted in hub->ended_bytes */
+	uint64_t kept_bytes;           /* counted on the shelf */
 
 	struct session_size *sizes; /* of a terminal, SESSION_SIZES at most; the first is where it began */
 	size_t nsizes;
@@ -159,6 +159,12 @@ struct session {
 	uint64_t waits_ns; /* boot: when people were told last */
 };
 TAILQ_HEAD(session_list, session);
+
+/* session_input.c: those of a hub whose input waits for the mode of their terminal. */
+struct aheads {
+	struct session_list held;
+	struct uv_timer_s *timer; /* until the first of them has waited long enough */
+};
 
 /* session.c */
 void session_set_state(struct session *s, enum session_state state);

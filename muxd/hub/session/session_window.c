@@ -2,7 +2,7 @@
 #include "base/clock.h"
 #include "base/conf.h"
 #include "muxd/hub/agent/agent.h"
-#include "muxd/hub/core/hub_state.h"
+#include "muxd/hub/core/hub_ground.h"
 #include "muxd/hub/session/attachment_state.h"
 #include "muxd/hub/session/session_output.h"
 #include "muxd/hub/session/session_run.h"
@@ -60,7 +60,7 @@ void session_update_window(struct session *s)
 {
 	if (s->state != SESSION_RUNNING && s->state != SESSION_ENDING)
 		return;
-	if (journal_state(s->hub->journal) != RECORD_OK)
+	if (journal_state(hub_journal(s->hub)) != RECORD_OK)
 		return;
 	for (int i = STREAM_OUTPUT; i < STREAM_COUNT; i++) {
 		uint64_t until;

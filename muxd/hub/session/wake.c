@@ -3,28 +3,38 @@
  * queued, and called from the loop.
  */
 #include "muxd/hub/session/wake.h"
-#include "muxd/hub/core/hub_state.h"
 #include "muxd/hub/session/attachment_state.h"
 #include "muxd/hub/session/session_run.h"
 #include "muxd/hub/session/session_state.h"
 
 #include "base/err.h"
 #include "base/text.h"
+#include "muxd/hub/core/hub.h"
+#include "muxd/hub/core/hub_rooms.h"
 
 #include <stdlib.h>
+#include <uv.h>
 
-static void wake_on_idle(uv_idle_t *h)
+struct clients {
+	struct attachment_list all; /* in the order in which they came */
+	struct attachment_list pending, paced;
+	uv_idle_t *idle;  /* runs while some are pending */
+	uv_timer_t *pace; /* the next share of those that are paced */
+	bool flushing;
+};
+
+static void wake_on_idle(uv_idle_t *idle)
 {
-	hub_flush(h->data);
+	hub_flush(idle->data);
 }
 
 static void enqueue(struct attachment *a, unsigned wakes)
 {
-	struct hub *h = a->session->hub;
+	struct clients *c = hub_clients(a->session->hub);
 
 	if (!a->wakes) {
-		TAILQ_INSERT_TAIL(&h->pending, a, pending);
-		uv_idle_start(h->idle, wake_on_idle); /* callbacks come from the loop, before it sleeps */
+		TAILQ_INSERT_TAIL(&c->pending, a, pending);
+		uv_idle_start(c->idle, wake_on_idle); /* callbacks come from the loop, before it sleeps */
 	}
 	a->wakes |= wakes;
 }
@@ -126,24 +136,25 @@ static const unsigned wake_order[] = {WAKE_CUT,      WAKE_NOTICE,   WAKE_SKIPPED
 
 void hub_flush(struct hub *h)
 {
+	struct clients *c = hub_clients(h);
 	struct attachment *a;
 
-	if (h->flushing)
+	if (c->flushing)
 		return;
-	h->flushing = true;
-	while ((a = TAILQ_FIRST(&h->pending))) {
+	c->flushing = true;
+	while ((a = TAILQ_FIRST(&c->pending))) {
 		unsigned w = 0;
 
 		for (size_t i = 0; i < sizeof(wake_order) / sizeof(wake_order[0]) && !w; i++)
 			w = a->wakes & wake_order[i];
-		TAILQ_REMOVE(&h->pending, a, pending);
+		TAILQ_REMOVE(&c->pending, a, pending);
 		a->wakes &= w == WAKE_CUT ? 0 : ~w;
 		if (a->wakes)
-			TAILQ_INSERT_TAIL(&h->pending, a, pending);
+			TAILQ_INSERT_TAIL(&c->pending, a, pending);
 		call_one(a, w);
 	}
-	h->flushing = false;
-	uv_idle_stop(h->idle);
+	c->flushing = false;
+	uv_idle_stop(c->idle);
 }
 
 static bool all_seen(const struct attachment *a)
@@ -178,7 +189,14 @@ static size_t share_of(const struct session *s)
 static void give_share(struct attachment *a)
 {
 	a->share = share_of(a->session);
-	a->share_ms = uv_now(a->session->hub->loop);
+	a->share_ms = uv_now(hub_loop(a->session->hub));
+}
+
+void pace_forget(struct attachment *a)
+{
+	if (a->paced)
+		TAILQ_REMOVE(&hub_clients(a->session->hub)->paced, a, of_paced);
+	a->paced = false;
 }
 
 static void wake_tell(struct attachment *a)
@@ -193,11 +211,11 @@ static void wake_tell(struct attachment *a)
 static void wake_on_pace(uv_timer_t *t)
 {
 	struct hub *h = t->data;
-	uint64_t now = uv_now(h->loop), next = UINT64_MAX;
+	uint64_t now = uv_now(hub_loop(h)), next = UINT64_MAX;
 	struct attachment *a, *after;
 	unsigned told = 0;
 
-	for (a = TAILQ_FIRST(&h->paced); a; a = after) {
+	for (a = TAILQ_FIRST(&hub_clients(h)->paced); a; a = after) {
 		after = TAILQ_NEXT(a, of_paced);
 		if (due(a) <= now && told < PACE_TURN) {
 			wake_tell(a);
@@ -213,22 +231,15 @@ static void wake_on_pace(uv_timer_t *t)
 
 void pace_wait(struct attachment *a)
 {
-	struct hub *h = a->session->hub;
-	uint64_t now = uv_now(h->loop), wait = due(a) > now ? due(a) - now : 1;
+	struct clients *c = hub_clients(a->session->hub);
+	uint64_t now = uv_now(c->pace->loop), wait = due(a) > now ? due(a) - now : 1;
 
 	if (a->paced)
 		return;
 	a->paced = true;
-	TAILQ_INSERT_TAIL(&h->paced, a, of_paced);
-	if (!uv_is_active((uv_handle_t *)h->pace) || uv_timer_get_due_in(h->pace) > wait)
-		uv_timer_start(h->pace, wake_on_pace, wait, 0);
-}
-
-void pace_forget(struct attachment *a)
-{
-	if (a->paced)
-		TAILQ_REMOVE(&a->session->hub->paced, a, of_paced);
-	a->paced = false;
+	TAILQ_INSERT_TAIL(&c->paced, a, of_paced);
+	if (!uv_is_active((uv_handle_t *)c->pace) || uv_timer_get_due_in(c->pace) > wait)
+		uv_timer_start(c->pace, wake_on_pace, wait, 0);
 }
 
 void pace_begin(struct attachment *a)
@@ -255,27 +266,63 @@ void pace_took(struct attachment *a, size_t n)
 	a->share -= n < a->share ? n : a->share;
 }
 
-static void wake_free_timer(uv_handle_t *t)
+/* ---- all of them */
+
+int clients_create(struct hub *h, struct clients **out)
+{
+	struct clients *c = calloc(1, sizeof(*c));
+
+	if (!c || !(c->idle = malloc(sizeof(*c->idle))) || !(c->pace = malloc(sizeof(*c->pace)))) {
+		if (c)
+			free(c->idle);
+		free(c);
+		return ERR_NOMEM;
+	}
+	TAILQ_INIT(&c->all);
+	TAILQ_INIT(&c->pending);
+	TAILQ_INIT(&c->paced);
+	uv_idle_init(hub_loop(h), c->idle);
+	uv_timer_init(hub_loop(h), c->pace);
+	c->idle->data = c->pace->data = h;
+	*out = c;
+	return 0;
+}
+
+static void wake_on_closed(uv_handle_t *t)
 {
 	free(t);
 }
 
-int pace_create(struct hub *h)
+void clients_destroy(struct clients *c)
 {
-	h->pace = malloc(sizeof(*h->pace));
-	if (!h->pace)
-		return ERR_NOMEM;
-	uv_timer_init(h->loop, h->pace);
-	h->pace->data = h;
-	return 0;
+	if (!c)
+		return;
+	uv_close((uv_handle_t *)c->idle, wake_on_closed);
+	uv_close((uv_handle_t *)c->pace, wake_on_closed);
+	free(c);
 }
 
-void pace_destroy(struct hub *h)
+void clients_put(struct attachment *a)
 {
-	if (h->pace)
-		uv_close((uv_handle_t *)h->pace, wake_free_timer);
-	h->pace = NULL;
+	TAILQ_INSERT_TAIL(&hub_clients(a->session->hub)->all, a, of_hub);
 }
+
+void clients_take(struct attachment *a)
+{
+	struct clients *c = hub_clients(a->session->hub);
+
+	pace_forget(a);
+	if (a->wakes)
+		TAILQ_REMOVE(&c->pending, a, pending);
+	TAILQ_REMOVE(&c->all, a, of_hub);
+}
+
+const struct attachment_list *hub_attachments(const struct hub *h)
+{
+	return &hub_clients(h)->all;
+}
+
+/* ---- what they are told */
 
 bool attachment_leaves(const struct attachment *a)
 {
