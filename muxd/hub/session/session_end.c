@@ -15,6 +15,7 @@
 #include "muxd/hub/core/hub_rooms.h"
 #include "muxd/hub/core/shelf.h"
 #include "muxd/hub/record/audit.h"
+#include "muxd/hub/record/share.h"
 #include "muxd/hub/record/trail.h"
 #include "muxd/hub/session/attachment_state.h"
 #include "muxd/hub/session/port.h"
@@ -36,8 +37,7 @@
 
 /* Whether memory ran out is worth a question, not an end: the answer may be lost with who was asked. */
 #define EXIT_ASK_NS   (20 * NS_PER_SEC)
-#define START_RETRY_S 1    /* a program inside may end at any time */
-#define PROGRAMS_MAX  1024 /* of muxlet at a time */
+#define START_RETRY_S 1 /* a program inside may end at any time */
 
 static void session_set_end(struct session *s, enum session_end end)
 {
@@ -116,8 +116,8 @@ static int not_started(struct session *s, char *out, size_t size)
 		return unable(s, "programs inside hold the pipes that its muxlet works at", out, size);
 	if (strcmp(x->error_at, "programs") == 0) {
 		s->result->share =
-		    (struct err_share){"fixed.programs", "agent", PROGRAMS_MAX, PROGRAMS_MAX, START_RETRY_S};
-		text_format(out, size, "%u programs run in this sandbox already", PROGRAMS_MAX);
+		    (struct err_share){"fixed.programs", "agent", SHARE_CHANNELS, SHARE_CHANNELS, START_RETRY_S};
+		text_format(out, size, "%u programs run in this sandbox already", SHARE_CHANNELS);
 		return ERR_LIMIT;
 	}
 	if (is_named(s) && err_by_name(x->error_at)) {
