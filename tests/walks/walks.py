@@ -11,7 +11,7 @@ DRIP = "stty raw -echo; while sleep 2; do printf x; done"
 now = time.monotonic_ns
 held = {}  # descriptors of the muxlets' traces, by device and inode
 quiet = []  # times in which nothing was asked: what ran then runs anyway
-ANYWAY = {"setup_on_second", "journal_on_tick", "serve_on_child_signal"}  # turns that belong to no walk, whatever they find to do
+ANYWAY = {"pulse_on_timer", "journal_on_tick", "serve_on_look", "serve_on_child_signal"}  # turns that belong to no walk, whatever they find to do
 
 
 def ctl(*args):
