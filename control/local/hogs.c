@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "control/local/cgroup.h"
 
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -107,9 +108,13 @@ static uint64_t hog_spent(struct hog *g)
 	return now > before ? now - before : 0;
 }
 
+/* Behind is written at each look: the group may be another one of the same name, made between two looks. */
 static void hog_set_state(struct hog *g, enum hog_state state)
 {
-	if (g->state == state || cgroup_set_behind(&g->group, state == HOG_BEHIND, g->weight) != 0)
+	bool changes = g->state != state;
+
+	if ((!changes && state == HOG_BESIDE) || cgroup_set_behind(&g->group, state == HOG_BEHIND, g->weight) != 0 ||
+	    !changes)
 		return;
 	g->state = state;
 	log_debug(&(struct log_ids){.agent = g->agent}, "%s the other sandboxes for processor time",
@@ -134,10 +139,20 @@ static size_t hogs_measure(struct hogs *h, struct hog_use *out)
 	return n;
 }
 
+/* The processors that the daemon may run on, few in a container; all, where the set cannot hold them. */
+static unsigned hogs_processors(void)
+{
+	cpu_set_t set;
+	long all = sysconf(_SC_NPROCESSORS_ONLN);
+
+	if (sched_getaffinity(0, sizeof(set), &set) == 0)
+		all = CPU_COUNT(&set);
+	return all > 0 ? (unsigned)all : 1;
+}
+
 unsigned hogs_look(struct hogs *h, uint64_t now_ns)
 {
 	uint64_t passed = now_ns - h->looked_ns, all = 0;
-	long processors = sysconf(_SC_NPROCESSORS_ONLN);
 	struct hog_use *v;
 	struct hog *g;
 	bool behind = false;
@@ -149,7 +164,7 @@ unsigned hogs_look(struct hogs *h, uint64_t now_ns)
 		return HOGS_REST_MS;
 	n = hogs_measure(h, v);
 	if (h->looked_ns && passed)
-		hogs_decide(v, n, passed, processors > 0 ? (unsigned)processors : 1);
+		hogs_decide(v, n, passed, hogs_processors());
 	for (g = h->all; g; g = g->hh.next, i++) {
 		hog_set_state(g, v[i].state);
 		behind |= g->state == HOG_BEHIND;

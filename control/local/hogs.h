@@ -46,7 +46,7 @@ struct hogs *hogs_new(const struct cgroup_layout *layout, const char *instance, 
 void hogs_free(struct hogs *h); /* all are beside one another again */
 /* In how many ms the next look is due. */
 unsigned hogs_look(struct hogs *h, uint64_t now_ns);
-/* The states that follow, into v. processors: online; passed_ns > 0. */
+/* The states that follow, into v. processors: of all sandboxes together; passed_ns > 0. */
 void hogs_decide(struct hog_use *v, size_t n, uint64_t passed_ns, unsigned processors);
 
 #endif

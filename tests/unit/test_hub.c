@@ -28,6 +28,27 @@ static void a_terminal_is_found_without_an_agent(void **state)
 	hub_rig_destroy(r);
 }
 
+/* A hub that cannot be made leaves nothing: neither memory nor a handle in its loop. */
+static void a_hub_without_a_ring_is_not_made(void **state)
+{
+	struct hub *h = NULL;
+	struct err e = {0};
+	struct conf *c;
+	uv_loop_t loop;
+	struct hub_params p = {
+	    .loop = &loop, .instance = "test", .ring_fd = -1, .cursor_fd = -1, .bell_fd = -1, .moved_fd = -1};
+
+	(void)state;
+	assert_int_equal(uv_loop_init(&loop), 0);
+	assert_int_equal(conf_create(&c), 0);
+	p.conf = c;
+	assert_int_not_equal(hub_create(&p, &h, &e), 0);
+	assert_null(h);
+	(void)uv_run(&loop, UV_RUN_DEFAULT);
+	assert_int_equal(uv_loop_close(&loop), 0);
+	conf_destroy(c);
+}
+
 /* As much as is taken; the rest when `writable` has come. */
 static void pour(struct hub_client *c, uint64_t *sent, uint64_t total)
 {
@@ -1073,6 +1094,7 @@ static void what_is_nested_too_deep_is_left_out_of_the_record(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(a_hub_without_a_ring_is_not_made),
 	    cmocka_unit_test(a_terminal_is_found_without_an_agent),
 	    cmocka_unit_test(input_goes_on_when_the_record_does),
 	    cmocka_unit_test(a_size_that_was_not_recorded_is_given_again),

@@ -83,6 +83,12 @@ static void digest_of(const char *token, uint8_t out[SHA256_DIGEST_LENGTH])
 	SHA256((const uint8_t *)token, strlen(token), out);
 }
 
+/* NULL: none was shown yet. */
+static struct shown_tokens *shown_of(const struct hub *h)
+{
+	return hub_broker(h)->shown;
+}
+
 /* Of a grant that was taken back the token opens nothing more, however often it may be exchanged. */
 static int64_t shown_ends(struct hub *h, const struct shown_token *s)
 {
@@ -105,9 +111,9 @@ static bool shown_is_over(struct hub *h, const struct shown_token *s)
 static void shown_sweep(struct hub *h)
 {
 	for (size_t i = 0; i < PLACES; i++)
-		for (struct shown_token **at = &hub_broker(h)->shown->places[i]; *at;)
+		for (struct shown_token **at = &shown_of(h)->places[i]; *at;)
 			if (shown_is_over(h, *at))
-				shown_drop(hub_broker(h)->shown, at);
+				shown_drop(shown_of(h), at);
 			else
 				at = &(*at)->next;
 }
@@ -153,12 +159,12 @@ static void shown_make_room(struct hub *h, const struct shown_token *s)
 	struct shown_token **oldest;
 	size_t share = shown_share(h);
 
-	if (count_of(hub_broker(h)->shown, s, SAME_ISSUER, &oldest) >= share)
+	if (count_of(shown_of(h), s, SAME_ISSUER, &oldest) >= share)
 		shown_sweep(h);
-	while (count_of(hub_broker(h)->shown, s, SAME_PRINCIPAL, &oldest) >= SHOWN_OF_ONE)
-		shown_drop(hub_broker(h)->shown, oldest);
-	while (count_of(hub_broker(h)->shown, s, SAME_ISSUER, &oldest) >= share)
-		shown_drop(hub_broker(h)->shown, oldest);
+	while (count_of(shown_of(h), s, SAME_PRINCIPAL, &oldest) >= SHOWN_OF_ONE)
+		shown_drop(shown_of(h), oldest);
+	while (count_of(shown_of(h), s, SAME_ISSUER, &oldest) >= share)
+		shown_drop(shown_of(h), oldest);
 }
 
 const char *broker_shown_find(struct hub *h, const char *token)
@@ -166,30 +172,30 @@ const char *broker_shown_find(struct hub *h, const char *token)
 	uint8_t digest[SHA256_DIGEST_LENGTH];
 	struct shown_token **at;
 
-	if (!hub_broker(h)->shown)
+	if (!shown_of(h))
 		return NULL;
 	digest_of(token, digest);
-	at = place_of(hub_broker(h)->shown, digest);
+	at = place_of(shown_of(h), digest);
 	if (!*at || (*at)->state != SHOWN_HELD)
 		return NULL;
 	if (!shown_is_over(h, *at))
 		return (*at)->token;
-	shown_drop(hub_broker(h)->shown, at);
+	shown_drop(shown_of(h), at);
 	return NULL;
 }
 
 void broker_shown_finish(struct hub *h)
 {
-	if (!hub_broker(h)->shown)
-		return;
-	for (size_t i = 0; i < PLACES; i++)
-		while (hub_broker(h)->shown->places[i]) {
-			if (hub_broker(h)->shown->places[i]->job) /* who is asked has it, and the waiters, and will
-								     answer */
-				hub_broker(h)->shown->places[i]->job->hub = NULL;
-			shown_drop(hub_broker(h)->shown, &hub_broker(h)->shown->places[i]);
+	struct shown_tokens *t = shown_of(h);
+
+	for (size_t i = 0; t && i < PLACES; i++)
+		while (t->places[i]) {
+			/* The job, with those who wait, is with the monitor, and its answer ends it. */
+			if (t->places[i]->job)
+				t->places[i]->job->hub = NULL;
+			shown_drop(t, &t->places[i]);
 		}
-	free(hub_broker(h)->shown);
+	free(t);
 	hub_broker(h)->shown = NULL;
 }
 
@@ -233,7 +239,7 @@ static void job_end(struct shown_job *j, int rc, const struct err *e, const char
 	for (w = j->first; w; w = next) {
 		next = w->next;
 		if (j->hub)
-			hub_broker(j->hub)->shown->waiting -= w->held;
+			shown_of(j->hub)->waiting -= w->held;
 		waiter_free(w);
 	}
 	free(j);
@@ -258,7 +264,7 @@ static int shown_hold(struct hub *h, struct shown_token *s, const json_t *result
 	s->since_ns = hub_now_wall(h);
 	s->job = NULL;
 	s->state = SHOWN_HELD;
-	hub_broker(h)->shown->asked--;
+	shown_of(h)->asked--;
 	return 0;
 }
 
@@ -272,10 +278,10 @@ static void broker_shown_on_exchanged(void *arg, int rc, const struct err *e, js
 		job_end(j, ERR_CANCELLED, rc ? e : &own, NULL);
 		return;
 	}
-	if (rc == 0 && (rc = shown_hold(j->hub, *place_of(hub_broker(j->hub)->shown, j->digest), result, &own)))
+	if (rc == 0 && (rc = shown_hold(j->hub, *place_of(shown_of(j->hub), j->digest), result, &own)))
 		e = &own;
 	if (rc)
-		shown_drop(hub_broker(j->hub)->shown, place_of(hub_broker(j->hub)->shown, j->digest));
+		shown_drop(shown_of(j->hub), place_of(shown_of(j->hub), j->digest));
 	job_end(j, rc, e, json_get_text(result, "token"));
 }
 
@@ -284,12 +290,12 @@ static int shown_begin(struct hub *h, const uint8_t digest[SHA256_DIGEST_LENGTH]
 {
 	struct shown_token *s;
 
-	if (!hub_broker(h)->shown && !(hub_broker(h)->shown = calloc(1, sizeof(*hub_broker(h)->shown))))
+	if (!shown_of(h) && !(hub_broker(h)->shown = calloc(1, sizeof(*shown_of(h)))))
 		return err_set(e, ERR_NOMEM, "no memory");
-	if (hub_broker(h)->shown->asked >= SHOWN_ASKED_MAX)
+	if (shown_of(h)->asked >= SHOWN_ASKED_MAX)
 		return err_limit(
 		    e, ERR_LIMIT,
-		    &(struct err_share){"fixed.exchanges", "daemon", SHOWN_ASKED_MAX, hub_broker(h)->shown->asked, 5},
+		    &(struct err_share){"fixed.exchanges", "daemon", SHOWN_ASKED_MAX, shown_of(h)->asked, 5},
 		    "%d tokens of issuers are being exchanged already: show it again", SHOWN_ASKED_MAX);
 	s = calloc(1, sizeof(*s));
 	if (!s || !(s->job = calloc(1, sizeof(*s->job)))) {
@@ -300,9 +306,9 @@ static int shown_begin(struct hub *h, const uint8_t digest[SHA256_DIGEST_LENGTH]
 	memcpy(s->job->digest, digest, sizeof(s->digest));
 	s->job->hub = h;
 	s->job->last = &s->job->first;
-	s->next = hub_broker(h)->shown->places[digest[0]];
-	hub_broker(h)->shown->places[digest[0]] = s;
-	hub_broker(h)->shown->asked++;
+	s->next = shown_of(h)->places[digest[0]];
+	shown_of(h)->places[digest[0]] = s;
+	shown_of(h)->asked++;
 	*out = s;
 	return 0;
 }
@@ -312,12 +318,11 @@ static int waiting_check(const struct hub *h, size_t held, struct err *e)
 {
 	size_t most = held > SHOWN_SMALL ? SHOWN_WAITING_MAX / 2 : SHOWN_WAITING_MAX;
 
-	if (held <= most && (!hub_broker(h)->shown || hub_broker(h)->shown->waiting <= most - held))
+	if (held <= most && (!shown_of(h) || shown_of(h)->waiting <= most - held))
 		return 0;
 	return err_limit(
 	    e, ERR_LIMIT,
-	    &(struct err_share){"fixed.exchange_bytes", "daemon", most,
-				hub_broker(h)->shown ? hub_broker(h)->shown->waiting : 0, 5},
+	    &(struct err_share){"fixed.exchange_bytes", "daemon", most, shown_of(h) ? shown_of(h)->waiting : 0, 5},
 	    "requests with tokens of issuers that are being exchanged hold %u MiB: send it again, or begin with "
 	    "a small one",
 	    (unsigned)(most >> 20));
@@ -335,8 +340,8 @@ void broker_shown_enter(struct hub *h, const char *token, size_t held, const str
 	int rc = w ? 0 : err_set(&e, ERR_NOMEM, "no memory");
 
 	digest_of(token, digest);
-	if (rc == 0 && hub_broker(h)->shown)
-		s = *place_of(hub_broker(h)->shown, digest);
+	if (rc == 0 && shown_of(h))
+		s = *place_of(shown_of(h), digest);
 	first = !s;
 	if (rc == 0 && (first || s->state == SHOWN_ASKED))
 		rc = waiting_check(h, held, &e);
@@ -356,7 +361,7 @@ void broker_shown_enter(struct hub *h, const char *token, size_t held, const str
 		waiter_free(w);
 		return;
 	}
-	hub_broker(h)->shown->waiting += held;
+	shown_of(h)->waiting += held;
 	*s->job->last = w;
 	s->job->last = &w->next;
 	if (first)

@@ -122,14 +122,17 @@ struct uv_loop_s *hub_loop(const struct hub *h)
 {
 	return h->loop;
 }
+
 const struct conf *hub_conf(const struct hub *h)
 {
 	return h->conf;
 }
+
 enum hub_record_state hub_record_state(const struct hub *h)
 {
 	return journal_state(h->journal);
 }
+
 const char *hub_control_state_name(enum hub_control_state s)
 {
 	static const char *const names[] = {"ok", "starting", "disk_full", "failed"};
@@ -152,10 +155,12 @@ void hub_set_alarms(struct hub *h, json_t *list)
 	json_decref(h->alarms);
 	h->alarms = json_is_array(list) && json_array_size(list) ? json_incref(list) : NULL;
 }
+
 const json_t *hub_alarms(const struct hub *h)
 {
 	return h->alarms;
 }
+
 bool hub_ready(const struct hub *h)
 {
 	return h->recovered && !h->stopping && journal_state(h->journal) == RECORD_OK;

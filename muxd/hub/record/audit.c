@@ -224,8 +224,8 @@ void audit_failure(struct hub *h, const struct request *rq, const char *what, co
 	if (!repeats_note(hub_repeats(h)->of[REPEATS_LOGINS], &it, boot, wall))
 		return;
 	if (audit_event(h, "auth.fail", rq, NULL, outcome, json_pack("{s:s,s:s}", "what", what, "message", message)))
-		(void)repeats_note(hub_repeats(h)->of[REPEATS_LOGINS], &it, boot,
-				   wall); /* then it is counted, and written later */
+		/* Without room it is counted, and written later. */
+		(void)repeats_note(hub_repeats(h)->of[REPEATS_LOGINS], &it, boot, wall);
 }
 
 static const char *detail_text(const json_t *detail, const char *key)
