@@ -393,7 +393,8 @@ void life_tick(struct life *l)
 	HASH_ITER(hh, l->agents, a, next)
 	{
 		deadlines(a, now);
-		life_run_put_again(a, now);
+		if (a->run && a->run->again_at)
+			life_run_put_again(a, now);
 		waits_for_copy(a);
 		life_turn(a);
 	}

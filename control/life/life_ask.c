@@ -12,34 +12,6 @@
 
 #define QUIESCE_NS (10 * NS_PER_SEC)
 
-struct life_call *life_call(struct life_agent *a, struct err *e)
-{
-	struct life_call *c = calloc(1, sizeof(*c));
-
-	if (!c) {
-		err_set(e, ERR_NOMEM, "no memory");
-		return NULL;
-	}
-	c->life = a->life;
-	text_put(c->agent, sizeof(c->agent), a->name);
-	c->run = a->run ? a->run->id : 0;
-	LIST_INSERT_HEAD(&a->life->calls, c, entry);
-	return c;
-}
-
-struct life_agent *life_called(struct life_call *c)
-{
-	struct life *l = c->life;
-	struct life_agent *a = l ? life_known(l, c->agent) : NULL;
-
-	if (a && (!a->run || a->run->id != c->run))
-		a = NULL;
-	if (l)
-		LIST_REMOVE(c, entry);
-	free(c);
-	return l && l->dying ? NULL : a;
-}
-
 /* ---- answers */
 
 static void life_ask_on_sandbox(void *arg, const struct sandbox_answer *r)

@@ -12,23 +12,7 @@
 #include "base/err.h"
 #include "control/life/life.h"
 
-#include <sys/queue.h>
-
 struct life_agent;
-struct life_waiter;
-
-/* One question that is out. */
-struct life_call {
-	LIST_ENTRY(life_call) entry;
-	struct life *life; /* NULL: gone */
-	char agent[AGENT_NAME_MAX + 1];
-	uint64_t run;
-	bool take; /* the question is a copy: of this snapshot */
-	struct id snapshot;
-	struct life_waiter *w; /* of a connect: its own */
-};
-struct life_call *life_call(struct life_agent *a, struct err *e); /* NULL: no memory, e says so */
-struct life_agent *life_called(struct life_call *c);              /* freed; NULL: its run is over */
 
 /*
  * To the provider, about the run's agent, and its snapshot where the operation is about one; the answer is in the run's

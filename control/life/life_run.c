@@ -110,6 +110,36 @@ int life_run_over(struct life_agent *a, int rc, const struct err *e)
 	return life_run_end(a);
 }
 
+/* ---- a question that is out */
+
+struct life_call *life_call(struct life_agent *a, struct err *e)
+{
+	struct life_call *c = calloc(1, sizeof(*c));
+
+	if (!c) {
+		err_set(e, ERR_NOMEM, "no memory");
+		return NULL;
+	}
+	c->life = a->life;
+	text_put(c->agent, sizeof(c->agent), a->name);
+	c->run = a->run ? a->run->id : 0;
+	LIST_INSERT_HEAD(&a->life->calls, c, entry);
+	return c;
+}
+
+struct life_agent *life_called(struct life_call *c)
+{
+	struct life *l = c->life;
+	struct life_agent *a = l ? life_known(l, c->agent) : NULL;
+
+	if (a && (!a->run || a->run->id != c->run))
+		a = NULL;
+	if (l)
+		LIST_REMOVE(c, entry);
+	free(c);
+	return l && l->dying ? NULL : a;
+}
+
 /* ---- from step to step */
 
 static int run_heard(struct life_agent *a, int rc, const struct err *e)
@@ -167,11 +197,11 @@ void life_run_provided(struct life_agent *a, int rc, const struct err *e)
 void life_run_put_again(struct life_agent *a, uint64_t now)
 {
 	struct life_run *r = a->run;
-	const struct run_step *s = r ? &r->kind->steps[r->step] : NULL;
+	const struct run_step *s = &r->kind->steps[r->step];
 	struct err e = {0};
 	int rc;
 
-	if (!r || !r->again_at || now < r->again_at)
+	if (now < r->again_at)
 		return;
 	if (s->undo && r->kind->turned(a)) {
 		life_run_go(a, s->undo);

@@ -102,6 +102,19 @@ struct life_run {
 	struct life_row before; /* to be gone back to */
 };
 
+/* One question that is out, of a run or of nobody's. */
+struct life_call {
+	LIST_ENTRY(life_call) entry;
+	struct life *life; /* NULL: gone */
+	char agent[AGENT_NAME_MAX + 1];
+	uint64_t run;
+	bool take; /* the question is a copy: of this snapshot */
+	struct id snapshot;
+	struct life_waiter *w; /* of a connect: its own */
+};
+struct life_call *life_call(struct life_agent *a, struct err *e); /* NULL: no memory, e says so */
+struct life_agent *life_called(struct life_call *c);              /* freed; NULL: its run is over */
+
 /* NULL: no memory, which every waiter was told. */
 struct life_run *life_run_begin(struct life_agent *a, const struct run_kind *kind, const char *cause);
 void life_run_go(struct life_agent *a, int step);                        /* the run may be over afterwards */
@@ -109,7 +122,7 @@ void life_run_answer(struct life_agent *a, int rc, const struct err *e); /* of t
 /* Of a question to the provider: one that had no place there (ERR_AGAIN) is put again later, by life_run_put_again().
  */
 void life_run_provided(struct life_agent *a, int rc, const struct err *e);
-void life_run_put_again(struct life_agent *a, uint64_t now);           /* from the timer: boot ns */
+void life_run_put_again(struct life_agent *a, uint64_t now);           /* from the timer, once it has an again_at */
 int life_run_end(struct life_agent *a);                                /* RUN_OVER; the agent is due */
 int life_run_break(struct life_agent *a, int rc, const struct err *e); /* RUN_OVER; tried again in a second */
 int life_run_over(struct life_agent *a, int rc, const struct err *e);  /* an answered(): ends, whatever rc */
