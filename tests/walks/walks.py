@@ -11,7 +11,7 @@ DRIP = "stty raw -echo; while sleep 2; do printf x; done"
 now = time.monotonic_ns
 held = {}  # descriptors of the muxlets' traces, by device and inode
 quiet = []  # times in which nothing was asked: what ran then runs anyway
-ANYWAY = {"pulse_on_timer", "journal_on_tick", "serve_on_look", "serve_on_child_signal"}  # turns that belong to no walk, whatever they find to do
+ANYWAY = {"pulse_on_timer", "journal_on_tick", "serve_on_look", "serve_on_child_signal", "precedence_on_turn"}  # turns that belong to no walk, whatever they find to do
 
 
 def ctl(*args):
@@ -75,6 +75,7 @@ def walk_round():
         c.request("POST", "/v1/agents/walk/rounds", json.dumps({"argv": ["true"], "wait_ms": 20000}),
                   {"Authorization": "Bearer " + os.environ["SSHPASS"], "Content-Type": "application/json"})
         answer = json.loads(c.getresponse().read())
+        time.sleep(0.02)  # what the request leaves is put away behind its answer
         ended = now()
     assert answer["exit"]["code"] == 0, answer
     return began, ended
@@ -138,8 +139,8 @@ def product(file):
     return not file.startswith(("..", "/", "base/"))
 
 
-def report(title, records, idle, began, ended, hands, first=None, last=None):
-    """hands: functions that hand the walk on; who is on the stack then is the main line. first, last: functions whose turns begin and end the walk"""
+def report(title, records, idle, began, ended, hands, first=None, last=None, among=()):
+    """among: files of which the crossings between each other are counted apart. hands: functions that hand the walk on; who is on the stack then is the main line. first, last: functions whose turns begin and end the walk"""
     mine = []
     for turn in turns(records):
         part = [r for r in turn if began <= r[0] <= ended]
@@ -178,6 +179,8 @@ def report(title, records, idle, began, ended, hands, first=None, last=None):
     print("files %d, crossings %d (pairs of files), %d as calls, ground %d: %s" % (
         len(entered), len(pairs), calls, len(ground), " ".join(sorted(ground))))
     print("main line (*): files %d, crossings %d" % (len(main), sum(a != b for a, b in line)))
+    if among:
+        print("between %s: crossings %d" % (" ".join(among), sum(a in among and b in among for a, b in pairs)))
     for caller, file in sorted(pairs):
         print("  %s %s > %s" % ("*" if (caller, file) in line else " ", caller, file))
     return [file for file, _ in entered]
@@ -197,9 +200,10 @@ for turn in turns(records):
 OUT = {"spool_commit", "stream_settle", "journal_append", "stream_append", "stream_peek", "chan_write", "ws_write_now"}
 ROUND = {"link_put", "order_send", "child_become", "stream_settle", "journal_append", "conn_write"}
 STOP = {"store_write", "row_swap", "ipc_ask", "link_put"}
+CARRY = ["control/life/%s.c" % f for f in ("life", "life_idle", "life_stop", "life_run", "life_commit", "life_ask")]
 found = [report("A byte to an SSH client", records, idle, *walks["ssh"], OUT), report("A byte to a browser", records, idle, *walks["browser"], OUT),
          report("An exec round", records, idle, *walks["round"], ROUND),
-         report("An idle stop", records, idle, *walks["idle"], STOP, first="life_idle_look", last="life_stop_on_over")]
+         report("An idle stop", records, idle, *walks["idle"], STOP, first="life_idle_look", last="life_stop_on_over", among=CARRY)]
 if "--check" in sys.argv:
     with open("docs/walks.md", encoding="utf-8") as f:
         parts = [set(re.findall(r"^\| \d+ \| `([^`]+)`", p, re.M)) for p in f.read().split("\n## ")[1:]]

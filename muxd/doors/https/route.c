@@ -454,7 +454,7 @@ void route_enter(struct http_exchange *x)
 		rc = http_query_only(x, query, &e);
 	if (rc)
 		http_reply_error(x, rc, &e);
-	else if (is_about_agent(x))
+	else if (is_about_agent(x) && target_is_pod(x->params[0]))
 		broker_whole_name(x->hub, &x->rq, x->params[0], route_on_named, x);
 	else
 		x->route->handle(x);

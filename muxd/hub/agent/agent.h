@@ -99,6 +99,12 @@ struct agents {
 struct agents *agents_create(void);    /* NULL: no memory */
 void agents_destroy(struct agents *x); /* NULL-safe; none is in it any more */
 
+/* Its sandbox is linked and stays: what begins in it need not wait. */
+static inline bool agent_is_awake(const struct agent *a)
+{
+	return a->state == AGENT_UP && !a->stopping;
+}
+
 void agent_set_state(struct agent *a, enum agent_state s);
 const char *agent_state_name(enum agent_state s);
 struct agent *agent_find(struct hub *h, const char *name);

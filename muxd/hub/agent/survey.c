@@ -526,7 +526,7 @@ void survey_tick(struct agent *a, uint64_t now)
 		(void)link_forget(a->link, v->channel);
 		survey_fail(a, "the survey did not end in time");
 	}
-	if (v->state == SURVEY_DUE && a->state == AGENT_UP && !a->stopping && !a->quiesce && now >= v->not_before_ns &&
+	if (v->state == SURVEY_DUE && agent_is_awake(a) && !a->quiesce && now >= v->not_before_ns &&
 	    now - v->due_ns >= SETTLE_NS && link_has_survey(a->link))
 		survey_begin(a, now);
 }

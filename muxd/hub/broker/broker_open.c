@@ -334,7 +334,7 @@ static int check_sandbox(const struct open_job *j, struct err *e)
 {
 	const struct agent *a = j->agent;
 
-	if (!j->never_wakes || (a->state == AGENT_UP && !a->stopping && id_equal(&a->linked, &j->only_in)))
+	if (!j->never_wakes || (agent_is_awake(a) && id_equal(&a->linked, &j->only_in)))
 		return 0;
 	return err_set(e, ERR_LINK_LOST,
 		       "the sandbox of %s that it ran in has ended, is being stopped, or cannot be reached", a->name);
@@ -599,7 +599,10 @@ static void broker_open_need(struct open_job *j)
 {
 	const struct policy_question q = {.op = broker_policy_op_of(j->kind, &j->launch), .task = j->launch.task};
 
-	broker_shape_need(j->agent, &j->rq, &q, session_kind_name(j->kind), broker_open_on_ready, j);
+	if (agent_is_awake(j->agent))
+		agent_need(j->agent, broker_open_on_ready, j);
+	else
+		broker_shape_need(j->agent, &j->rq, &q, session_kind_name(j->kind), broker_open_on_ready, j);
 }
 
 static void broker_open_on_named(void *arg, const struct sandbox_answer *r)

@@ -129,7 +129,7 @@ static bool shape_is_elsewhere(const struct agent *a)
 {
 	char origin[AGENT_NAME_MAX + 1];
 
-	return !hub_life(a->hub) || (a->state == AGENT_UP && !a->stopping) || target_is_pod(a->name) ||
+	return !hub_life(a->hub) || agent_is_awake(a) || target_is_pod(a->name) ||
 	       work_is_pool_name(target_origin(a->name, origin));
 }
 

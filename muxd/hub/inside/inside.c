@@ -1070,7 +1070,7 @@ static bool grant_holds(const struct inside *x)
 static void inside_try_again(struct inside *x)
 {
 	const struct agent *a = agent_find(x->hub, x->agent);
-	bool awake = a && a->state == AGENT_UP && !a->stopping;
+	bool awake = a && agent_is_awake(a);
 
 	if (!x->dropped && (x->ncalls || !TAILQ_EMPTY(&x->lookers) || (wanted(x) && awake && grant_holds(x)))) {
 		inside_start(x, NULL, NULL);

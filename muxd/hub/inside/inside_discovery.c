@@ -118,7 +118,7 @@ bool inside_sleeps(struct hub *h, const char *agent)
 	json_t *row = NULL;
 	bool sleeps;
 
-	if (!hub_life(h) || target_is_pod(agent) || (a && a->state == AGENT_UP && !a->stopping) ||
+	if (!hub_life(h) || target_is_pod(agent) || (a && agent_is_awake(a)) ||
 	    life_show(hub_life(h), agent, &row, NULL))
 		return false;
 	sleeps = strcmp(json_get_text(row, "state"), "running") != 0;

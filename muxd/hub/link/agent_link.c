@@ -20,6 +20,7 @@
 #include "muxd/hub/record/audit.h"
 #include "muxd/hub/session/session_end.h"
 #include "muxd/hub/session/session_input.h"
+#include "muxd/hub/session/session_output.h"
 #include "muxd/hub/session/session_run.h"
 #include "muxd/hub/session/session_state.h"
 #include "muxd/hub/session/wake.h"
@@ -371,17 +372,26 @@ static void agent_link_on_waits(void *arg, uint32_t channel, const char *why)
 	hub_flush(((struct agent *)arg)->hub);
 }
 
+/* Output of a program that the hub runs for itself. */
+static void agent_link_on_errand(struct agent *a, uint32_t channel, int stream, uint64_t offset, const uint8_t *p,
+				 size_t n)
+{
+	if (!workspace_ask_said(a, channel, stream, offset, p, n) && !(a->quiesce && quiesce_said(a, channel, p, n)) &&
+	    !survey_said(a, channel, p, n) && hub_agents(a->hub)->watch)
+		(void)hub_agents(a->hub)->watch->said(a, channel, p, n);
+}
+
 static void agent_link_on_data(void *arg, uint32_t channel, int stream, uint64_t offset, const uint8_t *p, size_t n)
 {
 	struct session *s = by_channel(arg, channel);
 	struct agent *a = arg;
 
 	if (s)
-		session_on_data(s, stream, offset, p, n);
-	else if (!workspace_ask_said(a, channel, stream, offset, p, n) &&
-		 !(a->quiesce && quiesce_said(a, channel, p, n)) && !survey_said(a, channel, p, n) &&
-		 hub_agents(a->hub)->watch)
-		(void)hub_agents(a->hub)->watch->said(a, channel, p, n);
+		session_output(s, stream, offset, p, n);
+	else
+		agent_link_on_errand(a, channel, stream, offset, p, n);
+	if (s && s->doom)
+		session_settle(s);
 	hub_flush(a->hub);
 }
 
@@ -679,7 +689,7 @@ void agent_need(struct agent *a, agent_ready_fn *fn, void *arg)
 	bool heals = a->unable[0] && agent_may_end(a) && !a->stopping && !a->ask &&
 		     (a->state == AGENT_UP || a->state == AGENT_LOST);
 
-	if (a->state == AGENT_UP && !a->stopping && !a->pulling && !heals) {
+	if (agent_is_awake(a) && !a->pulling && !heals) {
 		fn(arg, 0, NULL);
 		return;
 	}

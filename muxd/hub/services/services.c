@@ -115,9 +115,7 @@ static struct agent *awake(const struct service *x)
 	struct hub *h = x->hub;
 	struct agent *a = agent_find(h, x->agent);
 
-	return a && a->state == AGENT_UP && !a->stopping && !a->clearing && hub_is_recovered(h) && !hub_stopping(h)
-		   ? a
-		   : NULL;
+	return a && agent_is_awake(a) && !a->clearing && hub_is_recovered(h) && !hub_stopping(h) ? a : NULL;
 }
 
 static struct session *service_program(const struct service *x)

@@ -564,13 +564,6 @@ void session_pump(struct session *s)
 
 /* ---- what its sandbox says of it */
 
-void session_on_data(struct session *s, int stream, uint64_t offset, const uint8_t *p, size_t n)
-{
-	s->heard_ns = clock_boot_ns();
-	session_output(s, stream, offset, p, n);
-	session_settle(s);
-}
-
 void session_on_consumed(struct session *s, uint64_t offset)
 {
 	struct attachment *a;

@@ -16,9 +16,8 @@ void session_audit_end(struct session *s);
 void session_kill(struct session *s, enum exit_cause cause, const char *why);
 /* The same, but for the word to its sandbox: that is the caller's. False: there is none to be said now. */
 bool session_condemn(struct session *s, enum exit_cause cause, const char *why);
-void session_settle(struct session *s);
+void session_settle(struct session *s);              /* kills one that is doomed */
 void session_sweep(struct session *s, uint64_t now); /* an end that is known does not wait for ever */
-void session_on_data(struct session *s, int stream, uint64_t offset, const uint8_t *p, size_t n);
 void session_on_consumed(struct session *s, uint64_t offset);
 void session_on_exit(struct session *s, const struct link_exit *x);
 /* Its sandbox was told to start it: kills for want of memory before that are none of its. */

@@ -40,7 +40,7 @@ static int journal_input(struct session *s, const void *p, size_t n)
 				 .offset = s->in_offset,
 				 .flags = mask ? RING_MASKED : 0,
 				 .keys = s->launch.pty,
-				 .also = session_share_ring(s)};
+				 .also = s->share_also};
 
 	if (mask)
 		memset(stars, '*', n);
@@ -212,7 +212,8 @@ static ssize_t put_input(struct session *s, const struct attachment *by, const v
 	if (rc)
 		return rc;
 	s->in_offset += take;
-	session_share_moved(s, STREAM_INPUT, s->in_offset, take);
+	if (!s->share_apart)
+		session_share_moved(s, STREAM_INPUT, s->in_offset, take);
 	hub_counters(s->hub)->bytes_in += take;
 	deliver(s, at, p, take);
 	if (!launch_is_inside(

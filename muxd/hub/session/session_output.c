@@ -1,5 +1,6 @@
 /* The way of a byte of output: journal, then the stream's buffer, then the viewers are woken. */
 #include "muxd/hub/session/session_output.h"
+#include "base/clock.h"
 #include "base/err.h"
 #include "muxd/hub/core/hub_ground.h"
 #include "muxd/hub/record/trail.h"
@@ -99,7 +100,7 @@ static void accept_output(struct session *s, int stream, uint64_t at, const uint
 
 static int write_chunks(struct session *s, int stream, const uint8_t *p, size_t n, size_t *out_done)
 {
-	struct journal_data d = {.session = s->id, .stream = stream, .also = session_share_ring(s)};
+	struct journal_data d = {.session = s->id, .stream = stream, .also = s->share_also};
 	struct journal *j = hub_journal(s->hub);
 	size_t done = 0;
 	int rc = 0;
@@ -113,7 +114,8 @@ static int write_chunks(struct session *s, int stream, const uint8_t *p, size_t 
 		if (rc)
 			break;
 		accept_output(s, stream, at, p + done, chunk);
-		session_share_moved(s, stream, d.offset + chunk, chunk);
+		if (!s->share_apart)
+			session_share_moved(s, stream, d.offset + chunk, chunk);
 		done += chunk;
 	}
 	*out_done = done;
@@ -125,6 +127,7 @@ void session_output(struct session *s, int stream, uint64_t offset, const uint8_
 	struct buf *backlog = &s->backlog[stream];
 	size_t done = 0;
 
+	s->heard_ns = clock_boot_ns();
 	if (stream < STREAM_OUTPUT || stream >= STREAM_COUNT || s->end >= END_RECORDED ||
 	    offset != s->stream[stream].end + buf_len(backlog))
 		return; /* the link keeps order; after the end nothing more is taken */

@@ -10,7 +10,8 @@
 
 struct session;
 
-void session_output(struct session *s, int stream, uint64_t offset, const uint8_t *p, size_t n); /* may doom it */
+/* From its sandbox. It may doom the session, which the caller settles (session_end.h). */
+void session_output(struct session *s, int stream, uint64_t offset, const uint8_t *p, size_t n);
 void session_pump_output(struct session *s);           /* what was not journaled yet */
 void session_show(struct session *s);                  /* what is durable may be seen */
 void session_shrink(struct session *s);                /* nobody is at it: less of its output is kept in memory */

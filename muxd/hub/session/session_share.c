@@ -145,6 +145,8 @@ void session_share_take(struct session *s)
 	s->shares[CONF_SHARE_PRINCIPAL] = share_get(x, CONF_SHARE_PRINCIPAL, root);
 	s->shares[CONF_SHARE_TASK] = share_get(x, CONF_SHARE_TASK, s->launch.task);
 	s->shares[CONF_SHARE_AGENT] = share_get(x, CONF_SHARE_AGENT, s->agent->name);
+	if (!s->share_apart && s->shares[CONF_SHARE_AGENT])
+		s->share_also = &s->shares[CONF_SHARE_AGENT]->ring;
 	count(s, 1);
 	if (s->state == SESSION_OPENING) /* one that is found after a restart was recorded before */
 		record_share_add(s, RECORD_SHARE_COST);
@@ -157,6 +159,7 @@ void session_share_give(struct session *s)
 	if (!s->shared)
 		return;
 	s->shared = false;
+	s->share_also = NULL;
 	count(s, -1);
 	for (int of = 0; of < CONF_SHARE_OFS; of++)
 		s->shares[of] = NULL;
@@ -252,21 +255,12 @@ void session_share_moved(struct session *s, int stream, uint64_t end, size_t n)
 {
 	enum share_way way = stream == STREAM_INPUT ? SHARE_IN : SHARE_OUT;
 
-	if (s->share_apart)
-		return;
 	for (int of = 0; of < CONF_SHARE_OFS; of++)
 		if (s->shares[of])
 			share_rate_took(&s->shares[of]->rate[way], n);
 	if (way == SHARE_OUT && s->shares[CONF_SHARE_AGENT])
 		share_rate_took(&s->shares[CONF_SHARE_AGENT]->beside, n);
 	record_share_add(s, kept_of(s, end) - kept_of(s, end - n));
-}
-
-struct journal_share *session_share_ring(const struct session *s)
-{
-	struct share *a = s->shares[CONF_SHARE_AGENT];
-
-	return a && !s->share_apart ? &a->ring : NULL;
 }
 
 /* ---- told */

@@ -34,10 +34,8 @@ void session_share_count(const struct hub *h, struct policy_question *q);
 bool session_share_lets_out(struct session *s);
 bool session_share_lets_in(struct session *s);
 void session_share_opened(struct session *s, uint64_t n); /* a window, by so many bytes */
-/* Bytes of a stream that are in the journal now, up to `end`. */
+/* Bytes of a stream that are in the journal now, up to `end`. Not of a session that stands apart (share_apart). */
 void session_share_moved(struct session *s, int stream, uint64_t end, size_t n);
-/* The part of the ring that its agent has; NULL: it stands apart. */
-struct journal_share *session_share_ring(const struct session *s);
 /* {limit, of, value, in_use} of what holds it now; NULL: nothing does. */
 json_t *session_share_json(const struct session *s);
 void session_share_tick(struct session *s, uint64_t now);

@@ -102,6 +102,7 @@ struct session {
 	bool paced;           /* that is less than a window: its program waits in between */
 	struct journal_share share;
 	struct share *shares[CONF_SHARE_OFS]; /* session_share.h; NULL: counted in none */
+	struct journal_share *share_also;     /* the part of the ring that its agent has; NULL: it stands apart */
 	bool shared, share_apart;             /* counted; not held by shares.* */
 	bool share_aside;                     /* not counted, while another is asked for that takes its place */
 	bool record_held;                     /* its agent's share of the record is used up */
