@@ -100,6 +100,7 @@ stop_daemon() {
 wait_for() {
 	local end=$((SECONDS + $1 * 4)) tries=0
 	shift
+	type "$1" >/dev/null 2>&1 || fail "wait_for: there is no command $1"
 	until "$@" >/dev/null 2>&1; do
 		[ $SECONDS -lt $end ] || [ $tries -lt 40 ] || return 1
 		[ $((tries++)) -lt 10 ] && sleep 0.05 || sleep 0.2

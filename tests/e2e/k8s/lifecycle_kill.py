@@ -63,7 +63,7 @@ def of(o):
 
 def pods():
     out = {}
-    if story.daemon.p.poll() is not None:
+    if story.daemon.p is None or story.daemon.p.poll() is not None:
         return out
     for o in ours(f"{CORE}/namespaces/{NS}/pods", "sandbox"):
         out.setdefault(of(o), []).append(meta(o)["uid"])
