@@ -13,7 +13,8 @@
 
 #define SPARE_NS (60 * NS_PER_SEC) /* to begin with the work, and to tell how it ended */
 
-#define JOURNAL_MS  5000
+/* A net or a recorder that was killed is started again within that, however often it was killed before. */
+#define JOURNAL_MS  (PROC_PAUSE_MAX_MS + 5000)
 #define IN_FORCE_MS 5000
 #define VIA_SIZE    16
 

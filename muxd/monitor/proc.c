@@ -16,7 +16,6 @@
 #define READY_TIMEOUT_MS 120000
 #define CLOSED_GRACE_MS  2000 /* between the end of its conversation and its own */
 #define DELAY_MIN_MS     100
-#define DELAY_MAX_MS     5000
 #define LIVED_WELL_NS    (60 * NS_PER_SEC)
 #define QUEUE_MAX        65536 /* more than the revocations that may be alive */
 
@@ -61,7 +60,7 @@ static void back_off(struct proc *p)
 {
 	if (p->started_ns && clock_boot_ns() - p->started_ns > LIVED_WELL_NS)
 		p->delay_ms = 0;
-	p->delay_ms = backoff_after(p->delay_ms, DELAY_MIN_MS, DELAY_MAX_MS);
+	p->delay_ms = backoff_after(p->delay_ms, DELAY_MIN_MS, PROC_PAUSE_MAX_MS);
 	proc_set_state(p, PROC_BACKOFF);
 	proc_arm(p, proc_on_start_again, p->delay_ms);
 }

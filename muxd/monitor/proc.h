@@ -18,6 +18,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#define PROC_PAUSE_MAX_MS 5000
+
 enum proc_state { PROC_DOWN, PROC_STARTING, PROC_READY, PROC_STOPPING, PROC_BACKOFF };
 
 struct proc;
