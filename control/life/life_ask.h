@@ -20,8 +20,8 @@ struct life_agent;
  */
 int life_ask(struct life_agent *a, enum sandbox_op op, const char *reason, struct err *e);
 void life_discard(struct life_agent *a, const struct id *snapshot); /* nobody waits for the answer */
-/* To the hub. */
-/* How many recordings name the run's snapshot: in run->refers. ERR_UNSUPPORTED: nobody records. */
+
+/* To the hub. How many recordings name the run's snapshot: in run->refers. ERR_UNSUPPORTED: nobody records. */
 int life_ask_refers(struct life_agent *a, struct err *e);
 /* The answer to it: stays the snapshot for now? One that failed holds nothing. */
 bool life_must_stay(const struct life_agent *a, int rc);
@@ -29,9 +29,9 @@ bool life_must_stay(const struct life_agent *a, int rc);
 int life_ask_leave(struct life_agent *a, const char *verb, struct err *e);
 
 /* Its services end in order; 0: there is nobody to ask. What it answers counts for nothing: the end goes on. */
-/* ERR_UNSUPPORTED: nobody pushes. */
-int life_ask_push(struct life_agent *a, struct err *e);
 int life_ask_settle(struct life_agent *a, struct err *e);
+/* Its files go to the owner's store; ERR_UNSUPPORTED: nobody pushes. */
+int life_ask_push(struct life_agent *a, struct err *e);
 /*
  * The programs stand still, and the disk is synced; ERR_UNSUPPORTED: there is nobody to ask. The step's answered()
  * passes the answer to life_quiesced(). What was frozen goes on at life_thaw(), at the latest at the run's end.

@@ -183,7 +183,7 @@ def report(title, records, idle, began, ended, hands, first=None, last=None, amo
         print("between %s: crossings %d" % (" ".join(among), sum(a in among and b in among for a, b in pairs)))
     for caller, file in sorted(pairs):
         print("  %s %s > %s" % ("*" if (caller, file) in line else " ", caller, file))
-    return [file for file, _ in entered]
+    return {(file, file in main) for file, _ in entered}
 
 
 start = now()
@@ -206,6 +206,6 @@ found = [report("A byte to an SSH client", records, idle, *walks["ssh"], OUT), r
          report("An idle stop", records, idle, *walks["idle"], STOP, first="life_idle_look", last="life_stop_on_over", among=CARRY)]
 if "--check" in sys.argv:
     with open("docs/walks.md", encoding="utf-8") as f:
-        parts = [set(re.findall(r"^\| \d+ \| `([^`]+)`", p, re.M)) for p in f.read().split("\n## ")[1:]]
-    for want, have in zip([found[0] + found[1], *found[2:]], parts, strict=True):
+        parts = [{(m[1], bool(m[2])) for m in re.finditer(r"^\| \d+ \| `([^`]+)`( \*)? ", p, re.M)} for p in f.read().split("\n## ")[1:]]
+    for want, have in zip([found[0] | found[1], *found[2:]], parts, strict=True):
         print("docs/walks.md lacks", sorted(set(want) - have), "and has too many", sorted(have - set(want)))
