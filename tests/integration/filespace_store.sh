@@ -59,7 +59,7 @@ api "$TOKEN" PUT /v1/agents/demo/mcp/servers '{"servers":[{"name":"counter","com
 muxctl mcp request demo counter tools/call '{"name":"count","arguments":{"file":"/workspace/inside.txt"}}' --task story >/dev/null || fail "no answer"
 wait_for 5 in_store inside.txt x && ok "what a server inside wrote is in the store" || fail "inside.txt is not in the store"
 caused() { muxctl audit --event filespace.sync -n 1000 -o json | jq -e ".record.detail.causes[]? | select(.kind == \"$1\")" >/dev/null; }
-caused mcp && ok "its sync says that a request caused it" || fail "no sync was caused by a request"
+wait_for 10 caused mcp && ok "its sync says that a request caused it" || fail "no sync was caused by a request"
 printf '%s\n%s\n' '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25"}}' \
 	'{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"sandbox.workspace.write_file","arguments":{"task_id":"story","session_id":"demo","path":"tool.txt","content":"by a tool"}}}' |
 	muxctl mcp demo --ttl 20m >"$tmp/answers" || fail "muxctl mcp"
