@@ -18,7 +18,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define PROC_PAUSE_MAX_MS 5000
+#define PROC_PAUSE_MAX_MS 5000 /* between an end and the next start */
 
 enum proc_state { PROC_DOWN, PROC_STARTING, PROC_READY, PROC_STOPPING, PROC_BACKOFF };
 
