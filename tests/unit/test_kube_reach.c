@@ -563,24 +563,6 @@ static void a_refusal_that_may_pass(void **state)
 	failed(ERR_BAD_STATE, "container not running");
 	end();
 
-	begin(
-	    (struct reach_params){.muxlet_dir = true}); /* one that has ended, of which the kubelet does not know yet */
-	for (int i = 1; i <= 5; i++) {
-		while (t.opened < i && clock_boot_ns() < end_ns) {
-			uv_run(&t.loop, UV_RUN_ONCE);
-			turn();
-		}
-		exits(RC_NOT_STARTED, -1, ERR_K8S, 0, "failed to load task: no running task found: task ab not found");
-		assert_int_equal(t.done, 0);
-	}
-	while (t.opened < 6 && clock_boot_ns() < end_ns) {
-		uv_run(&t.loop, UV_RUN_ONCE);
-		turn();
-	}
-	exits(RC_NOT_STARTED, -1, ERR_BAD_STATE, 0, "container not running");
-	failed(ERR_BAD_STATE, "container not running");
-	end();
-
 	begin((struct reach_params){.muxlet_dir = true}); /* one that never begins anything is told */
 	for (int i = 1; i <= 4; i++) {
 		while (t.opened < i && clock_boot_ns() < end_ns) {

@@ -265,6 +265,21 @@ static const struct {
     {INTERNAL("error executing command in container: container is in CONTAINER_EXITED state"), false, RC_NOT_STARTED,
      -1, ERR_BAD_STATE},
     {INTERNAL("container not found (\\\"main\\\")"), false, RC_NOT_STARTED, -1, ERR_NOT_FOUND},
+    /* a container that has ended, as the layers of the runtime tell of it before the kubelet knows */
+    {INTERNAL("error executing command in container: failed to exec in container: failed to load task: no running task "
+	      "found: task ab not found: not found"),
+     false, RC_NOT_STARTED, -1, ERR_BAD_STATE},
+    {INTERNAL("error executing command in container: failed to exec in container: failed to create exec \\\"ab\\\": "
+	      "container not created: not found"),
+     false, RC_NOT_STARTED, -1, ERR_BAD_STATE},
+    {INTERNAL("failed to start exec \\\"ab\\\": container not running: unknown"), false, RC_NOT_STARTED, -1,
+     ERR_BAD_STATE},
+    {INTERNAL("failed to create exec \\\"ab\\\": ttrpc: closed: unknown"), false, RC_NOT_STARTED, -1, ERR_BAD_STATE},
+    {INTERNAL("failed to start exec \\\"ab\\\": OCI runtime exec failed: exec failed: cannot exec in a stopped "
+	      "container: unknown"),
+     false, RC_NOT_STARTED, -1, ERR_BAD_STATE},
+    {INTERNAL("cannot exec in a deleted state"), false, RC_NOT_STARTED, -1, ERR_BAD_STATE},
+    {INTERNAL("failed to create exec \\\"ab\\\": no space left on device"), false, RC_NOT_STARTED, -1, ERR_K8S},
     /* it had said something already: whatever the words, it did start */
     {INTERNAL("failed to start exec: executable file not found"), true, RC_UNKNOWN, -1, ERR_K8S},
     /* words that leave it open */

@@ -18,13 +18,14 @@ static const struct {
     {"exec failed: ", ERR_K8S},
     {"failed to start exec", ERR_K8S},
     {"failed to create exec", ERR_K8S},
+    {"failed to load task", ERR_K8S},
     {"container not found", ERR_NOT_FOUND},
     {"container is in CONTAINER_", ERR_BAD_STATE},
     {"is not created or running", ERR_BAD_STATE},
-    {"cannot exec in a stopped", ERR_BAD_STATE},
-    {"cannot exec in a deleted", ERR_BAD_STATE},
+    {"cannot exec in a ", ERR_BAD_STATE},
 };
-/* Behind one of those: whose fault it was. */
+/* Behind one of those: whose fault it was. A container that has ended is known to its runtime first, to the kubelet and
+ * the API server some seconds later; each layer of the runtime has its own words for it. */
 static const struct {
 	const char *words;
 	int error;
@@ -33,6 +34,11 @@ static const struct {
     {"no such file or directory", ERR_NO_PROGRAM},
     {"permission denied", ERR_NOT_EXECUTABLE},
     {"exec format error", ERR_NOT_EXECUTABLE},
+    {"no running task found", ERR_BAD_STATE},
+    {"container not created", ERR_BAD_STATE},
+    {"container not running", ERR_BAD_STATE},
+    {"ttrpc: closed", ERR_BAD_STATE}, /* what stands between runtime and container has ended */
+    {"cannot exec in a ", ERR_BAD_STATE},
 };
 
 const char *rc_cause_name(enum rc_cause c)

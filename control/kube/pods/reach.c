@@ -174,14 +174,12 @@ static void reach_on_timer(uv_timer_t *t)
 /*
  * A busy server; or the webhook in front of it did not answer, which may be muxd's own and its address not yet known
  * to the cluster (docs/operations.md). Or the runtime could not begin it, as in a container that is about to end: the
- * next try is told so. A container without a task has ended, and its kubelet has yet to say so, which may take one that
- * has just come back some seconds. Nothing was begun.
+ * next try is told so (ERR_BAD_STATE, and who asked looks at the pod again). Nothing was begun.
  */
 static bool may_pass(const struct reach *r, const struct rc_exit *x)
 {
 	if (!x->http_status)
-		return x->err.code == ERR_K8S &&
-		       (r->refusals + 1 < BEGUN_TRIES || strstr(x->err.message, "no running task found"));
+		return x->err.code == ERR_K8S && r->refusals + 1 < BEGUN_TRIES;
 	return x->http_status == 429 || (x->http_status == 500 && strstr(x->err.message, "failed calling webhook"));
 }
 
