@@ -7,7 +7,7 @@
 . "$(dirname "$0")/../lib/env.sh"
 
 chmod 0711 "$tmp"
-trap 'kill "${client:-}" 2>/dev/null; stop_daemon; umount "$tmp/small/record" 2>/dev/null; tidy' EXIT
+trap 'end_own ${client:+"$client"}; stop_daemon; umount "$tmp/small/record" 2>/dev/null; tidy' EXIT
 export TERM=xterm-256color
 agent=full
 # config MIN_FREE

@@ -17,7 +17,7 @@ other() { "$MUXCTL" --state "$E2" "$@"; }
 pids=()
 far=muxd-$$-far
 over() {
-	kill "${pids[@]}" 2>/dev/null
+	end_own "${pids[@]}"
 	wait
 	ip netns del "$far" 2>/dev/null
 	tidy

@@ -11,7 +11,7 @@ C=$tmp/centre E=$tmp/edge RECORDS=${RECORDS:-600}
 centre() { "$MUXCTL" --state "$C" "$@"; }
 edge() { "$MUXCTL" --state "$E" "$@"; }
 pids=()
-trap 'kill "${pids[@]}" 2>/dev/null; wait; tidy' EXIT
+trap 'end_own "${pids[@]}"; wait; tidy' EXIT
 mkfifo "$tmp/cuts"
 /usr/bin/python3 "$here/tests/lib/tcp_gate.py" "$tmp/gate" <"$tmp/cuts" &
 pids+=($!)

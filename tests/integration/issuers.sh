@@ -10,7 +10,7 @@ packages=$("$here/tests/mcp/install.sh" ../issuer) || fail "npm"
 own_pids=()
 end_all() {
 	exec 7>&-
-	for p in "${own_pids[@]}"; do kill "$p" 2>/dev/null; done
+	end_own "${own_pids[@]}"
 	wait
 }
 chmod 0711 "$tmp"

@@ -4,7 +4,7 @@
 # tier: test
 # shellcheck source=tests/lib/env.sh
 . "$(dirname "$0")/../lib/env.sh"
-trap 'ssh_master exit; kill "${stream:-}" 2>/dev/null; stop_daemon; tidy' EXIT
+trap 'ssh_master exit; end_own ${stream:+"$stream"}; stop_daemon; tidy' EXIT
 chmod 0711 "$tmp"
 start_daemon "$tmp/state" || fail "no daemon"
 agent=keys

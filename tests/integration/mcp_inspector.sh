@@ -12,7 +12,7 @@ chmod 0711 "$tmp"
 echo 'rounds: {pty: true}' >"$tmp/conf.yaml"
 start_daemon "$tmp/state" --config "$tmp/conf.yaml" || fail "no daemon"
 forwarders=
-trap 'kill $forwarders; stop_daemon; tidy' EXIT
+trap 'end_own $forwarders; stop_daemon; tidy' EXIT
 export NODE_EXTRA_CA_CERTS=$MUXD_STATE/keys/tls.crt MCP_CATALOG_PATH=$tmp/catalog.json
 PRINCIPAL=inspector
 token=$(new_token inspected agent rounds,files,terminal,lifecycle)

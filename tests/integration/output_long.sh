@@ -9,7 +9,7 @@
 chmod 0711 "$tmp"
 state=$tmp/state
 start_daemon "$state" || fail "the daemon does not start"
-trap 'kill "$sampler" 2>/dev/null; stop_daemon; tidy' EXIT
+trap 'end_own ${sampler:+"$sampler"}; stop_daemon; tidy' EXIT
 
 PRINCIPAL=agent.7
 token=$(new_token long agent rounds 3h)

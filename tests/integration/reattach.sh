@@ -20,7 +20,7 @@ token=$(new_token $agent staff terminal,observe,drive)
 printf '#!/bin/sh\ncat "%s/token"\n' "$tmp" >"$tmp/askpass"
 chmod 0700 "$tmp/askpass"
 stories=()
-trap 'kill "${stories[@]}" 2>/dev/null; stop_daemon; tidy' EXIT
+trap 'end_own "${stories[@]}"; stop_daemon; tidy' EXIT
 
 # enter NAME LOGIN: a client by SSH; what is written to descriptor ${to[NAME]} is typed, $tmp/NAME is its screen
 declare -A to pid

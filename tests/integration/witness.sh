@@ -9,7 +9,7 @@
 chmod 0711 "$tmp"
 own_pids=()
 end_all() {
-	for p in "${own_pids[@]}"; do kill "$p" 2>/dev/null; done
+	end_own "${own_pids[@]}"
 	wait
 }
 # The other muxd's state and pid, so that both can be spoken to.

@@ -17,7 +17,7 @@ service() { # NAME MODE
 	services+=($!)
 }
 end_all() {
-	for p in "${services[@]}"; do kill "$p" 2>/dev/null; done
+	end_own "${services[@]}"
 	wait
 }
 trap 'end_all; tidy' EXIT

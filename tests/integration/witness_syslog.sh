@@ -10,7 +10,7 @@ command -v rsyslogd >/dev/null || fail "there is no rsyslogd: make setup-test in
 chmod 0711 "$tmp"
 declare -A pids=()
 end_all() {
-	for p in "${pids[@]}"; do kill "$p" 2>/dev/null; done
+	end_own "${pids[@]}"
 	wait
 }
 trap 'end_all; tidy' EXIT

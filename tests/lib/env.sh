@@ -89,8 +89,16 @@ reload_daemon() {
 	kill -HUP "$DAEMON"
 }
 # Ends it; what a sanitizer has to say fails the story, from a trap on EXIT too.
+# end_own PID...: ends those that are the story's children still; the number of one that has ended may be another process's by now.
+end_own() {
+	local p parent
+	for p in "$@"; do
+		parent=$(sed 's/^.*) //' "/proc/$p/stat" 2>/dev/null | cut -d' ' -f2)
+		[ "$parent" != $$ ] && [ "$parent" != "$BASHPID" ] || kill "$p"
+	done
+}
 stop_daemon() {
-	muxctl shutdown --sandboxes >/dev/null 2>&1 || kill -TERM "$DAEMON" 2>/dev/null
+	muxctl shutdown --sandboxes >/dev/null 2>&1 || end_own "$DAEMON"
 	wait "$DAEMON" 2>/dev/null
 	grep -E -A20 'Sanitizer|runtime error' "$MUXD_STATE/daemon.log" >&2 && fail "the daemon's log has findings"
 	return 0

@@ -13,8 +13,9 @@ store_start() {
 	fail "the store does not start: $(cat "$tmp/store.log")"
 }
 store_kill() {
-	kill -9 "$STORE" 2>/dev/null
+	[ -z "$STORE" ] || kill -9 "$STORE"
 	wait "$STORE" 2>/dev/null
+	STORE=
 }
 # store AGENT CALL [JSON]: asked as muxd asks it
 store() { curl -sS "http://127.0.0.1:$STORE_PORT/spaces/$1/$2" ${3:+-H 'Content-Type: application/json' --data-binary "$3"}; }

@@ -30,6 +30,7 @@ class Cluster:
         self.report, self.whole, self.asked, self.proof = report, whole, asked, proof
         self.tests = sorted(tests, key=lambda t: (LAST.index(t.name) + 1 if t.name in LAST else 0, t.name))
         self.built = False  # whether Kubernetes had to be compiled, beside everything else
+        self.ran, self.failed = 0, False
 
     def absent(self, why):
         self.report.say(f"k8s stories: not run: {why}")
@@ -53,7 +54,6 @@ class Cluster:
         return self.report.verdict("k8s/build", rc == 0, wall, cpu, log)
 
     def stories(self, env):
-        ran = 0
         if self.report.attempt("k8s/up", 600, [f"{E2E}/up.sh", "full"], env, again=lambda: env):
             build = os.path.abspath("build")
             for test in self.tests:
@@ -62,24 +62,22 @@ class Cluster:
                 fine = self.report.attempt(test.called(), limit, ["bash", test.path], mine, again=lambda env=mine: env, story=True)
                 if fine and self.proof:
                     self.proof.passed(False, test)
-                ran += 1
-        return ran
+                self.ran, self.failed = self.ran + 1, self.failed or not fine
 
     def work(self):
         if not self.tests or not self.build():
             return
         own = {} if os.environ.get("K8S_HOME") else claim()
-        ran = 0
         try:
-            ran = self.stories(own)
+            self.stories(own)
         finally:
             if own:
-                self.down(own, ran)
-        self.report.say(f"k8s stories: {ran} run{', on a cluster of their own' if own else ''}")
+                self.down(own)
+        self.report.say(f"k8s stories: {self.ran} run{', on a cluster of their own' if own else ''}")
 
-    def down(self, env, ran):
-        """Whatever ended the run."""
-        if not ran:
+    def down(self, env):
+        """Whatever ended the run. The logs of its programs are kept where a story failed."""
+        if self.failed or not self.ran:
             for path in glob.glob(f"{env['K8S_HOME']}/log/*.log"):
                 shutil.copy(path, LOGS)
         with open(log_of("k8s/down"), "wb") as log:

@@ -27,7 +27,7 @@ record:
 Y
 started=()
 finish() {
-	kill "${started[@]}" 2>/dev/null
+	end_own "${started[@]}"
 	muxctl shutdown --sandboxes >/dev/null 2>&1
 	end_story
 }

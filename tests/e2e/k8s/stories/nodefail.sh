@@ -21,8 +21,7 @@ node_back() {
 # Whatever happened, the next story finds the node.
 finish() {
 	[ ! -s "$tmp/beats" ] || tail -n 5 "$tmp/beats" >&2
-	[ -z "$spare" ] || kill "$spare" 2>/dev/null
-	[ -z "$held" ] || kill "$held" 2>/dev/null
+	end_own ${spare:+"$spare"} ${held:+"$held"}
 	kubectl delete node spare --wait=false --request-timeout=10s >/dev/null 2>&1
 	node_back >/dev/null 2>&1
 	end_story
