@@ -122,10 +122,9 @@ def limits():
     check("what hangs fails", not report.attempt("story/d", 1, ["sh", "-c", "sleep 600 & echo $! >child; wait"]))
     with open("child", encoding="ascii") as f:
         child = f.read().strip()
-    gone = lambda: not os.path.exists(f"/proc/{child}") or open(f"/proc/{child}/stat", encoding="ascii").read().split()[2] == "Z"
-    while not gone() and time.monotonic() < began + 60:
+    while left.runs(child) and time.monotonic() < began + 60:
         time.sleep(0.05)
-    check("and so does all of its group end", gone())
+    check("and so does all of its group end", not left.runs(child))
     log = pool.log_of("unit/h")
     report.attempt("unit/h", 1, ["sh", "-c", "trap 'echo asked where; exit 1' ABRT; while :; do sleep 0.1; done"], ends=(signal.SIGABRT, signal.SIGKILL))
     with open(log, encoding="ascii") as f:

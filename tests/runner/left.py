@@ -21,6 +21,12 @@ def read(path):
         return ""
 
 
+def runs(pid):
+    """Whether there is such a process that has not ended; a zombie has."""
+    words = read(f"/proc/{pid}/stat").rpartition(")")[2].split()
+    return bool(words) and words[0] != "Z"
+
+
 def loops():
     """The file behind each loop device."""
     return {f"/dev/{path.split('/')[3]}": read(path) for path in glob.glob("/sys/block/loop*/loop/backing_file")}
