@@ -159,12 +159,12 @@ def story():
     workers = [threading.Thread(target=work, args=(n,), daemon=True) for n in range(4)]
     for w in workers:
         w.start()
-    for _ in range(kills):
+    for n in range(kills):
         since = len(rounds)
         while not faults and (len(rounds) == since or time.monotonic() - min(asked.values()) > STARVES):
             time.sleep(0.005)
         time.sleep(rnd.uniform(0, 0.6))
-        why = daemon.kill(rnd.choice(KILLED))
+        why = daemon.kill(rnd.choice(KILLED) if n else ("net",))  # the first cuts every client: each asks again
         if why:
             fault(why)
     stop.set()
