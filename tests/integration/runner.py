@@ -9,6 +9,7 @@ os.makedirs(f"{DIR}/build/log")
 os.chdir(DIR)
 
 import clock  # noqa: E402
+import lanes  # noqa: E402
 import left  # noqa: E402
 import pool  # noqa: E402
 import proof  # noqa: E402
@@ -145,6 +146,34 @@ def limits():
         check("and begins nothing more", True)
 
 
+def signals():
+    """A run that a signal ends waits for its lanes: one of them takes a cluster down."""
+    done = []
+
+    def lane():
+        time.sleep(1)
+        done.append("down")
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupted)
+    run = lanes.Lanes(lambda work, e: done.append(e))
+    run.begin(lane)
+    signal.setitimer(signal.ITIMER_REAL, 0.2)
+    try:
+        run.join()
+        told = False
+    except KeyboardInterrupt:
+        told = True
+    signal.signal(signal.SIGALRM, before)
+    run.join()
+    check("a signal is told, and the lanes are waited for behind it", told and done == ["down"])
+    run.begin(lambda: 1 // 0)
+    run.join()
+    check("a lane that breaks is told", isinstance(done[-1], ZeroDivisionError))
+
+
 def leftovers():
     """A story fails where a process goes on that names its directory, or sees a workspace that lies in it; and that is ended."""
     report = pool.Report(again=True)
@@ -226,6 +255,6 @@ def proofs():
     check("a finding in a daemon's log stays", kept != "daemon.log" and open(kept, encoding="ascii").read() == "a finding")
 
 
-for part in (tiers, second_tries, left_out, ends, limits, leftovers, queues, times, proofs):
+for part in (tiers, second_tries, left_out, ends, limits, signals, leftovers, queues, times, proofs):
     part()
 sys.exit(bad != 0)

@@ -88,7 +88,6 @@ reload_daemon() {
 	[ -z "${BOX_CONFIG:-}" ] || lay_config
 	kill -HUP "$DAEMON"
 }
-# Ends it; what a sanitizer has to say fails the story, from a trap on EXIT too.
 # end_own PID...: ends those that are the story's children still; the number of one that has ended may be another process's by now.
 end_own() {
 	local p parent
@@ -97,6 +96,7 @@ end_own() {
 		[ "$parent" != $$ ] && [ "$parent" != "$BASHPID" ] || kill "$p"
 	done
 }
+# Ends the daemon; what a sanitizer has to say fails the story, from a trap on EXIT too.
 stop_daemon() {
 	muxctl shutdown --sandboxes >/dev/null 2>&1 || end_own "$DAEMON"
 	wait "$DAEMON" 2>/dev/null

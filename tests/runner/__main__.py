@@ -11,13 +11,13 @@ import json
 import os
 import signal
 import sys
-import threading
 
 import changed
 import table
 from proof import Proof
 from clock import Clock, name as tier_name
 from cluster import Cluster
+from lanes import Lanes
 from pool import LOGS, Queue, Report, Stopped
 from stories import Worker
 
@@ -45,7 +45,7 @@ class Run:
         self.report = Report(again=tier != "all")
         self.tests, self.wrong = table.read()
         self.processors = len(os.sched_getaffinity(0))
-        self.clock, self.threads, self.queues, self.found = None, [], [], True
+        self.clock, self.lanes, self.queues, self.found = None, Lanes(self.broke), [], True
         self.proof = Proof() if self.whole and only is None and not k8s else None
         try:
             with open(TIMES, encoding="utf-8") as f:
@@ -140,23 +140,10 @@ class Run:
         if looked and looked[0] > 20:
             self.clock.cold.append(f"clang-tidy looked at {looked[0]} files")
 
-    def beside(self, work, *args):
-        def guarded():
-            try:
-                work(*args)
-            except Stopped:
-                pass
-            except Exception as e:  # a lane that breaks is a failure, not a run that hangs
-                self.report.verdict(f"the lane {work.__qualname__}, which broke: {e!r}", False)
-
-        t = threading.Thread(target=guarded)
-        t.start()
-        self.threads.append(t)
-
-    def join(self):
-        while self.threads:
-            self.threads[0].join()
-            self.threads.pop(0)
+    def broke(self, work, e):
+        """A lane that breaks is a failure, not a run that hangs."""
+        if not isinstance(e, Stopped):
+            self.report.verdict(f"the lane {work.__qualname__}, which broke: {e!r}", False)
 
     def longest_first(self, jobs):
         """Long proofs are the longest, whatever their slices took."""
@@ -167,7 +154,7 @@ class Run:
         queue = Queue(self.longest_first(jobs), key=lambda j: j[2].name)
         self.queues.append(queue)
         for n in range(min(lanes, len(jobs))):
-            self.beside(Worker(self.report, queue, len(self.threads), self.whole, self.proof).work)
+            self.lanes.begin(Worker(self.report, queue, len(self.lanes), self.whole, self.proof).work)
 
     # ---- the run
     def changed_ones(self, units):
@@ -213,18 +200,18 @@ class Run:
         self.clock = Clock(self.tier)
         units = self.changed_ones(units)
         cluster = Cluster(self.report, k8s, self.whole, self.k8s, self.proof)
-        self.beside(cluster.work)
+        self.lanes.begin(cluster.work)
         lanes = int(os.environ.get("JOBS", 2 * self.processors))
         self.story_lanes([j for j in stories if not j[2].alone], lanes)
         queue = Queue(self.longest_first(units), key=lambda j: program(j[0], j[2]))
         self.queues.append(queue)
         for _ in range(self.processors * (2 if self.tier == "check" else 1)):
-            self.beside(self.unit_lane, queue)
+            self.lanes.begin(self.unit_lane, queue)
         if self.tier != "check" and not self.k8s and self.wants("lint"):
-            self.beside(self.lint)
-        self.join()
+            self.lanes.begin(self.lint)
+        self.lanes.join()
         self.story_lanes([j for j in stories if j[2].alone], 1)
-        self.join()
+        self.lanes.join()
         if cluster.built:
             self.clock.cold.append("Kubernetes was compiled")
 
@@ -254,7 +241,7 @@ class Run:
             self.report.stop()
             for queue in self.queues:
                 queue.drop()
-            self.join()
+            self.lanes.join()
             if self.proof and self.clock:
                 self.proof.counted(self.clock.counted())
             return 130
