@@ -468,7 +468,7 @@ static void warn_of_sleepless(const struct life *l)
 
 int life_create(const struct life_params *p, struct life **out, struct err *e)
 {
-	static const char *const names[STEPS] = {"filespace.pull", "filespace.push", "mcp.start", "artifacts.keep"};
+	static const char *const names[STEPS] = {"filespace.pull", "filespace.push", "mcp.start"};
 	struct life *l = calloc(1, sizeof(*l));
 	int rc;
 

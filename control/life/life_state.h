@@ -83,13 +83,14 @@ struct life_failure {
 	int code;
 };
 
-/* A named step with nothing in it yet; tests put something there. */
+/* A named step with nothing in it; tests put something there. The push of a stop is asked of the hub where it can be
+ * (life_ask_push()). */
 struct life_step {
 	const char *name;
 	int (*run)(void *ctx, const char *agent, struct err *e); /* NULL: nothing is configured */
 	void *ctx;
 };
-enum life_step_no { STEP_PULL, STEP_PUSH, STEP_MCP, STEP_ARTIFACTS, STEPS };
+enum life_step_no { STEP_PULL, STEP_PUSH, STEP_MCP, STEPS };
 
 struct life {
 	struct sandbox_provider base;

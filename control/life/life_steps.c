@@ -1,4 +1,4 @@
-/* The named steps around a start and a stop: filespace, MCP servers, artifacts. Nothing is in them yet. */
+/* The named steps around a start and a stop. With nothing in them they tell the audit log that nothing is configured. */
 #include "base/clock.h"
 #include "control/life/life_state.h"
 

@@ -491,10 +491,9 @@ static void wait_settle(struct revoke_wait **at)
 static void issue_on_not_in_force(uv_timer_t *t)
 {
 	struct revoke_wait *w = t->data;
-	enum proc_state net = w->m->net.state;
 
 	/* Net's doors are not open yet, or not any more: nothing to enforce. Its start and its end have deadlines. */
-	if (net == PROC_BACKOFF || net == PROC_STARTING || net == PROC_STOPPING) {
+	if (w->m->net.state == PROC_STARTING || w->m->net.state == PROC_STOPPING) {
 		uv_timer_start(t, issue_on_not_in_force, IN_FORCE_MS, 0);
 		return;
 	}

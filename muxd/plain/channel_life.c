@@ -542,8 +542,7 @@ static void fill_exit(const struct plain_channel *c, struct frame_exit *x, char 
 	}
 	if (c->ending == ENDING_DONE && (x->cause == CAUSE_EXITED || !c->survived))
 		x->cause = c->cause;
-	if (snprintf(text, size, "%s%s%s", c->verdict, c->verdict[0] && words[0] ? "; " : "", words) < 0)
-		text[0] = '\0'; /* what does not fit is cut */
+	text_format(text, size, "%s%s%s", c->verdict, c->verdict[0] && words[0] ? "; " : "", words);
 }
 
 /* The program may run still, and nobody will ever reach it: it is looked for and ended, as soon as the cluster lets us.

@@ -9,7 +9,7 @@
 chmod 0711 "$tmp"
 /usr/bin/python3 "$here/tests/lib/issuer.py" "$tmp/issuer.port" &
 ISSUER=$!
-trap 'stop_daemon; kill "$ISSUER"; wait "$ISSUER"; tidy' EXIT
+trap 'stop_daemon; end_own "$ISSUER"; wait "$ISSUER"; tidy' EXIT
 wait_for 30 test -s "$tmp/issuer.port" || fail "no issuer"
 FORGE=http://127.0.0.1:$(cat "$tmp/issuer.port")
 /usr/bin/python3 "$here/tests/integration/audit_matrix.py" policy >"$tmp/policy.yaml"

@@ -6,8 +6,8 @@
 . "$(dirname "$0")/../lib/env.sh"
 
 ended() {
-	[ -z "${DAEMON:-}" ] || { kill -KILL "$DAEMON"; wait "$DAEMON" 2>/dev/null; }
-	[ -z "${SERVER:-}" ] || kill "$SERVER"
+	[ -z "${DAEMON:-}" ] || { end_own -KILL "$DAEMON"; wait "$DAEMON" 2>/dev/null; }
+	[ -z "${SERVER:-}" ] || end_own "$SERVER"
 	tidy
 }
 trap ended EXIT

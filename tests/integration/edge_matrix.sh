@@ -8,7 +8,7 @@
 
 chmod 0711 "$tmp"
 C=$tmp/centre E=$tmp/edge
-trap 'kill "$EDGE" "$DAEMON" 2>/dev/null; wait; tidy' EXIT
+trap 'end_own "$EDGE" "$DAEMON"; wait; tidy' EXIT
 start_daemon "$C" || fail "no centre"
 "$MUXCTL" --state "$C" edge show -o json >"$tmp/centre.json"
 stop_daemon

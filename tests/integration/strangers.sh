@@ -10,7 +10,7 @@
 ip netns add "muxd-$$-try" 2>/dev/null && ip netns del "muxd-$$-try" || { echo "  not run: no network namespaces here"; exit 0; }
 doors=muxd-$$-doors world=muxd-$$-world crowd=
 over() {
-	[ -n "$crowd" ] && kill "$crowd" 2>/dev/null
+	[ -n "$crowd" ] && end_own "$crowd"
 	[ -n "${DAEMON:-}" ] && stop_daemon
 	[ -n "${quiet:-}" ] && MUXD_STATE=$tmp/quiet DAEMON=$quiet stop_daemon
 	ip netns del $world 2>/dev/null

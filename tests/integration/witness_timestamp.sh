@@ -10,7 +10,7 @@ tsa=$tmp/tsa
 mkdir -p "$tsa" "$tmp/mount" && chmod 0755 "$tsa" && chmod 0777 "$tmp/mount"
 /usr/bin/python3 tests/lib/tsa.py "$tsa" &
 authority=$!
-end_all() { kill "$authority" 2>/dev/null; }
+end_all() { end_own "$authority"; }
 trap 'end_all; tidy' EXIT
 wait_for 20 test -s "$tsa/port" || fail "no authority"
 

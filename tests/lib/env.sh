@@ -88,12 +88,14 @@ reload_daemon() {
 	[ -z "${BOX_CONFIG:-}" ] || lay_config
 	kill -HUP "$DAEMON"
 }
-# end_own PID...: ends those that are the story's children still; the number of one that has ended may be another process's by now.
+# end_own [-SIGNAL] PID...: ends those that are the story's children still; the number of one that has ended may be another
+# process's by now. In a trap nothing else ends anything (layers.sh looks).
 end_own() {
-	local p parent
+	local p parent signal=-TERM
+	[ "${1#-}" = "$1" ] || { signal=$1 && shift; }
 	for p in "$@"; do
 		parent=$(sed 's/^.*) //' "/proc/$p/stat" 2>/dev/null | cut -d' ' -f2)
-		[ "$parent" != $$ ] && [ "$parent" != "$BASHPID" ] || kill "$p"
+		[ "$parent" != $$ ] && [ "$parent" != "$BASHPID" ] || kill "$signal" "$p"
 	done
 }
 # Ends the daemon; what a sanitizer has to say fails the story, from a trap on EXIT too.

@@ -22,8 +22,14 @@ class Lanes:
             finally:
                 ended.set()
 
+        lane = threading.Thread(target=guarded)
         self.ended.append(ended)
-        threading.Thread(target=guarded).start()
+        try:
+            lane.start()
+        except BaseException:
+            if lane.ident is None:  # a signal came before it began: nobody else says that it has ended
+                ended.set()
+            raise
 
     def __len__(self):
         return len(self.ended)

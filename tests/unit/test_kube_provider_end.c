@@ -160,6 +160,66 @@ static void the_kubelet_knows_before_the_api_server(void **state)
 	end();
 }
 
+/* The way in fails each time as the runtime tells of a container that has ended; `most` times, or until it is answered.
+ */
+static void reach_finds_no_container(const struct result *r, int most)
+{
+	struct patience left = patience_of(30 * NS_PER_SEC);
+
+	while (most > 0 && !r->times && !patience_over(&left)) {
+		if (c.reaches_alive) {
+			reach_fails(ERR_BAD_STATE, "failed to create exec: container not created");
+			most--;
+		}
+		settle();
+		usleep(2000);
+	}
+	assert_true(most == 0 || r->times);
+}
+
+/* The runtime has ended the container, and the API server has not heard of it: who asked gets the next pod. */
+static void the_runtime_knows_before_the_kubelet(void **state)
+{
+	struct result r = {0};
+
+	(void)state;
+	begin();
+	ensured("coder", "muxd-coder");
+	c.reach->ops->ended(c.reach->arg, "cut");
+	ASK(c.p, on_done, &r, .op = SANDBOX_ENSURE, .agent = "coder");
+	settle();
+	reach_finds_no_container(&r, 2);
+	assert_int_equal(r.times, 0);
+	tell_deleted("muxd-coder");
+	assert_int_equal(c.gone, 1);
+	while (c.creates < 2 && !r.times)
+		settle();
+	set_running("muxd-coder", KUBE_CONTAINER, "containerd://2");
+	tell("muxd-coder");
+	reach_up(0);
+	assert_int_equal(r.times, 1);
+	assert_int_equal(r.rc, 0);
+	end();
+}
+
+/* A node that has lost its containers and tells nobody: the deadline ends it, and it is asked ever less often. */
+static void a_container_that_is_gone_and_runs(void **state)
+{
+	struct result r = {0};
+
+	(void)state;
+	begin_with(WORKSPACE_EMPTYDIR, KUBE_PIN_AUTO, 3 * NS_PER_SEC, true);
+	ASK(c.p, on_done, &r, .op = SANDBOX_ENSURE, .agent = "coder");
+	settle();
+	set_running("muxd-coder", KUBE_CONTAINER, "containerd://1");
+	tell("muxd-coder");
+	reach_finds_no_container(&r, 100);
+	assert_int_equal(r.rc, ERR_SANDBOX_TIMEOUT);
+	assert_non_null(strstr(r.message, "container not created"));
+	assert_in_range(c.reaches, 2, 6);
+	end();
+}
+
 /* A watch that is behind tells of the time before the stream came up: a look at the pod says what is true. */
 static void an_old_word_ends_nothing(void **state)
 {
@@ -462,6 +522,8 @@ int main(int argc, char **argv)
 	    cmocka_unit_test(a_restart_or_a_deletion_is_told_at_once),
 	    cmocka_unit_test(who_comes_back_first_hears_the_cause),
 	    cmocka_unit_test(the_kubelet_knows_before_the_api_server),
+	    cmocka_unit_test(the_runtime_knows_before_the_kubelet),
+	    cmocka_unit_test(a_container_that_is_gone_and_runs),
 	    cmocka_unit_test(an_old_word_ends_nothing),
 	    cmocka_unit_test(a_pod_that_ends_while_it_is_reached),
 	    cmocka_unit_test(names_are_forgotten_in_the_end),

@@ -279,6 +279,20 @@ static const struct {
 	      "container: unknown"),
      false, RC_NOT_STARTED, -1, ERR_BAD_STATE},
     {INTERNAL("cannot exec in a deleted state"), false, RC_NOT_STARTED, -1, ERR_BAD_STATE},
+    /* the shim was asked to start it and ended before it answered: it may have run, and the container has ended */
+    {INTERNAL("failed to start exec \\\"ab\\\": ttrpc: closed: unknown"), false, RC_UNKNOWN, -1, ERR_BAD_STATE},
+    /* one that is paused has not ended, and nobody waits for what may never come */
+    {INTERNAL("failed to create exec \\\"ab\\\": cannot exec in a paused state"), false, RC_NOT_STARTED, -1, ERR_K8S},
+    {INTERNAL(
+	 "failed to start exec \\\"ab\\\": OCI runtime exec failed: exec failed: cannot exec in a paused container: "
+	 "unknown"),
+     false, RC_NOT_STARTED, -1, ERR_K8S},
+    /* a control group that is gone is no missing program */
+    {INTERNAL(
+	 "failed to start exec \\\"ab\\\": OCI runtime exec failed: exec failed: unable to start container process: "
+	 "error adding pid 7 to cgroups: failed to write 7: open /sys/fs/cgroup/x/cgroup.procs: no such file or "
+	 "directory"),
+     false, RC_NOT_STARTED, -1, ERR_K8S},
     {INTERNAL("failed to create exec \\\"ab\\\": no space left on device"), false, RC_NOT_STARTED, -1, ERR_K8S},
     /* it had said something already: whatever the words, it did start */
     {INTERNAL("failed to start exec: executable file not found"), true, RC_UNKNOWN, -1, ERR_K8S},

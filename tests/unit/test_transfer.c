@@ -1,8 +1,6 @@
 // tier: check
-/* What the hub keeps of a file on its way: bounds, the line ahead of a get, the trailer of a put; and a recalled
- * stream. */
+/* What the hub keeps of a file on its way: bounds, the line ahead of a get, the trailer of a put. */
 #include "base/err.h"
-#include "muxd/hub/broker/recall.h"
 #include "muxd/hub/session/session_json.h"
 #include "muxd/hub/session/session_state.h"
 
@@ -354,31 +352,6 @@ static void a_refusal_has_its_code(void **state)
 	transfer_destroy(t);
 }
 
-/* A page that does not begin at the beginning is not shown as if it did. */
-static void a_stream_of_the_record(void **state)
-{
-	struct session_result r;
-	json_t *exit = json_pack("{s:[i,i,i], s:{s:s}}", "totals", 0, 9, 0, "sha256", "stdout", "ab");
-	json_t *page =
-	    json_pack("{s:i,s:i,s:s,s:s}", "offset", 0, "next_offset", 5, "data", "hello", "encoding", "utf-8");
-	json_t *o;
-
-	(void)state;
-	session_result_read(exit, &r);
-	o = recall_stream(&r, 1, page);
-	assert_string_equal(json_string_value(json_object_get(o, "data")), "hello");
-	assert_true(json_is_true(json_object_get(o, "truncated")));
-	assert_string_equal(json_string_value(json_object_get(o, "sha256")), "ab");
-	json_decref(o);
-	json_object_set_new(page, "offset", json_integer(4));
-	o = recall_stream(&r, 1, page);
-	assert_string_equal(json_string_value(json_object_get(o, "data")), "");
-	assert_int_equal(json_object_get(o, "data")->refcount, 1); /* and nobody else's */
-	json_decref(o);
-	json_decref(page);
-	json_decref(exit);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -391,7 +364,6 @@ int main(void)
 	    cmocka_unit_test(changes_are_not_believed),
 	    cmocka_unit_test(a_look_is_passed_on),
 	    cmocka_unit_test(a_refusal_has_its_code),
-	    cmocka_unit_test(a_stream_of_the_record),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

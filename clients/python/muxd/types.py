@@ -25,7 +25,7 @@ class CommandResult:
     exit_code: int  # 128 and the signal's number, as a shell has it; -1 where nobody knows it
     error: Optional[str]  # why it has no code of its own, in words
     round_id: str
-    cause: str  # exit, timeout, killed, oom, lost, not_started, unknown
+    cause: str  # exit, timeout, idle_timeout, killed, oom, lost, not_started, unknown
     signal: Optional[str]
     duration_ms: int
     truncated: bool  # bytes are missing: more than max_output, or not kept any more

@@ -10,11 +10,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What says that nothing was begun (the kubelet, containerd, CRI-O, runc), and what that comes to. */
-static const struct {
+/* Words of the kubelet or of a runtime (containerd, CRI-O, runc), and the error that they come to. */
+struct words {
 	const char *words;
 	int error;
-} not_begun[] = {
+};
+
+/* Nothing was begun. ERR_K8S: the words behind it say why. */
+static const struct words not_begun[] = {
     {"exec failed: ", ERR_K8S},
     {"failed to start exec", ERR_K8S},
     {"failed to create exec", ERR_K8S},
@@ -22,14 +25,13 @@ static const struct {
     {"container not found", ERR_NOT_FOUND},
     {"container is in CONTAINER_", ERR_BAD_STATE},
     {"is not created or running", ERR_BAD_STATE},
-    {"cannot exec in a ", ERR_BAD_STATE},
+    {"cannot exec in a stopped", ERR_BAD_STATE},
+    {"cannot exec in a deleted", ERR_BAD_STATE},
 };
-/* Behind one of those: whose fault it was. A container that has ended is known to its runtime first, to the kubelet and
- * the API server some seconds later; each layer of the runtime has its own words for it. */
-static const struct {
-	const char *words;
-	int error;
-} because[] = {
+/* The fault behind it. A container that has ended is known to its runtime first, to the kubelet and the API server some
+ * seconds later; each layer of the runtime has its own words for it. */
+static const struct words because[] = {
+    {"to cgroups: ", ERR_K8S}, /* a missing file of the control group's is not a missing program */
     {"executable file not found", ERR_NO_PROGRAM},
     {"no such file or directory", ERR_NO_PROGRAM},
     {"permission denied", ERR_NOT_EXECUTABLE},
@@ -38,7 +40,8 @@ static const struct {
     {"container not created", ERR_BAD_STATE},
     {"container not running", ERR_BAD_STATE},
     {"ttrpc: closed", ERR_BAD_STATE}, /* what stands between runtime and container has ended */
-    {"cannot exec in a ", ERR_BAD_STATE},
+    {"cannot exec in a stopped", ERR_BAD_STATE},
+    {"cannot exec in a deleted", ERR_BAD_STATE},
 };
 
 const char *rc_cause_name(enum rc_cause c)
@@ -70,17 +73,30 @@ static int exit_code(const json_t *status)
 	return -1;
 }
 
-int rc_status_not_begun(const char *words)
+static int first_of(const struct words *table, size_t n, const char *text)
 {
-	int error = 0;
+	for (size_t i = 0; i < n; i++)
+		if (strstr(text, table[i].words))
+			return table[i].error;
+	return 0;
+}
 
-	for (size_t i = 0; !error && i < sizeof(not_begun) / sizeof(not_begun[0]); i++)
-		if (strstr(words, not_begun[i].words))
-			error = not_begun[i].error;
-	for (size_t i = 0; error == ERR_K8S && i < sizeof(because) / sizeof(because[0]); i++)
-		if (strstr(words, because[i].words))
-			error = because[i].error;
-	return error;
+/* containerd's shim was asked to start it, and ended before it answered. */
+static bool may_have_begun(const char *text)
+{
+	return strstr(text, "failed to start exec") && strstr(text, "ttrpc: closed");
+}
+
+enum rc_cause rc_status_words(const char *text, int *out_error)
+{
+	int error = first_of(not_begun, sizeof(not_begun) / sizeof(not_begun[0]), text), why = 0;
+
+	if (!error)
+		return RC_UNKNOWN;
+	if (error == ERR_K8S)
+		why = first_of(because, sizeof(because) / sizeof(because[0]), text);
+	*out_error = why ? why : error;
+	return may_have_begun(text) ? RC_UNKNOWN : RC_NOT_STARTED;
 }
 
 static void rc_status_judge(const json_t *o, bool had_output, struct rc_exit *x)
@@ -95,9 +111,8 @@ static void rc_status_judge(const json_t *o, bool had_output, struct rc_exit *x)
 		return;
 	}
 	if (strcmp(x->reason, "InternalError") == 0 || !*x->reason) {
-		x->err.code = had_output ? 0 : rc_status_not_begun(x->err.message);
-		x->cause = x->err.code ? RC_NOT_STARTED : RC_UNKNOWN;
-		x->err.code = x->err.code ? x->err.code : ERR_K8S;
+		x->err.code = ERR_K8S;
+		x->cause = had_output ? RC_UNKNOWN : rc_status_words(x->err.message, &x->err.code);
 		return;
 	}
 	x->cause = had_output ? RC_UNKNOWN : RC_NOT_STARTED;

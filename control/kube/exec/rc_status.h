@@ -38,7 +38,10 @@ const char *rc_cause_name(enum rc_cause c); /* exit unknown not_started lost */
  * had_output: something of the program was seen, so it did start.
  */
 int rc_status_parse(const void *p, size_t n, bool had_output, struct rc_exit *out, struct err *e);
-/* ERR_* when these words of a kubelet or a runtime say that the program was never begun, else 0. */
-int rc_status_not_begun(const char *words);
+/*
+ * Words of a kubelet or a runtime tell of a program's beginning: RC_NOT_STARTED, or RC_UNKNOWN, where it may have
+ * run. *out_error: ERR_* when they say what was wrong (ERR_BAD_STATE: its container has ended), else untouched.
+ */
+enum rc_cause rc_status_words(const char *words, int *out_error);
 
 #endif

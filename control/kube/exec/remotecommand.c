@@ -352,17 +352,17 @@ static void remotecommand_refused(struct rc_stream *s, const struct rc_ws_end *e
 	json_t *o = NULL;
 	bool words = json_parse(end->body, end->body_len, KUBE_STATUS_BODY_MAX, &o, NULL) == 0 && kube_status_is(o);
 	char what[sizeof(s->what) + 64];
-	int not_begun;
+	enum rc_cause cause = RC_UNKNOWN;
 
 	text_format(what, sizeof(what), "%s%s", s->what,
 		    end->status == 403 ? " (needs the right to get and to create pods/exec)" : "");
 	(void)kube_status_error(end->status, end->body, end->body_len, what, &x->err);
-	not_begun = end->status >= 500 ? rc_status_not_begun(x->err.message) : 0;
+	if (end->status >= 500)
+		cause = rc_status_words(x->err.message, &x->err.code);
 	x->http_status = end->status;
 	/* a gateway that had no answer in time does not say that there was nothing to answer; a kubelet may, without
 	 * Status */
-	x->cause = end->status >= 500 && !words && !not_begun ? RC_UNKNOWN : RC_NOT_STARTED;
-	x->err.code = not_begun ? not_begun : x->err.code;
+	x->cause = end->status >= 500 && !words ? cause : RC_NOT_STARTED;
 	if (words)
 		text_put(x->reason, sizeof(x->reason), kube_status_reason(o));
 	json_decref(o);

@@ -83,7 +83,8 @@ void kjob_look_again(struct kjob *j, const struct err *why)
 {
 	j->last = *why;
 	kjob_set_state(j, KJOB_LOOKING);
-	kjob_wait(j, KP_AGAIN_MS);
+	j->again_ms = !j->again_ms ? KP_AGAIN_MS : j->again_ms * 2 < KP_POLL_MS ? j->again_ms * 2 : KP_POLL_MS;
+	kjob_wait(j, j->again_ms);
 }
 
 void kjob_poll(struct kjob *j, void (*tick)(struct kjob *j), uint64_t *ms, uint64_t most_ms)

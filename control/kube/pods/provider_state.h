@@ -180,6 +180,7 @@ struct kjob {
 	/* The claim from it was asked to become the workspace, and nothing has told yet whether it is; it is. */
 	bool committing, committed;
 	uint64_t began_ns, error_ns, poll_ms; /* boot clock; error: since when, 0: there is none */
+	uint64_t again_ms;                    /* its last wait until it looked again; 0: there was none */
 	struct sandbox_snapshot *snapshots;
 	size_t nsnapshots;
 	sandbox_done *done; /* NULL: nobody hears of it */
@@ -234,7 +235,8 @@ void kjob_set_state(struct kjob *j, enum kjob_state s);
 void kjob_wait(struct kjob *j, uint64_t ms);
 /* The same in KP_AGAIN_MS, with tick in place of the look at its pod. */
 void kjob_again(struct kjob *j, void (*tick)(struct kjob *j));
-/* Looks again in KP_AGAIN_MS, because the objects of that moment decide. why: becomes j->last. */
+/* Looks again, because the objects of that moment decide: in KP_AGAIN_MS, then in twice that, up to KP_POLL_MS. why:
+ * becomes j->last. */
 void kjob_look_again(struct kjob *j, const struct err *why);
 /* Its tick after twice *ms, which grows up to most_ms. */
 void kjob_poll(struct kjob *j, void (*tick)(struct kjob *j), uint64_t *ms, uint64_t most_ms);

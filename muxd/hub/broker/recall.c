@@ -117,35 +117,34 @@ static void ask_stream(struct recall *r)
 	broker_round_output(r->hub, &r->rq, &r->session, &how, recall_on_page, r);
 }
 
-static json_t *recalled_json(struct recall *r, const json_t *facts)
+json_t *recall_round(const struct id *round, const json_t *facts, const struct session_result *result)
 {
 	const json_t *exit = json_object_get(facts, "exit"), *open = json_object_get(facts, "open");
 	const json_t *mcp = json_object_get(open, "mcp");
 	struct shell_use shell = {0};
 	struct context_use context = {0};
 	char id[ID_STR_LEN];
-	json_t *o;
 
 	(void)shell_use_read(json_object_get(open, "shell"), &shell); /* most are in none */
 	(void)context_use_read(json_object_get(open, "context"), &context);
-	id_format(&r->session, id);
-	o = round_told_json(&(struct round_told){.id = id,
-						 .exec_id = json_string_value(json_object_get(facts, "exec_id")),
-						 .task = json_string_value(json_object_get(facts, "task")),
-						 .agent = json_string_value(json_object_get(facts, "agent")),
-						 .state = exit ? "finished" : "ending",
-						 .started_at = json_string_value(json_object_get(facts, "opened_at")),
-						 .cwd = json_string_value(json_object_get(exit, "cwd")),
-						 .program = json_string_value(json_object_get(exit, "program")),
-						 .snapshot_id = json_string_value(json_object_get(open, "snapshot_id")),
-						 .shell = round_shell_json(&shell),
-						 .context = context.role ? context_use_json(&context) : NULL,
-						 .mcp = json_is_object(mcp) ? json_deep_copy(mcp) : NULL,
-						 .result = exit ? &r->result : NULL,
-						 .duration_ns = r->result.duration_ns});
-	if (o && json_object_get(open, "service"))
-		json_object_set(o, "service", json_object_get(json_object_get(open, "service"), "name"));
-	return o;
+	id_format(round, id);
+	return round_told_json(&(struct round_told){
+	    .id = id,
+	    .exec_id = json_string_value(json_object_get(facts, "exec_id")),
+	    .task = json_string_value(json_object_get(facts, "task")),
+	    .agent = json_string_value(json_object_get(facts, "agent")),
+	    .state = exit ? "finished" : "ending",
+	    .started_at = json_string_value(json_object_get(facts, "opened_at")),
+	    .cwd = json_string_value(json_object_get(exit, "cwd")),
+	    .program = json_string_value(json_object_get(exit, "program")),
+	    .root = json_string_value(json_object_get(open, "root")),
+	    .snapshot_id = json_string_value(json_object_get(open, "snapshot_id")),
+	    .service = json_string_value(json_object_get(json_object_get(open, "service"), "name")),
+	    .shell = round_shell_json(&shell),
+	    .context = context.role ? context_use_json(&context) : NULL,
+	    .mcp = json_is_object(mcp) ? json_deep_copy(mcp) : NULL,
+	    .result = exit ? result : NULL,
+	    .duration_ns = result->duration_ns});
 }
 
 static bool is_round(const json_t *facts)
@@ -166,7 +165,7 @@ static void recall_on_round(void *arg, int rc, const struct err *e, json_t *fact
 		e = &here;
 	if (!rc) {
 		session_result_read(json_object_get(facts, "exit"), &r->result);
-		r->answer = recalled_json(r, facts);
+		r->answer = recall_round(&r->session, facts, &r->result);
 		if (!r->answer)
 			rc = err_set(&here, ERR_NOMEM, "no memory for the answer"), e = &here;
 	}

@@ -247,13 +247,13 @@ json_t *round_shell_json(const struct shell_use *u)
 
 json_t *round_told_json(const struct round_told *t)
 {
-	return json_pack("{s:s,s:s?,s:s?,s:s?,s:s,s:s*,s:s*,s:o,s:o*,s:o*,s:I,s:s?,s:s?,s:s?,s:s*,s:o*,s:o*,s:o*}",
+	return json_pack("{s:s,s:s?,s:s?,s:s?,s:s,s:s*,s:s*,s:o,s:o*,s:o*,s:I,s:s?,s:s?,s:s?,s:s*,s:s*,s:o*,s:o*,s:o*}",
 			 "round_id", t->id, "exec_id", t->exec_id, "task_id", t->task, "agent", t->agent, "state",
 			 t->state, "waits", t->waits, "root", t->root, "exit",
 			 t->result ? exit_json(t->result) : json_null(), "stdout", t->out, "stderr", t->err,
 			 "duration_ms", (json_int_t)(t->duration_ns / NS_PER_MS), "started_at", t->started_at, "cwd",
-			 t->cwd, "program", t->program, "snapshot_id", t->snapshot_id, "shell", t->shell, "context",
-			 t->context, "mcp", t->mcp);
+			 t->cwd, "program", t->program, "snapshot_id", t->snapshot_id, "service", t->service, "shell",
+			 t->shell, "context", t->context, "mcp", t->mcp);
 }
 
 /* ---- in lists, and as a round */
@@ -360,6 +360,7 @@ static json_t *round_json(const struct session *s, json_t *(*stream)(const struc
 	    .waits = s->state == SESSION_OPENING ? s->waits : NULL,
 	    .root = s->agent->info.visitor[0] ? "target" : NULL,
 	    .snapshot_id = or_absent(s->snapshot_id),
+	    .service = or_absent(s->launch.service),
 	    .shell = round_shell_json(&s->launch.shell),
 	    .context = s->launch.context.role ? context_use_json(&s->launch.context) : NULL,
 	    .mcp = s->launch.server[0] ? json_pack("{s:s,s:s}", "role", "server", "server", s->launch.server) : NULL,
@@ -370,8 +371,6 @@ static json_t *round_json(const struct session *s, json_t *(*stream)(const struc
 
 	clock_format_utc(s->opened_wall_ns, started, sizeof(started));
 	o = round_told_json(&t);
-	if (o)
-		set_str(o, "service", s->launch.service);
 	if (o)
 		set_held(o, s);
 	if (o && s->artifacts)

@@ -11,8 +11,8 @@
 /* Of a round, from memory or the record. NULL: null in the answer; "absent": left out. */
 struct round_told {
 	const char *id, *exec_id, *task, *agent, *state, *started_at, *cwd, *program;
-	const char *waits, *root, *snapshot_id; /* absent */
-	const struct session_result *result;    /* NULL: it has not ended */
+	const char *waits, *root, *snapshot_id, *service; /* absent */
+	const struct session_result *result;              /* NULL: it has not ended */
 	uint64_t duration_ns;
 	json_t *out, *err, *shell, *context, *mcp; /* stolen; absent */
 };

@@ -13,7 +13,7 @@ export MUXLET=$BUILD/muxlet
 cluster storage start || fail "no storage"
 controller=
 end_controller() {
-	[ -z "$controller" ] || kill "$controller" 2>/dev/null
+	[ -z "$controller" ] || end_own "$controller"
 	controller=
 }
 daemon=
