@@ -22,6 +22,9 @@ static int add_local(scmp_filter_ctx filter)
 {
 	int rc = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EACCES), SCMP_SYS(socket), 1, SCMP_A0(SCMP_CMP_NE, AF_UNIX));
 
+	if (rc == 0)
+		rc = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EACCES), SCMP_SYS(socketpair), 1,
+				      SCMP_A0(SCMP_CMP_NE, AF_UNIX));
 	return rc ? rc : add_programs(filter);
 }
 

@@ -21,16 +21,20 @@
 
 /* ---- serving */
 
+static int bad_state_of(const struct life_row *row, const char *name, const char *what, const char *would,
+			struct err *e)
+{
+	if (!row->generation)
+		return err_set(e, ERR_NOT_FOUND, "there is no agent %s: a resume makes its sandbox", name);
+	return err_set(e, ERR_BAD_STATE, "%s is %s, and cannot be %s: %s would do", name, life_state_name(row->state),
+		       what, would);
+}
+
 static void bad_state(struct life_agent *a, struct life_waiter *w, const char *what, const char *would)
 {
 	struct err e = {0};
 
-	if (!a->row.generation)
-		err_set(&e, ERR_NOT_FOUND, "there is no agent %s: a resume makes its sandbox", a->name);
-	else
-		err_set(&e, ERR_BAD_STATE, "%s is %s, and cannot be %s: %s would do", a->name,
-			life_state_name(a->row.state), what, would);
-	life_answer(a, w, e.code, &e);
+	life_answer(a, w, bad_state_of(&a->row, a->name, what, would, &e), &e);
 }
 
 static int take_options(struct life_agent *a, const struct life_waiter *w, struct life_row *next)
@@ -38,8 +42,7 @@ static int take_options(struct life_agent *a, const struct life_waiter *w, struc
 	uint64_t idle = w->options.idle_ttl_ns, ttl = w->options.ttl_ns;
 
 	*next = a->row;
-	if (w->want != WANT_RESUME || (idle == UINT64_MAX && ttl == UINT64_MAX && !w->options.sets_image &&
-				       !w->options.sets_resources && !w->options.sets_app))
+	if (w->want != WANT_RESUME || !life_options_set(&w->options))
 		return 0;
 	if (w->options.sets_resources)
 		next->resources = w->options.resources;
@@ -55,14 +58,24 @@ static int take_options(struct life_agent *a, const struct life_waiter *w, struc
 }
 
 /* Another pod template than the one that it has: its pod would have to be made again. */
-static bool is_other_template(const struct life_agent *a, const struct life_waiter *w)
+static bool is_other_template(const struct life_row *row, const char *pod_template)
 {
 	char digest[SANDBOX_DIGEST_LEN];
 
-	if (w->want != WANT_RESUME || !w->options.pod_template)
+	if (!pod_template)
 		return false;
-	life_template_digest(w->options.pod_template, digest);
-	return strcmp(digest, a->row.pod_template) != 0;
+	life_template_digest(pod_template, digest);
+	return strcmp(digest, row->pod_template) != 0;
+}
+
+/* A resume that the agent's row refuses, whatever it waits for. pod_template: that it asks for; NULL: none. */
+static int resume_refused(const struct life_row *row, const char *name, const char *pod_template, struct err *e)
+{
+	if (!row->generation && agent_making(name) != AGENT_CHOSEN)
+		return err_set(e, ERR_NOT_FOUND, "there is no fork %s any more, and forks alone have such names", name);
+	if (row->generation && row->state == LIFE_RUNNING && is_other_template(row, pod_template))
+		return bad_state_of(row, name, "given another pod template", "stopped", e);
+	return 0;
 }
 
 /* Of the start that is about to begin: the waiter has no more to say of it. */
@@ -114,28 +127,19 @@ static void serve_connect(struct life_agent *a, struct life_waiter *w)
 }
 
 /* Under a name of muxd's making an empty workspace would pass for a copy, and for that of whom it is named after. */
-static void refuse_to_make(struct life_agent *a, struct life_waiter *w)
-{
-	struct err e = {0};
-
-	err_set(&e, ERR_NOT_FOUND, "there is no fork %s any more, and forks alone have such names", a->name);
-	life_answer(a, w, e.code, &e);
-}
-
 static void serve_awake(struct life_agent *a, struct life_waiter *w)
 {
 	struct life_row next;
+	struct err e = {0};
 	int changed = take_options(a, w, &next);
 
-	if (!a->row.generation && agent_making(a->name) != AGENT_CHOSEN) {
-		refuse_to_make(a, w);
+	if (resume_refused(&a->row, a->name, w->want == WANT_RESUME ? w->options.pod_template : NULL, &e)) {
+		life_answer(a, w, e.code, &e);
 		return;
 	}
 	if (a->row.generation && a->row.state == LIFE_RUNNING) {
 		if (w->want == WANT_ENSURE)
 			life_connect(a, w);
-		else if (is_other_template(a, w))
-			bad_state(a, w, "given another pod template", "stopped");
 		else if (!changed)
 			life_answer(a, w, 0, NULL);
 		else
@@ -153,6 +157,27 @@ static void serve_awake(struct life_agent *a, struct life_waiter *w)
 	}
 	take_template(a, w);
 	life_start(a, w->reason[0] ? w->reason : a->row.generation ? "resumed" : "made");
+}
+
+struct row_asked {
+	const char *agent;
+	struct life_row row;
+};
+
+static int life_read_row(struct sqlite3 *db, void *job, struct err *e)
+{
+	struct row_asked *q = job;
+
+	return row_get(db, q->agent, &q->row, e);
+}
+
+int life_resume_check(struct life *l, const char *agent, const struct life_options *o, struct err *e)
+{
+	const struct life_agent *a = life_known(l, agent);
+	struct row_asked q = {.agent = agent};
+	int rc = a ? 0 : store_read(l->store, life_read_row, &q, e);
+
+	return rc ? rc : resume_refused(a ? &a->row : &q.row, agent, o->pod_template, e);
 }
 
 static void serve_stop(struct life_agent *a, struct life_waiter *w)

@@ -166,6 +166,9 @@ int life_template_check(struct life *l, const char *agent, const char *own, stru
 void life_template_digest(const char *text, char out[SANDBOX_DIGEST_LEN]); /* SHA-256, hex; "" of "" */
 void life_resume(struct life *l, const char *agent, const struct life_options *o, uint64_t timeout_ns, life_done *done,
 		 void *arg);
+/* Whether such a resume would be refused as things are: ERR_BAD_STATE (another pod template while it runs),
+ * ERR_NOT_FOUND (a name that only forks have). For those who write something ahead of it. */
+int life_resume_check(struct life *l, const char *agent, const struct life_options *o, struct err *e);
 /* Somebody's work waits for it while it is being stopped: awake again, after an idle stop that is taken back, or after
  * the end of one that was asked for. o: as of a resume; NULL: its options stay. */
 void life_need(struct life *l, const char *agent, const struct life_options *o, life_done *done, void *arg);

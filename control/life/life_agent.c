@@ -84,6 +84,12 @@ struct life_waiter *life_first(struct life_agent *a, unsigned wants)
 	return NULL;
 }
 
+bool life_options_set(const struct life_options *o)
+{
+	return o->idle_ttl_ns != UINT64_MAX || o->ttl_ns != UINT64_MAX || o->sets_image || o->sets_resources ||
+	       o->sets_app;
+}
+
 void life_answer(struct life_agent *a, struct life_waiter *w, int rc, const struct err *e)
 {
 	struct err here = {0};

@@ -141,7 +141,7 @@ int life_ask_refers(struct life_agent *a, struct err *e)
 
 bool life_must_stay(const struct life_agent *a, int rc)
 {
-	return (rc == ERR_BAD_STATE || rc == ERR_UNAVAILABLE) && a->run->was != SNAP_FAILED;
+	return rc < 0 && rc != ERR_UNSUPPORTED && a->run->was != SNAP_FAILED;
 }
 
 int life_ask_leave(struct life_agent *a, const char *verb, struct err *e)

@@ -23,7 +23,8 @@ void life_discard(struct life_agent *a, const struct id *snapshot); /* nobody wa
 
 /* To the hub. How many recordings name the run's snapshot: in run->refers. ERR_UNSUPPORTED: nobody records. */
 int life_ask_refers(struct life_agent *a, struct err *e);
-/* The answer to it: stays the snapshot for now? One that failed holds nothing. */
+/* The answer to it: stays the snapshot for now? It does wherever nobody could say that it may go; one that failed holds
+ * nothing. */
 bool life_must_stay(const struct life_agent *a, int rc);
 /* Its sessions hear "its sandbox was VERB: CAUSE" (the row's); 0: there is nobody to tell. */
 int life_ask_leave(struct life_agent *a, const char *verb, struct err *e);

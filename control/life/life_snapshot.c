@@ -146,9 +146,9 @@ static int life_snapshot_on_noted(struct life_agent *a, int rc, const struct err
 /* While a snapshot is taken of what runs, it runs: for who needs no more than that. */
 static bool snapshot_beside(const struct life_agent *a, const struct life_waiter *w)
 {
-	return a->row.state == LIFE_RUNNING && (w->want == WANT_CONNECT || w->want == WANT_ENSURE ||
-						(w->want == WANT_RESUME && w->options.idle_ttl_ns == UINT64_MAX &&
-						 w->options.ttl_ns == UINT64_MAX && !w->options.pod_template));
+	return a->row.state == LIFE_RUNNING &&
+	       (w->want == WANT_CONNECT || w->want == WANT_ENSURE ||
+		(w->want == WANT_RESUME && !life_options_set(&w->options) && !w->options.pod_template));
 }
 
 static const struct run_step steps[] = {

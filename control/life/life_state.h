@@ -137,6 +137,8 @@ void life_answer(struct life_agent *a, struct life_waiter *w, int rc, const stru
 void life_answer_wants(struct life_agent *a, unsigned wants, int rc, const struct err *e);
 #define WANTS(w) (1u << (w))
 struct life_waiter *life_first(struct life_agent *a, unsigned wants);
+/* Whether options change the agent's row; a pod template is not in it. */
+bool life_options_set(const struct life_options *o);
 static inline int64_t life_now(const struct life *l)
 {
 	return life_clock_now(&l->clock);

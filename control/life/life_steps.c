@@ -1,4 +1,5 @@
-/* The named steps around a start and a stop. With nothing in them they tell the audit log that nothing is configured. */
+/* The named steps around a start and a stop. With nothing in them they tell the audit log that nothing is configured.
+ */
 #include "base/clock.h"
 #include "control/life/life_state.h"
 

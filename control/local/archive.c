@@ -52,7 +52,8 @@ static void add_cage(struct args *a, const struct archive_params *p, bool make)
 		ADD(a, "--cap-add", "CAP_DAC_OVERRIDE");
 	else if (p->root)
 		ADD(a, "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID");
-	ADD(a, "--chdir", "/", "--");
+	/* The directories that bwrap itself makes are its user's. */
+	ADD(a, "--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/", "--");
 }
 
 /* The archiver's one line (control/archive/main.c). Words in it may come of names in a workspace. */

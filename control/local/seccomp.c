@@ -148,6 +148,11 @@ static int add_families(scmp_filter_ctx ctx)
 	rc = rc ? rc
 		: seccomp_rule_add(ctx, SCMP_ACT_ERRNO(EAFNOSUPPORT), SCMP_SYS(socket), 1,
 				   SCMP_A0(SCMP_CMP_GT, AF_NETLINK));
+	/* A pair of another family is none, but the kernel loads that family's module before it says so; TIPC has
+	 * pairs. */
+	rc = rc ? rc
+		: seccomp_rule_add(ctx, SCMP_ACT_ERRNO(EAFNOSUPPORT), SCMP_SYS(socketpair), 1,
+				   SCMP_A0(SCMP_CMP_NE, AF_UNIX));
 	/* Interfaces and addresses are asked for by C libraries. XFRM, netfilter, generic and the rest by nobody here.
 	 */
 	return rc ? rc

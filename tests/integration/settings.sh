@@ -30,6 +30,9 @@ wait_for 20 audited || fail "the audit log does not tell of a place that was ref
 equal "who may run may not say whose it is" forbidden "$(resume "$worker" '{"app_id": "billing"}' | code)"
 equal "who may run may not set" forbidden "$(resume "$worker" '{"workdir": "/tmp"}' | code)"
 equal "nothing was made" not_found "$(api "$manager" GET "/v1/agents/$agent" | code)"
+fork=$agent-fork-0123456789ab
+equal "nor is anything kept for a fork that is not there" "not_found not_found 0" "$(api "$(new_token '*' service rounds,lifecycle)" POST "/v1/agents/$fork/resume" '{"env": {"LEFT": "x"}}' | code) $(
+	api "$(new_token '*' service rounds)" GET "/v1/agents/$fork" | code) $(muxctl audit --since 0 -n 100 --event agent.settings --agent "$fork" -o json | wc -l)"
 
 equal "made with them" "running /tmp MODE,TEAM red /workspace" \
 	"$(resume "$manager" '{"workdir": "/tmp", "env": {"MODE": "test", "TEAM": "a"}, "labels": {"app/id": "red"}}' |

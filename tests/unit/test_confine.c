@@ -20,6 +20,8 @@
 static int in_confinement(void)
 {
 	char program[] = "/bin/true", *argv[] = {program, NULL}, *env[] = {NULL};
+	int pair[2];
+
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || confine_local(NULL))
 		return 1;
 	if (socket(AF_INET, SOCK_STREAM, 0) >= 0 || errno != EACCES)
@@ -28,6 +30,10 @@ static int in_confinement(void)
 		return 3;
 	if (socket(AF_UNIX, SOCK_STREAM, 0) < 0)
 		return 4;
+	if (socketpair(AF_TIPC, SOCK_STREAM, 0, pair) == 0 || errno != EACCES)
+		return 6;
+	if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair))
+		return 7;
 	execve(argv[0], argv, env);
 	return errno == EACCES ? 0 : 5;
 }

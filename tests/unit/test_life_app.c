@@ -165,9 +165,37 @@ static void a_list_is_of_one_app(void **state)
 	assert_listed(r, NULL, NULL, "ann ben cid dan");
 }
 
+/* A resume that changes something does not pass a snapshot that is being taken: it waits, and then it counts. */
+static void a_change_waits_for_a_snapshot(void **state)
+{
+	struct life_options o = of_app("billing");
+	struct rig *r = *state;
+
+	rig_run(r, "ann");
+	r->world.hold[SANDBOX_TAKE] = true;
+	life_snapshot(r->life, "ann", 0, NULL, NULL);
+	rig_settle(r);
+	r->answers = 0;
+	rig_resume(r, "ann"); /* it changes nothing: she runs, and that is the answer */
+	rig_settle(r);
+	assert_int_equal(r->answers, 1);
+	snprintf(o.image, sizeof(o.image), "python");
+	o.sets_image = true;
+	life_resume(r->life, "ann", &o, 0, rig_answer, r);
+	rig_settle(r);
+	assert_int_equal(r->answers, 1);
+	r->world.hold[SANDBOX_TAKE] = false;
+	rig_settle(r);
+	assert_int_equal(r->answers, 2);
+	assert_int_equal(r->rc, 0);
+	assert_shown(r, "ann", "billing");
+	assert_string_equal(rig_row(r, "ann").image, "python");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test_setup_teardown(a_change_waits_for_a_snapshot, rig_setup, rig_teardown),
 	    cmocka_unit_test_setup_teardown(each_wake_has_it, rig_setup, rig_teardown),
 	    cmocka_unit_test_setup_teardown(a_change_is_told_at_once_and_made_at_the_next_start, rig_setup,
 					    rig_teardown),

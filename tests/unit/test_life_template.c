@@ -15,6 +15,17 @@ static void resume_with(struct rig *r, const char *agent, const char *template)
 	rig_settle(r);
 }
 
+/* What a resume is about to hear, for who asks first; nothing is changed by that. */
+static int would_hear(struct rig *r, const char *agent, const char *template)
+{
+	struct life_options o = {.idle_ttl_ns = UINT64_MAX, .ttl_ns = UINT64_MAX, .pod_template = template};
+	struct err e = {0};
+	int rc = life_resume_check(r->life, agent, &o, &e);
+
+	assert_int_equal(rc, e.code);
+	return rc;
+}
+
 static void stop(struct rig *r, const char *agent)
 {
 	rig_stop(r, agent);
@@ -170,7 +181,12 @@ static void one_that_runs_keeps_its_pod(void **state)
 {
 	struct rig *r = *state;
 
+	assert_int_equal(would_hear(r, "ann", TWO), 0);
+	assert_int_equal(would_hear(r, "ann-fork-0123456789ab", NULL), ERR_NOT_FOUND);
 	resume_with(r, "ann", ONE);
+	assert_int_equal(would_hear(r, "ann", TWO), ERR_BAD_STATE);
+	assert_int_equal(would_hear(r, "ann", ONE), 0);
+	assert_int_equal(would_hear(r, "ann", NULL), 0);
 	resume_with(r, "ann", TWO);
 	assert_int_equal(r->rc, ERR_BAD_STATE);
 	assert_string_equal(r->message, "ann is running, and cannot be given another pod template: stopped would do");
@@ -180,6 +196,7 @@ static void one_that_runs_keeps_its_pod(void **state)
 	assert_int_equal(r->rc, 0);
 	/* Of two at once the first is heard. */
 	stop(r, "ann");
+	assert_int_equal(would_hear(r, "ann", TWO), 0);
 	r->world.hold[SANDBOX_ENSURE] = true;
 	resume_with(r, "ann", TWO);
 	resume_with(r, "ann", ONE);

@@ -163,19 +163,25 @@ static void test_privileges_do_not_come_back(void **state)
 	o = ask(&b, "demo",
 		"python3 -c 'import ctypes,socket,fcntl,errno; "
 		"l=ctypes.CDLL(None,use_errno=True); r=[]; "
-		"r.append((l.syscall(250,0,0,0),ctypes.get_errno())); "     /* keyctl */
-		"r.append((l.syscall(321,0,0,0),ctypes.get_errno())); "     /* bpf */
-		"r.append((l.syscall(425,1,0),ctypes.get_errno())); "       /* io_uring_setup */
-		"r.append((l.syscall(435,0,0),ctypes.get_errno())); "       /* clone3 */
-		"r.append((l.syscall(41,40,1,0),ctypes.get_errno())); "     /* AF_VSOCK */
+		"r.append((l.syscall(250,0,0,0),ctypes.get_errno())); " /* keyctl */
+		"r.append((l.syscall(321,0,0,0),ctypes.get_errno())); " /* bpf */
+		"r.append((l.syscall(425,1,0),ctypes.get_errno())); "   /* io_uring_setup */
+		"r.append((l.syscall(435,0,0),ctypes.get_errno())); "   /* clone3 */
+		"r.append((l.syscall(41,40,1,0),ctypes.get_errno())); " /* AF_VSOCK */
+		"p=(ctypes.c_int*2)(); w=ctypes.c_ulong; "
+		"r.append((l.syscall(53,30,1,0,p),ctypes.get_errno())); "             /* a pair of AF_TIPC */
+		"r.append((l.syscall(53,w(0x100000001),1,0,p),ctypes.get_errno())); " /* AF_UNIX, with a high bit */
+		"r.append((l.syscall(53,1,1,0,p),0)); "
 		"r.append((l.syscall(16,0,0x5412,0),ctypes.get_errno())); " /* TIOCSTI */
-		"r.append((l.syscall(16,0,0x100005412,0),ctypes.get_errno())); "
+		"r.append((l.syscall(16,0,w(0x100005412),0),ctypes.get_errno())); "
 		"print(r)'");
 #ifdef __x86_64__
 	if (strstr(o, "not found") || strstr(o, "ModuleNotFound"))
 		print_message("SKIP raw calls: no python3 with ctypes\n");
 	else
-		assert_string_equal(o, "[(-1, 1), (-1, 1), (-1, 38), (-1, 38), (-1, 97), (-1, 1), (-1, 1)]\n");
+		assert_string_equal(
+		    o,
+		    "[(-1, 1), (-1, 1), (-1, 38), (-1, 38), (-1, 97), (-1, 97), (-1, 97), (0, 0), (-1, 1), (-1, 1)]\n");
 #endif
 	box_wipe(&b);
 }

@@ -418,13 +418,15 @@ static void broker_life_on_settings(void *arg, int rc, const struct err *e, json
 		resume(hub_life(j->hub), j);
 }
 
-/* Ahead of its start: what begins with it begins with them. */
+/* Ahead of its start: what begins with it begins with them. A resume that is refused changes none. */
 static void put_settings(struct life_job *j)
 {
 	json_t *now = NULL, *next = NULL, *call = audit_request_json(&j->rq);
 	struct err e = {0};
-	int rc = lists_get(hub_store(j->hub), &list_settings, j->agent, 0, &now, &e);
+	int rc = life_resume_check(hub_life(j->hub), j->agent, &j->call.options, &e);
 
+	if (!rc)
+		rc = lists_get(hub_store(j->hub), &list_settings, j->agent, 0, &now, &e);
 	if (!rc && !(next = settings_merge(json_object_get(now, "settings"), j->settings)))
 		rc = err_set(&e, ERR_NOMEM, "no memory for settings");
 	if (!rc)

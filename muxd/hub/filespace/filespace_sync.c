@@ -723,16 +723,29 @@ static void manifest(struct filespace_sync *s)
 	text_format(s->told.manifest, sizeof(s->told.manifest), "%.64s", key);
 }
 
-/* The cap of the workspace, with all that is to come: refused before anything is done. */
+/* The bounds of the workspace, with all that is to come: refused before anything is done. */
 static int filespace_sync_check_room(const struct filespace_sync *s, struct err *e)
 {
-	uint64_t cap = hub_conf(s->agent->hub)->workspace_size, bytes = s->workspace_bytes;
+	const struct conf *c = hub_conf(s->agent->hub);
+	uint64_t cap = c->workspace_size, bytes = s->workspace_bytes, files = s->here.n;
 
-	for (size_t i = 0; i < s->ntasks; i++)
-		if (s->tasks[i].verdict == FILESPACE_COPY_DOWN) {
-			bytes += s->tasks[i].size;
-			bytes -= s->tasks[i].seen.size < bytes ? s->tasks[i].seen.size : bytes;
+	for (size_t i = 0; i < s->ntasks; i++) {
+		const struct sync_task *t = &s->tasks[i];
+
+		if (t->verdict == FILESPACE_COPY_DOWN) {
+			bytes += t->size;
+			bytes -= t->seen.size < bytes ? t->seen.size : bytes;
+			files += !t->seen.inode;
+		} else if (t->verdict == FILESPACE_DELETE_HERE) {
+			files--;
 		}
+	}
+	if (s->direction == FILESPACE_PULL && files > c->filespace_max_files)
+		return err_set(
+		    e, ERR_TOO_LARGE,
+		    "the workspace would have %llu files, more than the %llu of filespace.max_files: nothing "
+		    "was synced",
+		    (unsigned long long)files, (unsigned long long)c->filespace_max_files);
 	if (bytes <= cap)
 		return 0;
 	return err_set(e, ERR_TOO_LARGE,
