@@ -266,6 +266,9 @@ def features():
         "muxd.dev/sandboxes": "true", "team": "agents", "quota": "1", **{f"pod-security.kubernetes.io/{m}": v for m, v in {
             "enforce": "baseline", "audit": "restricted", "audit-version": "latest", "warn": "restricted"}.items()}})
     check("nobody asked for levels of PodSecurity", objects(values_of("no-pod-security"))["Namespace", "", "muxd-sandboxes"]["metadata"]["labels"] == {"muxd.dev/sandboxes": "true"})
+    for values, path in (({}, "/usr/local/bin/muxlet"), ({"muxlet_path": "/opt/muxlet"}, "/opt/muxlet")):
+        found = [o for o in objects({"admission": "policy", "config": {"kubernetes": values}}).values() if o["kind"] == "ValidatingAdmissionPolicy"]
+        check(f"the policy knows muxlet at {path}", any(f"['{path}', '--visit'" in json.dumps(o) for o in found), found)
     kept = yaml.safe_load(objects(values_of("config"))["ConfigMap", "muxd", "muxd"]["data"]["muxd.yaml"])
     check("configuration goes through", kept["witnesses"][0]["name"] == "disk" and kept["lifecycle"]["agents"][0]["at_rest"] == "keep"
           and kept["kubernetes"]["admission_user"].endswith(":elsewhere:someone") and kept["journal"] == {"dir": "/run/muxd/journal"})
