@@ -16,7 +16,7 @@
 
 #define TEXT_MAX (1024 * 1024)
 #define KEYS_MAX 256
-#define LIST_MAX 1000
+#define LIST_MAX 1000 /* of a list in an entry; of the others, conf_table.h */
 
 /* One reading: the document, what it becomes, and where each key stood (line 0: nowhere). */
 struct conf_reader {
@@ -64,13 +64,13 @@ static int conf_need_scalar(const struct conf_reader *r, const yaml_node_t *n, c
 
 /* ---- keys that are more than one value: record.rules, staff, kubernetes.labels and others */
 
-static int need_list(const struct conf_reader *r, const yaml_node_t *n, const char *what, size_t *out_n)
+static int need_list(const struct conf_reader *r, const yaml_node_t *n, const char *what, size_t most, size_t *out_n)
 {
 	if (n->type != YAML_SEQUENCE_NODE)
 		return conf_fail(r, &n->start_mark, "%s is not a list", what);
 	size_t count = (size_t)(n->data.sequence.items.top - n->data.sequence.items.start);
-	if (count > LIST_MAX)
-		return conf_fail(r, &n->start_mark, "%s has more than %d entries", what, LIST_MAX);
+	if (count > most)
+		return conf_fail(r, &n->start_mark, "%s has more than %zu entries", what, most);
 	*out_n = count;
 	return 0;
 }
@@ -253,11 +253,12 @@ static int read_fields(const struct conf_reader *r, const yaml_node_t *n, const 
 	return rc;
 }
 
-static int read_each(struct conf_reader *r, const yaml_node_t *n, const char *what,
-		     int (*read)(struct conf_reader *, const yaml_node_t *))
+typedef int read_entry(struct conf_reader *r, const yaml_node_t *n);
+
+static int read_each(struct conf_reader *r, const yaml_node_t *n, const char *what, size_t most, read_entry *read)
 {
 	size_t count = 0;
-	int rc = need_list(r, n, what, &count);
+	int rc = need_list(r, n, what, most, &count);
 
 	for (size_t i = 0; rc == 0 && i < count; i++)
 		rc = read(r, conf_node_at(r, n->data.sequence.items.start[i]));
@@ -295,16 +296,7 @@ static int read_rule(struct conf_reader *r, const yaml_node_t *n)
 		return rc;
 	if (k != RULE_TRUNCATED && (field_of(r, n, "head") || field_of(r, n, "tail")))
 		return conf_fail(r, &n->start_mark, "head and tail of record.rules go with the rule truncated only");
-	rc = conf_rule_add(r->conf, x.kind, x.session, k, x.head, x.tail, x.floor);
-	if (rc == ERR_LIMIT)
-		return conf_fail(r, &n->start_mark, "record.rules has too many entries");
-	return rc < 0 ? conf_fail_memory(r) : 0;
-}
-
-static int read_rules(struct conf_reader *r, const yaml_node_t *n)
-{
-	conf_rules_clear(r->conf);
-	return read_each(r, n, "record.rules", read_rule);
+	return conf_rule_add(r->conf, x.kind, x.session, k, x.head, x.tail, x.floor) ? conf_fail_memory(r) : 0;
 }
 
 /* "ssh-ed25519 AAAA... comment": a known type, then base64. */
@@ -340,7 +332,7 @@ static int take_list(struct conf_reader *r, const yaml_node_t *n, const char *wh
 {
 	bool single = n->type == YAML_SCALAR_NODE;
 	size_t count = 1;
-	int rc = single ? 0 : need_list(r, n, what, &count);
+	int rc = single ? 0 : need_list(r, n, what, LIST_MAX, &count);
 
 	if (rc < 0)
 		return rc;
@@ -421,7 +413,7 @@ static int read_staff_entry(struct conf_reader *r, const yaml_node_t *n, struct 
 static int read_staff(struct conf_reader *r, const yaml_node_t *n)
 {
 	size_t count = 0;
-	int rc = need_list(r, n, "staff", &count);
+	int rc = need_list(r, n, "staff", CONF_STAFF_MAX, &count);
 
 	if (rc < 0 || count == 0)
 		return rc;
@@ -520,8 +512,8 @@ static int read_witness(struct conf_reader *r, const yaml_node_t *n)
 	if (rc == 0)
 		rc = check_witness(r, n, &w);
 	if (rc == 0 && (rc = conf_witness_add(r->conf, &w)) != 0)
-		rc = rc == ERR_NOMEM ? conf_fail_memory(r)
-				     : conf_fail(r, &n->start_mark, "witness %s stands twice", w.name);
+		rc = rc == ERR_CONFLICT ? conf_fail(r, &n->start_mark, "witness %s stands twice", w.name)
+					: conf_fail_memory(r);
 	if (rc < 0)
 		conf_witness_finish(&w);
 	return rc;
@@ -545,9 +537,9 @@ static int read_pusher(struct conf_reader *r, const yaml_node_t *n)
 		rc = take_list(r, field_of(r, n, "keys"), "witness.pushers: keys", conf_check_record_key, &p.keys,
 			       &p.nkeys);
 	if (rc == 0 && (rc = conf_pusher_add(r->conf, &p)) != 0)
-		rc = rc == ERR_NOMEM
-			 ? conf_fail_memory(r)
-			 : conf_fail(r, &n->start_mark, "witness.pushers: %s or its log id stands twice", p.name);
+		rc = rc == ERR_CONFLICT
+			 ? conf_fail(r, &n->start_mark, "witness.pushers: %s or its log id stands twice", p.name)
+			 : conf_fail_memory(r);
 	if (rc < 0)
 		conf_pusher_finish(&p);
 	return rc;
@@ -567,9 +559,9 @@ static int read_edge(struct conf_reader *r, const yaml_node_t *n)
 	if (rc == 0 && (!x.name || !x.id || !x.key))
 		rc = conf_fail(r, &n->start_mark, "an entry of edge.known needs name, id and key");
 	if (rc == 0 && (rc = conf_edge_add(r->conf, &x)) != 0)
-		rc = rc == ERR_NOMEM
-			 ? conf_fail_memory(r)
-			 : conf_fail(r, &n->start_mark, "edge.known: %s, its id or its key stands twice", x.name);
+		rc = rc == ERR_CONFLICT
+			 ? conf_fail(r, &n->start_mark, "edge.known: %s, its id or its key stands twice", x.name)
+			 : conf_fail_memory(r);
 	if (rc < 0)
 		conf_edge_finish(&x);
 	return rc;
@@ -595,7 +587,6 @@ static int read_image(struct conf_reader *r, const yaml_node_t *n)
 		rc = conf_fail(r, &n->start_mark, "sandbox.images: %s: %s", x.name, why.message);
 	if (rc == 0 && (rc = conf_image_add(r->conf, &x)) != 0)
 		rc = rc == ERR_CONFLICT ? conf_fail(r, &n->start_mark, "sandbox.images: %s stands twice", x.name)
-		     : rc == ERR_LIMIT  ? conf_fail(r, &n->start_mark, "sandbox.images has too many entries")
 					: conf_fail_memory(r);
 	if (rc < 0)
 		conf_image_finish(&x);
@@ -671,7 +662,6 @@ static int read_label(struct conf_reader *r, const yaml_node_t *k, const yaml_no
 	const char *key = yamldoc_scalar(k), *value = yamldoc_scalar(v);
 	struct conf *c = r->conf;
 	struct err why = {0};
-	int rc;
 
 	if (!key)
 		return conf_fail(r, &k->start_mark, "a key in kubernetes.labels is not a name");
@@ -682,10 +672,7 @@ static int read_label(struct conf_reader *r, const yaml_node_t *k, const yaml_no
 	for (size_t i = 0; i < c->kubernetes_nlabels; i++)
 		if (strcmp(c->kubernetes_labels[i].key, key) == 0)
 			return conf_fail(r, &k->start_mark, "kubernetes.labels: %.80s stands twice", key);
-	rc = conf_label_add(c, key, yamldoc_is_null(v) ? "" : value);
-	if (rc == ERR_LIMIT)
-		return conf_fail(r, &k->start_mark, "kubernetes.labels has too many entries");
-	return rc < 0 ? conf_fail_memory(r) : 0;
+	return conf_label_add(c, key, yamldoc_is_null(v) ? "" : value) ? conf_fail_memory(r) : 0;
 }
 
 static int read_labels(struct conf_reader *r, const yaml_node_t *n)
@@ -696,6 +683,8 @@ static int read_labels(struct conf_reader *r, const yaml_node_t *n)
 		return 0;
 	if (n->type != YAML_MAPPING_NODE)
 		return conf_fail(r, &n->start_mark, "kubernetes.labels is not a mapping of labels");
+	if (n->data.mapping.pairs.top - n->data.mapping.pairs.start > CONF_LABELS_MAX)
+		return conf_fail(r, &n->start_mark, "kubernetes.labels has more than %d entries", CONF_LABELS_MAX);
 	for (yaml_node_pair_t *p = n->data.mapping.pairs.start; rc == 0 && p < n->data.mapping.pairs.top; p++)
 		rc = read_label(r, conf_node_at(r, p->key), conf_node_at(r, p->value));
 	return rc;
@@ -703,21 +692,30 @@ static int read_labels(struct conf_reader *r, const yaml_node_t *n)
 
 static int conf_read_list(struct conf_reader *r, const char *path, const yaml_node_t *n)
 {
+	static const struct {
+		const char *path;
+		size_t most;
+		read_entry *entry;
+	} lists[] = {
+	    {"record.rules", CONF_RULES_MAX, read_rule},
+	    {"lifecycle.agents", CONF_LIFE_AGENTS_MAX, read_life_agent},
+	    {"issuers", CONF_ISSUERS_MAX, read_issuer},
+	    {"sandbox.images", CONF_IMAGES_MAX, read_image},
+	    {"witnesses", CONF_WITNESSES_MAX, read_witness},
+	    {"witness.pushers", CONF_PUSHERS_MAX, read_pusher},
+	    {"edge.known", CONF_EDGES_MAX, read_edge},
+	};
+	size_t i = 0;
+
 	if (strcmp(path, "staff") == 0)
 		return read_staff(r, n);
-	if (strcmp(path, "lifecycle.agents") == 0)
-		return read_each(r, n, path, read_life_agent);
-	if (strcmp(path, "issuers") == 0)
-		return read_each(r, n, path, read_issuer);
-	if (strcmp(path, "sandbox.images") == 0)
-		return read_each(r, n, path, read_image);
-	if (strcmp(path, "witnesses") == 0)
-		return read_each(r, n, path, read_witness);
-	if (strcmp(path, "witness.pushers") == 0)
-		return read_each(r, n, path, read_pusher);
-	if (strcmp(path, "edge.known") == 0)
-		return read_each(r, n, path, read_edge);
-	return strcmp(path, "kubernetes.labels") == 0 ? read_labels(r, n) : read_rules(r, n);
+	if (strcmp(path, "kubernetes.labels") == 0)
+		return read_labels(r, n);
+	if (strcmp(path, "record.rules") == 0)
+		conf_rules_clear(r->conf); /* the default's */
+	while (i + 1 < sizeof(lists) / sizeof(lists[0]) && strcmp(lists[i].path, path) != 0)
+		i++;
+	return read_each(r, n, path, lists[i].most, lists[i].entry);
 }
 
 /* ---- keys and sections */

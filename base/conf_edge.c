@@ -7,8 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define EDGES 256
-
 int conf_check_https_url(const char *value, struct err *e)
 {
 	if (*value && (strncmp(value, "https://", 8) != 0 || !value[8] || strpbrk(value, " \t\r\n\"@#?")))
@@ -22,7 +20,7 @@ int conf_edge_add(struct conf *c, const struct conf_edge *x)
 		if (strcmp(c->edges[i].name, x->name) == 0 || strcmp(c->edges[i].id, x->id) == 0 ||
 		    strcmp(c->edges[i].key, x->key) == 0)
 			return ERR_CONFLICT;
-	return c->nedges < EDGES ? list_append(&c->edges, &c->nedges, x, sizeof(*x)) : ERR_NOMEM;
+	return c->nedges < CONF_EDGES_MAX ? list_append(&c->edges, &c->nedges, x, sizeof(*x)) : ERR_LIMIT;
 }
 
 void conf_edge_finish(struct conf_edge *x)

@@ -7,8 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define IMAGES 64
-
 static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
 
 int conf_check_image_name(const char *value, struct err *e)
@@ -50,7 +48,7 @@ int conf_image_add(struct conf *c, const struct conf_image *x)
 {
 	if (conf_image_find(c, x->name))
 		return ERR_CONFLICT;
-	return c->nimages < IMAGES ? list_append(&c->images, &c->nimages, x, sizeof(*x)) : ERR_LIMIT;
+	return c->nimages < CONF_IMAGES_MAX ? list_append(&c->images, &c->nimages, x, sizeof(*x)) : ERR_LIMIT;
 }
 
 const struct conf_image *conf_image_find(const struct conf *c, const char *name)

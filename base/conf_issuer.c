@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ISSUERS    16
 #define TEXT_MAX   512
 #define CLAIM_MAX  64
 #define NAME_BYTES 128 /* of a principal */
@@ -230,9 +229,9 @@ int conf_issuer_add(struct conf *c, const struct conf_issuer *x)
 		own.principal = strdup(principal);
 	if (!own.kinds)
 		own.kinds = strdup("agent");
-	rc = c->nissuers < ISSUERS && own.principal && own.kinds
-		 ? list_append(&c->issuers, &c->nissuers, &own, sizeof(own))
-		 : ERR_NOMEM;
+	rc = c->nissuers >= CONF_ISSUERS_MAX ? ERR_LIMIT : own.principal && own.kinds ? 0 : ERR_NOMEM;
+	if (!rc)
+		rc = list_append(&c->issuers, &c->nissuers, &own, sizeof(own));
 	if (rc && !x->principal)
 		free(own.principal);
 	if (rc && !x->kinds)

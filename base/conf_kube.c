@@ -12,7 +12,6 @@
 #define LABEL_CHARS   LOWER "ABCDEFGHIJKLMNOPQRSTUVWXYZ" DIGITS
 #define LABEL_MAX     63
 #define SUBDOMAIN_MAX 253
-#define LABELS_MAX    64
 
 int conf_check_kubeconfig(const char *value, struct err *e)
 {
@@ -178,7 +177,7 @@ int conf_label_add(struct conf *c, const char *key, const char *value)
 {
 	struct conf_label l = {.key = strdup(key), .value = strdup(value)};
 
-	int rc = c->kubernetes_nlabels >= LABELS_MAX ? ERR_LIMIT : l.key && l.value ? 0 : ERR_NOMEM;
+	int rc = c->kubernetes_nlabels >= CONF_LABELS_MAX ? ERR_LIMIT : l.key && l.value ? 0 : ERR_NOMEM;
 
 	if (rc == 0)
 		rc = list_append(&c->kubernetes_labels, &c->kubernetes_nlabels, &l, sizeof(l));

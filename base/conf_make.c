@@ -10,13 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define RULES_MAX    256
 #define DESCRIBE_MAX (64 * 1024)
 
 int conf_rule_add(struct conf *c, const char *kind, const char *session, enum conf_rule_kind rule, uint64_t head,
 		  uint64_t tail, bool floor)
 {
-	if (c->nrules >= RULES_MAX)
+	if (c->nrules > CONF_RULES_MAX)
 		return ERR_LIMIT;
 	struct conf_rule r = {
 	    .kind = strdup(kind), .session = strdup(session), .rule = rule, .head = head, .tail = tail, .floor = floor};

@@ -41,6 +41,18 @@ const char *conf_key_nearest(const char *path);
 /* The same among "a|b|c"; len of the word in *out_len. */
 const char *conf_choice_nearest(const char *choices, const char *word, size_t *out_len);
 
+/* The most entries of each list; conf.c says so with one message, and the functions that add refuse as well
+ * (ERR_LIMIT). */
+#define CONF_RULES_MAX       256 /* besides the one that ends the list */
+#define CONF_STAFF_MAX       1000
+#define CONF_LIFE_AGENTS_MAX 1000
+#define CONF_LABELS_MAX      64
+#define CONF_IMAGES_MAX      64
+#define CONF_ISSUERS_MAX     16
+#define CONF_WITNESSES_MAX   16
+#define CONF_PUSHERS_MAX     256
+#define CONF_EDGES_MAX       256
+
 /* Append a rule (strings are copied). The list always ends with one that matches everything: see conf_rules_close. */
 int conf_rule_add(struct conf *c, const char *kind, const char *session, enum conf_rule_kind rule, uint64_t head,
 		  uint64_t tail, bool floor);
@@ -66,7 +78,7 @@ int conf_check_region(const char *value, struct err *e);
 int conf_check_file(const char *value, struct err *e);       /* an absolute path */
 int conf_check_record_key(const char *value, struct err *e); /* 32 bytes as base64url */
 int conf_check_log_id(const char *value, struct err *e);
-/* Become c's on success. ERR_NOMEM; ERR_CONFLICT: the name or log id is there already. */
+/* Become c's on success. ERR_LIMIT; ERR_NOMEM; ERR_CONFLICT: the name or log id is there already. */
 int conf_witness_add(struct conf *c, const struct conf_witness *w);
 int conf_pusher_add(struct conf *c, const struct conf_pusher *p);
 void conf_witness_finish(struct conf_witness *w);
@@ -93,14 +105,15 @@ int conf_check_agents(const char *value, struct err *e); /* a name, or the begin
 int conf_check_some_text(const char *value, struct err *e);
 /* Of one entry, what must be there is, and goes together; its URLs may yet come from the environment. */
 int conf_check_issuer(const struct conf_issuer *x, struct err *e);
-int conf_check_issuers(const struct conf *c, struct err *e);      /* with their URLs */
-int conf_issuer_add(struct conf *c, const struct conf_issuer *x); /* ERR_NOMEM; ERR_CONFLICT: its name is there */
+int conf_check_issuers(const struct conf *c, struct err *e); /* with their URLs */
+int conf_issuer_add(struct conf *c,
+		    const struct conf_issuer *x); /* ERR_LIMIT; ERR_NOMEM; ERR_CONFLICT: its name is there */
 /* From the environment. ERR_CONFIG: there is not the one entry that it would be of. */
 int conf_issuer_environment(struct conf *c, const char *issuer, const char *jwks_url, struct err *e);
 void conf_issuer_finish(struct conf_issuer *x);
 void conf_issuers_clear(struct conf *c);
 
-/* conf_edge.c: edge.known. ERR_NOMEM; ERR_CONFLICT: its name, id or key is there already. */
+/* conf_edge.c: edge.known. ERR_LIMIT; ERR_NOMEM; ERR_CONFLICT: its name, id or key is there already. */
 int conf_check_https_url(const char *value, struct err *e); /* or "" */
 int conf_edge_add(struct conf *c, const struct conf_edge *x);
 void conf_edge_finish(struct conf_edge *x);

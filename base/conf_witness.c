@@ -12,8 +12,6 @@
 
 #define NAME_MAX_LEN 32
 #define KEY_BYTES    32
-#define WITNESSES    16
-#define PUSHERS      256
 
 int conf_check_witness_name(const char *value, struct err *e)
 {
@@ -192,7 +190,8 @@ int conf_witness_add(struct conf *c, const struct conf_witness *w)
 	for (size_t i = 0; i < c->nwitnesses; i++)
 		if (strcmp(c->witnesses[i].name, w->name) == 0)
 			return ERR_CONFLICT;
-	return c->nwitnesses < WITNESSES ? list_append(&c->witnesses, &c->nwitnesses, w, sizeof(*w)) : ERR_NOMEM;
+	return c->nwitnesses < CONF_WITNESSES_MAX ? list_append(&c->witnesses, &c->nwitnesses, w, sizeof(*w))
+						  : ERR_LIMIT;
 }
 
 int conf_pusher_add(struct conf *c, const struct conf_pusher *p)
@@ -200,7 +199,7 @@ int conf_pusher_add(struct conf *c, const struct conf_pusher *p)
 	for (size_t i = 0; i < c->npushers; i++)
 		if (strcmp(c->pushers[i].name, p->name) == 0 || strcmp(c->pushers[i].log_id, p->log_id) == 0)
 			return ERR_CONFLICT;
-	return c->npushers < PUSHERS ? list_append(&c->pushers, &c->npushers, p, sizeof(*p)) : ERR_NOMEM;
+	return c->npushers < CONF_PUSHERS_MAX ? list_append(&c->pushers, &c->npushers, p, sizeof(*p)) : ERR_LIMIT;
 }
 
 void conf_witness_finish(struct conf_witness *w)

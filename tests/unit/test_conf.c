@@ -447,6 +447,61 @@ static void what_is_too_deep_or_too_much_is_refused_at_once(void **state)
 	}
 }
 
+/* By what the list says and not by what is in it: the entries here are none. */
+static void a_list_that_is_too_long_says_how_long_it_may_be(void **state)
+{
+	static const struct {
+		const char *head, *part;
+		size_t most;
+		const char *tail, *message;
+	} rows[] = {
+	    {"witnesses: [", "{},", 16, "]", "muxd.yaml:1:12: witnesses has more than 16 entries"},
+	    {"witness: {pushers: [", "{},", 256, "]}", "muxd.yaml:1:20: witness.pushers has more than 256 entries"},
+	    {"edge: {known: [", "{},", 256, "]}", "muxd.yaml:1:15: edge.known has more than 256 entries"},
+	    {"issuers: [", "{},", 16, "]", "muxd.yaml:1:10: issuers has more than 16 entries"},
+	    {"sandbox: {images: [", "{},", 64, "]}", "muxd.yaml:1:19: sandbox.images has more than 64 entries"},
+	    {"record: {rules: [", "{},", 256, "]}", "muxd.yaml:1:17: record.rules has more than 256 entries"},
+	    {"lifecycle: {agents: [", "{},", 1000, "]}", "muxd.yaml:1:21: lifecycle.agents has more than 1000 entries"},
+	    {"staff: [", "{},", 1000, "]", "muxd.yaml:1:8: staff has more than 1000 entries"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		for (size_t more = 0; more < 2; more++) {
+			char *text = repeated(rows[i].head, rows[i].part, rows[i].most + more, rows[i].tail);
+			struct conf *c = NULL;
+			struct err e = {0};
+
+			assert_int_equal(parse(text, &c, &e), ERR_CONFIG);
+			assert_int_equal(strcmp(e.message, rows[i].message) == 0, more);
+			free(text);
+		}
+	}
+}
+
+static void as_many_entries_as_there_may_be(void **state)
+{
+	char labels[64 * 16 + 64] = "kubernetes: {labels: {";
+	size_t len = strlen(labels);
+	char *rules = repeated("record: {rules: [", "{kind: staff, rule: full},", 256, "]}");
+	struct conf *c = parsed(rules);
+	struct err e = {0};
+
+	(void)state;
+	assert_int_equal(c->nrules, 257); /* and the one for everything */
+	conf_destroy(c);
+	free(rules);
+	for (int i = 0; i < 65; i++)
+		len += (size_t)snprintf(labels + len, sizeof(labels) - len, "l%d: v,", i);
+	strcpy(labels + len, "}}");
+	assert_int_equal(parse(labels, &c, &e), ERR_CONFIG);
+	assert_string_equal(e.message, "muxd.yaml:1:22: kubernetes.labels has more than 64 entries");
+	strcpy(labels + len - strlen("l64: v,"), "}}");
+	c = parsed(labels);
+	assert_int_equal(c->kubernetes_nlabels, 64);
+	conf_destroy(c);
+}
+
 static void sizes_have_units(void **state)
 {
 	(void)state;
@@ -602,6 +657,8 @@ int main(void)
 	    cmocka_unit_test(bytes_that_are_no_text_are_refused),
 	    cmocka_unit_test(loads_a_file),
 	    cmocka_unit_test(what_is_too_deep_or_too_much_is_refused_at_once),
+	    cmocka_unit_test(a_list_that_is_too_long_says_how_long_it_may_be),
+	    cmocka_unit_test(as_many_entries_as_there_may_be),
 	    cmocka_unit_test(sizes_have_units),
 	    cmocka_unit_test(the_environment_goes_first),
 	};
