@@ -2,6 +2,7 @@
 #include "base/conf.h"
 
 #include "base/buf.h"
+#include "base/conf_start.h"
 #include "base/conf_table.h"
 #include "base/err.h"
 #include "base/list.h"
@@ -187,6 +188,8 @@ char *conf_describe(void)
 		section_len = len;
 		if (rc == 0)
 			rc = describe_help(&b, indent, keys[i].help);
+		if (rc == 0 && conf_key_waits(&keys[i]))
+			rc = describe_help(&b, indent, "A change waits for the daemon's next start.");
 		if (rc == 0)
 			rc = describe_value(&b, &keys[i], indent, dot ? dot + 1 : keys[i].path);
 	}

@@ -142,9 +142,8 @@ static const struct conf_key keys[] = {
     {"journal.dir", CONF_STRING, AT(journal_dir), "", 0, 0, NULL, check_absolute,
      "Where the journal ring lies (tmpfs); empty: a directory in /dev/shm named after the state directory."},
     {"journal.size", CONF_SIZE, AT(journal_size), "64MiB", MIB, 16 * GIB, NULL, check_power_of_two,
-     "Size of the journal ring, a power of two; it is allocated at start. A change counts at the next start, unless "
-     "the "
-     "ring holds what is not on the disk yet."},
+     "Size of the journal ring, a power of two; it is allocated at start, and stays as it is while the ring holds what "
+     "is not on the disk yet."},
     {"record.release", CONF_FLAG, AT(release_durable), "journaled", 0, 0, "journaled|durable", NULL,
      "When clients see a byte: once it is journaled, or once it is on the disk."},
     {"record.rules", CONF_LIST, 0, NULL, 0, 0, NULL, NULL,
@@ -261,7 +260,7 @@ static const struct conf_key keys[] = {
      "Behind the end of rounds and terminals the workspace is looked at, and the audit log told what changed."},
     {"filespace.url", CONF_STRING, AT(filespace_url), "", 0, 0, NULL, check_store_url,
      "The owner's file store, https://HOST/PATH (docs/filespace.md); http:// for one on this machine. Empty: there is "
-     "none, and workspaces are not synced. A change counts from the next start on."},
+     "none, and workspaces are not synced."},
     {"filespace.token_file", CONF_STRING, AT(filespace_token_file), "", 0, 0, NULL, check_absolute,
      "A file with the bearer token that the store is shown, over TLS alone. Read again each minute."},
     {"filespace.ca_file", CONF_STRING, AT(filespace_ca_file), "", 0, 0, NULL, check_absolute,

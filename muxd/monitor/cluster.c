@@ -361,6 +361,10 @@ int cluster_reload(struct cluster *c, const struct conf *conf, const struct layo
 		cluster_finish(&fresh);
 		return rc;
 	}
+	/* The template waits for the daemon's next start; that it can be read has been seen. */
+	free(fresh.pod_template);
+	fresh.pod_template = c->pod_template;
+	c->pod_template = NULL;
 	cluster_finish(c);
 	*c = fresh;
 	return 0;

@@ -40,7 +40,7 @@ int cluster_open(struct cluster *c, const struct conf *conf, const struct layout
 		 struct err *e);
 /*
  * SIGHUP: the same again. *out_changed: another server, proxy, plug-in or namespace is named, which waits for the
- * daemon's next start, and nothing was changed.
+ * daemon's next start, and nothing was changed. A pod template is looked at, and waits as well.
  */
 int cluster_reload(struct cluster *c, const struct conf *conf, const struct layout *l, const struct identity *who,
 		   bool *out_changed, struct err *e);

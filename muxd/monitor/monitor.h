@@ -55,10 +55,12 @@ struct monitor {
 	struct listeners listeners;
 	int bell_fd, moved_fd; /* between net and recorder (base/ring.h), for as long as the daemon lives */
 	struct time_floor floor;
-	struct conf *conf;       /* the newest that was good */
-	struct conf *local_conf; /* what control/local was made with; sandbox.* changes wait for a restart */
-	char *conf_text;
+	struct conf *conf; /* the newest that was good, with the start's values of the keys that wait (conf_start.h) */
+	struct conf *local_conf; /* what control/local was made with */
+	char *conf_text;         /* the newest that was good, as the file has it */
 	size_t conf_len;
+	char *started_text; /* of the daemon's start; NULL: conf_text is */
+	size_t started_len;
 	json_t *loaded;    /* who loaded it (loader.h) */
 	char *policy_text; /* of the newest that was good; "": none */
 	size_t policy_len;
@@ -119,6 +121,7 @@ json_t *start_packet(struct monitor *m, const char *const *fd_names, size_t n, b
 /* Send it with its descriptors, then the revocations that it had no room for. */
 int start_send(struct monitor *m, struct channel *c, const json_t *start, const int *fds, size_t n, struct err *e);
 int conf_descriptor(const struct monitor *m, int *out_fd, struct err *e);
+int conf_started_descriptor(const struct monitor *m, int *out_fd, struct err *e); /* of the daemon's start */
 int policy_descriptor(const struct monitor *m, int *out_fd, struct err *e);
 int edge_descriptor(const struct monitor *m, int *out_fd, struct err *e); /* empty: this daemon is no edge */
 /* A sealed memory file that holds data; name: for people who look into /proc. */

@@ -65,6 +65,7 @@ static int recorder_stream(const struct monitor *m, int *out_fd, struct err *e)
 
 enum {
 	CONF,
+	CONF_STARTED,
 	RING,
 	CURSOR,
 	BELL,
@@ -93,8 +94,9 @@ static int open_all(struct monitor *m, int fds[COUNT], struct err *e)
 
 	if ((rc = file_join(ring, sizeof ring, m->layout.journal, "ring", e)) ||
 	    (rc = file_join(cursor, sizeof cursor, m->layout.journal, "cursor", e)) ||
-	    (rc = conf_descriptor(m, &fds[CONF], e)) || (rc = open_one(ring, O_RDWR, &fds[RING], e)) ||
-	    (rc = open_one(cursor, O_RDONLY, &fds[CURSOR], e)) || (rc = recorder_stream(m, &fds[RECORDER], e)) ||
+	    (rc = conf_descriptor(m, &fds[CONF], e)) || (rc = conf_started_descriptor(m, &fds[CONF_STARTED], e)) ||
+	    (rc = open_one(ring, O_RDWR, &fds[RING], e)) || (rc = open_one(cursor, O_RDONLY, &fds[CURSOR], e)) ||
+	    (rc = recorder_stream(m, &fds[RECORDER], e)) ||
 	    (rc = slurp_open(m->tls_key, O_RDONLY | tls_links, &fds[TLS_KEY], e)) ||
 	    (rc = slurp_open(m->tls_cert, O_RDONLY | tls_links, &fds[TLS_CERT], e)) ||
 	    (rc = open_one(m->keys.ssh_host_key, O_RDONLY, &fds[SSH_KEY], e)) ||
@@ -115,10 +117,10 @@ static int open_all(struct monitor *m, int fds[COUNT], struct err *e)
 
 static int netipc_on_hello(void *arg, struct channel *c, struct err *e)
 {
-	static const char *const names[COUNT] = {"conf",         "ring",         "cursor",     "bell",        "moved",
-						 "https",        "ssh",          "api",        "recorder",    "tls_key",
-						 "tls_crt",      "ssh_host_key", "kubeconfig", "link_secret", "muxlet",
-						 "pod_template", "policy",       "edge"};
+	static const char *const names[COUNT] = {"conf",    "conf_started", "ring",         "cursor",     "bell",
+						 "moved",   "https",        "ssh",          "api",        "recorder",
+						 "tls_key", "tls_crt",      "ssh_host_key", "kubeconfig", "link_secret",
+						 "muxlet",  "pod_template", "policy",       "edge"};
 	static const bool kept[COUNT] = {[HTTPS] = true, [SSH] = true, [API] = true, [BELL] = true, [MOVED] = true};
 	struct monitor *m = arg;
 	const char *given[COUNT];

@@ -1,5 +1,6 @@
 /* The configuration: read at the start, and again at SIGHUP or when somebody asks on admin.sock. */
 #define LOG_SUBSYS "monitor"
+#include "base/conf_start.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "muxd/monitor/exchange.h"
@@ -12,7 +13,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#define CONF_MAX (1024 * 1024)
+#define CONF_MAX    (1024 * 1024)
+#define WAITING_MAX 1024 /* of the names of keys that wait */
 
 static int read_text(const struct options *o, char **out, size_t *out_len, struct err *e)
 {
@@ -76,6 +78,33 @@ static int setup_log(const struct conf *c, struct err *e)
 			 STDERR_FILENO, e);
 }
 
+/* Changes that wait for the next start are named now, and looked at, so that their mistakes do not wait as well. */
+static int keep_started(const struct monitor *m, struct conf *c, struct err *e)
+{
+	char waiting[WAITING_MAX];
+	struct err why = {0};
+
+	conf_waiting(c, m->conf, waiting, sizeof(waiting));
+	if (*waiting)
+		log_warn(NULL, "keys that changed, and take effect when muxd is started again: %s", waiting);
+	if (*waiting && cluster_check(c, &why))
+		log_error(NULL, "as it is now, muxd would not start again: %s", why.message);
+	return conf_keep_started(c, m->conf, e);
+}
+
+/* The first text is the one of the daemon's start, and stays. */
+static void take_text(struct monitor *m, char *text, size_t len)
+{
+	if (m->conf_text && !m->started_text) {
+		m->started_text = m->conf_text;
+		m->started_len = m->conf_len;
+	} else {
+		free(m->conf_text);
+	}
+	m->conf_text = text;
+	m->conf_len = len;
+}
+
 /* loaded is stolen. */
 static int reload_load(struct monitor *m, json_t *loaded, struct err *e)
 {
@@ -90,6 +119,8 @@ static int reload_load(struct monitor *m, json_t *loaded, struct err *e)
 		rc = conf_parse(text, len, m->options.config ? m->options.config : "defaults", &c, e);
 	if (rc == 0)
 		rc = conf_environment(c, e);
+	if (rc == 0 && m->conf)
+		rc = keep_started(m, c, e);
 	m->policy_error[0] = '\0';
 	if (rc == 0 && (rc = read_policy(c, &policy, e)))
 		text_put(m->policy_error, sizeof(m->policy_error), e->message);
@@ -103,12 +134,10 @@ static int reload_load(struct monitor *m, json_t *loaded, struct err *e)
 		return rc;
 	}
 	conf_destroy(m->conf);
-	free(m->conf_text);
 	json_decref(m->loaded);
 	m->loaded = loaded;
 	m->conf = c;
-	m->conf_text = text;
-	m->conf_len = len;
+	take_text(m, text, len);
 	take_policy(m, &policy);
 	return 0;
 }

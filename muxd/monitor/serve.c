@@ -322,6 +322,7 @@ static void serve_finish(struct monitor *m)
 	conf_destroy(m->conf);
 	conf_destroy(m->local_conf);
 	free(m->conf_text);
+	free(m->started_text);
 	free(m->policy_text);
 	free(m->issuers_text);
 	json_decref(m->issuer_states);

@@ -34,6 +34,12 @@ int conf_descriptor(const struct monitor *m, int *out_fd, struct err *e)
 	return memory_descriptor("configuration", m->conf_text, m->conf_len, out_fd, e);
 }
 
+int conf_started_descriptor(const struct monitor *m, int *out_fd, struct err *e)
+{
+	return m->started_text ? memory_descriptor("configuration", m->started_text, m->started_len, out_fd, e)
+			       : conf_descriptor(m, out_fd, e);
+}
+
 static json_t *grant_keys(const struct monitor *m)
 {
 	json_t *list = json_array();

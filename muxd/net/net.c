@@ -8,6 +8,7 @@
 #include "muxd/net/net.h"
 
 #include "base/clock.h"
+#include "base/conf_start.h"
 #include "base/descriptors.h"
 #include "base/err.h"
 #include "base/log.h"
@@ -51,6 +52,7 @@
 
 enum net_fd {
 	FD_CONF,
+	FD_CONF_STARTED,
 	FD_RING,
 	FD_CURSOR,
 	FD_BELL,
@@ -70,9 +72,10 @@ enum net_fd {
 	FD_EDGE,
 	FD_COUNT
 };
-static const char *const fd_names[FD_COUNT] = {
-    "conf",    "ring",    "cursor",       "bell",       "moved",       "https",  "ssh",          "api",    "recorder",
-    "tls_key", "tls_crt", "ssh_host_key", "kubeconfig", "link_secret", "muxlet", "pod_template", "policy", "edge"};
+static const char *const fd_names[FD_COUNT] = {"conf",    "conf_started", "ring",         "cursor",     "bell",
+					       "moved",   "https",        "ssh",          "api",        "recorder",
+					       "tls_key", "tls_crt",      "ssh_host_key", "kubeconfig", "link_secret",
+					       "muxlet",  "pod_template", "policy",       "edge"};
 
 enum net_state { NET_STARTING, NET_OPEN, NET_STOPPING };
 
@@ -129,7 +132,7 @@ static void fit(struct conf *c)
 		log_warn(NULL, "%s", c->descriptors);
 }
 
-static int read_conf(int fd, struct conf **out, struct err *e)
+static int parse_conf(int fd, struct conf **out, struct err *e)
 {
 	char *text = NULL;
 	size_t len = 0;
@@ -142,8 +145,32 @@ static int read_conf(int fd, struct conf **out, struct err *e)
 		*out = NULL;
 	}
 	slurp_free(text, len);
+	return rc;
+}
+
+/* Keys that wait for the daemon's next start keep their values of in_force. */
+static int read_conf(int fd, const struct conf *in_force, struct conf **out, struct err *e)
+{
+	int rc = parse_conf(fd, out, e);
+
+	if (!rc && (rc = conf_keep_started(*out, in_force, e))) {
+		conf_destroy(*out);
+		*out = NULL;
+	}
 	if (!rc)
 		fit(*out);
+	return rc;
+}
+
+/* The newest configuration, which is not the one of the daemon's start where net is started again. */
+static int read_first_conf(struct net *n, struct conf **out, struct err *e)
+{
+	struct conf *started = NULL;
+	int rc = parse_conf(n->fds[FD_CONF_STARTED], &started, e);
+
+	if (!rc)
+		rc = read_conf(n->fds[FD_CONF], started, out, e);
+	conf_destroy(started);
 	return rc;
 }
 
@@ -235,7 +262,7 @@ static void reload(struct net *n, const int *fds, json_t *by)
 	struct err e = {0};
 
 	/* Pods last: a policy that is refused leaves their images and limits as they were. */
-	if (read_conf(fds[0], &c, &e) || apply_log(c, &e) || take_policy(n, fds[1], by, &e) ||
+	if (read_conf(fds[0], hub_conf(n->hub), &c, &e) || apply_log(c, &e) || take_policy(n, fds[1], by, &e) ||
 	    cluster_client_set_conf(n->cluster, c, &e)) {
 		log_error(NULL, "configuration not reloaded: %s", e.message);
 		conf_destroy(c);
@@ -576,7 +603,7 @@ static int make_hub(struct net *n, const json_t *start, struct err *e)
 
 	if ((rc = json_need_str(start, "instance", &instance, e)) || (rc = json_need_str(start, "mode", &mode, e)) ||
 	    (rc = json_opt_int(start, "floor_ns", 0, INT64_MAX, &p.floor_ns, e)) ||
-	    (rc = read_conf(n->fds[FD_CONF], &p.conf, e)))
+	    (rc = read_first_conf(n, &p.conf, e)))
 		return rc;
 	if ((rc = apply_log(p.conf, e)) || (rc = make_cluster(n, p.conf, e)) || (rc = make_provider(n, p.conf, e)) ||
 	    (rc = make_life(n, start, p.conf, e)) || (rc = make_files(n, start, p.conf, e)) ||

@@ -220,6 +220,31 @@ static void a_reload_takes_new_credentials_and_leaves_another_server_for_the_nex
 	cluster_finish(&c);
 }
 
+/* As docs/sandboxes.md says of it; before, a net that was started again had the new one. */
+static void a_reload_looks_at_the_pod_template_and_leaves_it_for_the_next_start(void **state)
+{
+	struct fixture *f = *state;
+	struct cluster c;
+	struct err e = {0};
+	bool changed = true;
+
+	free(f->conf->kubernetes_pod_template);
+	f->conf->kubernetes_pod_template = strdup(in_dir(f, "pod.yaml"));
+	put(f, "pod.yaml", "spec: {nodeSelector: {disk: ssd}}\n");
+	open_cluster(f, &c);
+	put(f, "pod.yaml", "spec: {nodeSelector: {disk: slow}}\n");
+	put(f, "u.crt", "CERT2\n");
+	assert_int_equal(cluster_reload(&c, f->conf, &f->layout, &f->who, &changed, &e), 0);
+	assert_false(changed);
+	assert_non_null(strstr(c.pod_template, "ssd"));
+	assert_string_equal(get(f, "state/keys/kube/client.crt"), "CERT2\n");
+	put(f, "pod.yaml", "spec: {hostPID: true}\n");
+	assert_int_equal(cluster_reload(&c, f->conf, &f->layout, &f->who, &changed, &e), ERR_CONFIG);
+	assert_non_null(strstr(e.message, "/spec/hostPID"));
+	assert_non_null(strstr(c.pod_template, "ssd"));
+	cluster_finish(&c);
+}
+
 static void what_is_wrong_is_one_line(void **state)
 {
 	struct fixture *f = *state;
@@ -274,6 +299,8 @@ int main(void)
 	    cmocka_unit_test_setup_teardown(rotated_files_arrive_and_a_missing_one_leaves_the_old, setup, teardown),
 	    cmocka_unit_test_setup_teardown(a_reload_takes_new_credentials_and_leaves_another_server_for_the_next_start,
 					    setup, teardown),
+	    cmocka_unit_test_setup_teardown(a_reload_looks_at_the_pod_template_and_leaves_it_for_the_next_start, setup,
+					    teardown),
 	    cmocka_unit_test_setup_teardown(what_is_wrong_is_one_line, setup, teardown),
 	    cmocka_unit_test_setup_teardown(without_a_cluster_nothing_is_left, setup, teardown),
 	    cmocka_unit_test_setup_teardown(a_secret_mounted_as_a_link_is_read, setup, teardown),
