@@ -13,6 +13,7 @@
 #define LABEL     "muxd.dev/sandboxes=true"
 #define RBAC      "rbac.authorization.k8s.io"
 #define ACCESS    "authorization.k8s.io"
+#define CERTS     "certificates.k8s.io"
 #define ACCOUNTS  "system:serviceaccount:"
 #define DEFAULT   "muxd-sandboxes"
 #define BUILT_IN  "system:kube-"
@@ -22,12 +23,18 @@
 
 enum { WAY_CLUSTER = 1, WAY_SANDBOXES = 2, WAY_MUXD = 4 };
 
-/* The one object that a rule has to allow by name to count. */
-enum way_name { WAY_ANY, WAY_GUARD, WAY_ACCOUNT, WAY_NAMESPACE };
+/* The objects of which a rule has to allow one by name to count. */
+enum way_name { WAY_ANY, WAY_GUARD, WAY_ACCOUNT, WAY_NAMESPACE, WAY_SIGNER };
+#define NAMES_MAX 3
 
 /* as deploy/ names the webhook and the policies */
 #define CLUSTER_GUARD       "muxd-sandboxes"
 #define CLUSTER_NODES_GUARD "muxd-nodes"
+
+/* The API server takes their certificates for a user: for any, muxd's too, or for a node, which muxd may run on. */
+#define SIGNER       "kubernetes.io/kube-apiserver-client"
+#define NODE_SIGNER  SIGNER "-kubelet"
+#define EVERY_SIGNER "kubernetes.io/*" /* as a rule may name them together */
 
 /*
  * The ways into a cluster's sandboxes past muxd, each as a right that Kubernetes gives. Where says in which namespaces
@@ -53,6 +60,7 @@ static const char *const see[] = {"get", "list", "watch", NULL};
 static const char *const impersonate[] = {"impersonate", NULL};
 static const char *const bind_[] = {"bind", NULL};
 static const char *const escalate[] = {"escalate", NULL};
+static const char *const approve[] = {"approve", NULL};
 
 #define INSIDE (WAY_SANDBOXES | WAY_MUXD)
 #define ALL    (WAY_CLUSTER | WAY_SANDBOXES | WAY_MUXD)
@@ -66,6 +74,7 @@ static const char *const escalate[] = {"escalate", NULL};
 #define ESCALATE "leave it to the cluster's administrators: who has it can give himself every other right"
 #define GUARD    "leave the webhook, the policies and the namespace's label to the cluster's administrators"
 #define TOKEN    "leave tokens of muxd's account to the kubelet"
+#define APPROVE  "leave it to the cluster's administrators: a certificate can be made out to muxd's own account"
 
 static const struct way ways[] = {
     {"node proxy", WAY_CLUSTER, "", "nodes/proxy", all_methods, WAY_ANY, NODES},
@@ -102,6 +111,7 @@ static const struct way ways[] = {
     {"policy", WAY_CLUSTER, GUARDS, "validatingadmissionpolicybindings", clear, WAY_ANY, GUARD},
     {"label", WAY_SANDBOXES, "", "namespaces", change, WAY_NAMESPACE, GUARD},
     {"muxd's token", WAY_MUXD, "", "serviceaccounts/token", create, WAY_ACCOUNT, TOKEN},
+    {"approve certificates", WAY_CLUSTER, CERTS, "signers", approve, WAY_SIGNER, APPROVE},
 };
 
 /* ---- the look */
@@ -223,13 +233,19 @@ static void cluster_look_on_grant(void *arg, const struct rbac_grant *g)
 }
 
 /* The names that a rule may be limited to, and count all the same. */
-static size_t names_of(const struct look *l, const char *out[2])
+static size_t names_of(const struct look *l, const char *out[NAMES_MAX])
 {
 	out[0] = NULL;
 	if (l->way->of == WAY_GUARD) {
 		out[0] = CLUSTER_GUARD;
 		out[1] = CLUSTER_NODES_GUARD;
 		return 2;
+	}
+	if (l->way->of == WAY_SIGNER) {
+		out[0] = SIGNER;
+		out[1] = NODE_SIGNER;
+		out[2] = EVERY_SIGNER;
+		return 3;
 	}
 	if (l->way->of == WAY_ACCOUNT)
 		out[0] = l->wish->account;
@@ -241,7 +257,7 @@ static size_t names_of(const struct look *l, const char *out[2])
 static void by_rules(struct look *l)
 {
 	const struct rbac rules = {l->roles, l->cluster_roles, l->role_bindings, l->cluster_role_bindings};
-	const char *names[2];
+	const char *names[NAMES_MAX];
 	size_t n = names_of(l, names);
 
 	for (size_t i = 0; i < n; i++) {
@@ -309,12 +325,13 @@ static struct holder reviewed(const struct look *l, bool everything)
 static int by_review(struct look *l, struct err *e)
 {
 	struct holder h = reviewed(l, false);
-	const char *names[2];
+	const char *names[NAMES_MAX];
+	size_t n = names_of(l, names);
 	int rc = 0;
 
-	(void)names_of(l, names);
 	for (size_t i = 0; rc == 0 && l->way->verbs[i] && !(l->group && i); i++) {
-		rc = review(l, l->way->group, l->way->resource, l->way->verbs[i], names[0], e);
+		for (size_t k = 0; rc == 0 && k < n; k++)
+			rc = review(l, l->way->group, l->way->resource, l->way->verbs[i], names[k], e);
 		if (rc > 0)
 			cluster_look_add(l, &h, l->way->verbs[i], "");
 	}

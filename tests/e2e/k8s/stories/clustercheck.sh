@@ -60,7 +60,8 @@ ways = [("get", "nodes/proxy", "", "node proxy", "c"), ("create", "nodes/proxy",
         ("deletecollection", "validatingwebhookconfigurations", "admissionregistration.k8s.io", "webhook", "c"),
         ("create", "mutatingwebhookconfigurations", "admissionregistration.k8s.io", "webhook", "c"),
         ("delete", "validatingadmissionpolicybindings", "admissionregistration.k8s.io", "policy", "c"), ("patch", "namespaces", "", "label", "s"),
-        ("create", "serviceaccounts/token", "", "muxd's token", "m"), ("update", "configmaps", "", "muxd's configuration", "m")]
+        ("create", "serviceaccounts/token", "", "muxd's token", "m"), ("update", "configmaps", "", "muxd's configuration", "m"),
+        ("approve", "signers", "certificates.k8s.io", "approve certificates", "c")]
 place = {"c": None, "s": box, "m": muxd}
 for i, (verb, resource, group, way, wheres) in enumerate(ways):
     for w in wheres:
