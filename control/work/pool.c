@@ -76,6 +76,17 @@ void pool_forget(struct work *w)
 	}
 }
 
+void pool_forget_gone(struct work *w)
+{
+	struct pool_entry *p, *next;
+
+	HASH_ITER(hh, w->pool, p, next)
+	if (p->gone) {
+		HASH_DEL(w->pool, p);
+		free(p);
+	}
+}
+
 struct pool_entry *pool_find(const struct work *w, const char *name)
 {
 	struct pool_entry *p = NULL;
@@ -161,6 +172,10 @@ static void pool_on_removed(struct job *j, int rc, const struct err *e)
 	if (rc) {
 		p->out = false;
 		try_later(p);
+		return;
+	}
+	if (j->w->listing) { /* which may still have it */
+		p->gone = true;
 		return;
 	}
 	HASH_DEL(j->w->pool, p);

@@ -57,19 +57,8 @@ static void recover_reach(struct pool_entry *p)
 	p->w->host.prepare(p->w->host.ctx, p->name, recover_on_reached, p);
 }
 
-static void recover_on_list(void *arg, int rc, const struct err *e, const struct work_seen *list, size_t n)
+static void look_for_orphans(struct work *w, const struct work_seen *list, size_t n)
 {
-	struct work *w = arg;
-	struct lease *l, *next;
-
-	if (w->stopped)
-		return;
-	if (rc) {
-		log_warn(NULL, "which sandboxes of the pool run is not known, and is asked again: %s",
-			 e ? e->message : err_name(rc));
-		w->list_at = clock_boot_ns() + LIST_AGAIN;
-		return;
-	}
 	for (size_t i = 0; i < n; i++) {
 		char sandbox[AGENT_NAME_MAX + 1]; /* a fork that was left ends with it */
 
@@ -77,10 +66,20 @@ static void recover_on_list(void *arg, int rc, const struct err *e, const struct
 		if (work_is_pool_name(sandbox) && !pool_find(w, sandbox))
 			adopt_orphan(w, sandbox);
 	}
+}
+
+/* A lease that was granted after the start is not judged: the list may be older than its sandbox. */
+static void look_for_leased(struct work *w, const struct work_seen *list, size_t n)
+{
+	struct lease *l, *next;
+
 	HASH_ITER(hh, w->leases, l, next)
 	{
 		struct pool_entry *p = pool_find(w, l->row.sandbox);
 
+		if (!l->unseen)
+			continue;
+		l->unseen = false;
 		if (!runs(list, n, l->row.sandbox))
 			work_sandbox_gone(w, l->row.sandbox, "it does not run after a start");
 		else if (p && !p->out)
@@ -88,12 +87,36 @@ static void recover_on_list(void *arg, int rc, const struct err *e, const struct
 	}
 }
 
+static void recover_on_list(void *arg, int rc, const struct err *e, const struct work_seen *list, size_t n)
+{
+	struct work *w = arg;
+
+	if (w->stopped)
+		return;
+	w->listing = false;
+	if (rc) {
+		log_warn(NULL, "which sandboxes of the pool run is not known, and is asked again: %s",
+			 e ? e->message : err_name(rc));
+		w->list_at = clock_boot_ns() + LIST_AGAIN;
+	} else {
+		look_for_orphans(w, list, n);
+		look_for_leased(w, list, n);
+	}
+	pool_forget_gone(w);
+}
+
+static void recover_ask_list(struct work *w)
+{
+	w->listing = true;
+	w->host.list(w->host.ctx, recover_on_list, w);
+}
+
 /* What was ready is reached again before it is handed out; what was leased has to be there. */
 static void reconcile(struct work *w)
 {
 	struct pool_entry *p, *next;
 
-	w->host.list(w->host.ctx, recover_on_list, w);
+	recover_ask_list(w);
 	HASH_ITER(hh, w->pool, p, next)
 	if (p->state == POOL_FILLING && !p->out)
 		fill_prepare(p);
@@ -114,7 +137,11 @@ static int mend(struct sqlite3 *db, struct job *j, struct err *e)
 
 static int load_lease(void *arg, const struct lease_row *l)
 {
-	return lease_add(arg, l);
+	int rc = lease_add(arg, l);
+
+	if (!rc)
+		lease_find(arg, l->id)->unseen = true;
+	return rc;
 }
 
 static int load_pool(void *arg, const char *sandbox, const char *state, const struct work_ids *ids)
@@ -194,5 +221,5 @@ void recover_tick(struct work *w, uint64_t now)
 	if (!w->list_at || now < w->list_at)
 		return;
 	w->list_at = 0;
-	w->host.list(w->host.ctx, recover_on_list, w);
+	recover_ask_list(w);
 }

@@ -36,6 +36,7 @@ struct pool_entry {
 	char why[200];                     /* discarding */
 	bool out;                          /* the host works on it */
 	bool logged;                       /* its log is with its run, or cannot be had */
+	bool gone;                         /* so is its row; known until the list that is out has come */
 	uint64_t retry_at, backoff_ns;     /* discarding: boot ns */
 };
 
@@ -64,6 +65,7 @@ struct lease {
 	struct run *run;   /* NULL: none yet */
 	unsigned beats;    /* heartbeats on their way to the store: its time is not over before they are there */
 	bool ending;
+	bool unseen;       /* read by a start, which has not seen yet whether its sandbox runs */
 	unsigned failures; /* of its end to be stored */
 	uint64_t retry_at; /* boot ns; 0: no try failed */
 };
@@ -95,6 +97,7 @@ struct work {
 	struct work_host host;
 	uv_timer_t *timer;
 	bool begun, ready, stopped;
+	bool listing; /* recover.c: a list of sandboxes was asked for, and has not come */
 	struct {
 		unsigned failures;
 		int code;    /* of the last one */
@@ -156,6 +159,7 @@ void outbox_tell(struct work *w); /* what is there; from the timer, too, so that
 /* pool.c */
 struct pool_entry *pool_add(struct work *w, const char *name, enum pool_state s);
 void pool_forget(struct work *w); /* all of them, in memory: nothing is under way with any */
+void pool_forget_gone(struct work *w);
 struct pool_entry *pool_find(const struct work *w, const char *name);
 void pool_set_state(struct pool_entry *p, enum pool_state s);
 void pool_discard(struct pool_entry *p, const char *why); /* its row says so already */

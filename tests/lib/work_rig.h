@@ -45,7 +45,10 @@ struct rig {
 	bool removals_wait; /* the clock is not believed */
 	size_t audit_room;  /* bytes of an event; 0: any */
 	int fail_prepare;   /* ERR_* */
-	bool hold_discard;
+	bool hold_discard, hold_list;
+	struct fake listed[FAKES]; /* as of the question that is held */
+	work_list_done *list_done;
+	void *list_arg;
 	int fail_discard;          /* so often */
 	work_exec_done *exec_done; /* a step that hangs */
 	void *exec_arg;
@@ -120,16 +123,27 @@ static inline void host_log(void *ctx, const char *sandbox, work_log_done *done,
 		done(arg, err_set(&e, ERR_NOT_FOUND, "it is gone"), &e, NULL, 0);
 }
 
-static inline void host_list(void *ctx, work_list_done *done, void *arg)
+/* rc is not 0: no list. */
+static inline void answer_list(struct rig *r, int rc)
 {
 	struct work_seen list[FAKES];
-	struct rig *r = ctx;
 	size_t n = 0;
 
-	for (int i = 0; i < FAKES; i++)
-		if (r->fakes[i].name[0])
-			list[n++] = (struct work_seen){r->fakes[i].name, r->fakes[i].running};
-	done(arg, 0, NULL, list, n);
+	for (int i = 0; !rc && i < FAKES; i++)
+		if (r->listed[i].name[0])
+			list[n++] = (struct work_seen){r->listed[i].name, r->listed[i].running};
+	r->list_done(r->list_arg, rc, NULL, list, n);
+}
+
+static inline void host_list(void *ctx, work_list_done *done, void *arg)
+{
+	struct rig *r = ctx;
+
+	memcpy(r->listed, r->fakes, sizeof(r->listed));
+	r->list_done = done;
+	r->list_arg = arg;
+	if (!r->hold_list)
+		answer_list(r, 0);
 }
 
 /* "code N", "timeout", "refused", "hang" */

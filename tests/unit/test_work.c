@@ -282,6 +282,57 @@ static void test_crash(void **state)
 	assert_int_equal(sandboxes, 4);
 }
 
+/* A list of sandboxes may take its time, and knows nothing of those that were made meanwhile. */
+static void test_granted_while_the_list_is_out(void **state)
+{
+	char lost[40], kept[40], new[40], sandbox[64], kept_in[64];
+	struct rig *r = *state;
+
+	lease(r, "lost", "good", 60, lost, sandbox);
+	lease(r, "kept", "good", 60, kept, kept_in);
+	settle(r, 2);
+	finish(r);
+	for (int i = 0; i < FAKES; i++)
+		if (strcmp(r->fakes[i].name, kept_in) != 0)
+			memset(&r->fakes[i], 0, sizeof(r->fakes[i]));
+	r->hold_list = true;
+	start(r);
+	settle(r, 2);
+	lease(r, "new", "long", 60, new, sandbox);
+	assert_int_equal(run(r, new, "long", "a"), 0);
+	answer_list(r, 0);
+	while (strcmp(lease_state(r, lost), "ACTIVE") == 0)
+		turn(r);
+	assert_string_equal(lease_state(r, kept), "ACTIVE");
+	assert_string_equal(lease_state(r, new), "ACTIVE");
+	assert_string_equal(run_state(r, "a"), "RUNNING");
+	settle(r, 2);
+}
+
+/* A sandbox that was wiped while the list was out is in it, and nobody's for all that. */
+static void test_wiped_while_the_list_is_out(void **state)
+{
+	char id[40], other[40], sandbox[64], other_in[64];
+	struct rig *r = *state;
+	unsigned wiped;
+
+	lease(r, "r1", "good", 60, id, sandbox);
+	lease(r, "r2", "good", 60, other, other_in);
+	r->hold_discard = true;
+	assert_int_equal(ask(r, WORK_LEASE_RELEASE, "service", id, NULL), 0);
+	finish(r);
+	r->hold_discard = false;
+	r->hold_list = true;
+	wiped = r->wiped;
+	start(r);
+	gone(r, sandbox);
+	assert_int_equal(ask(r, WORK_LEASE_HEARTBEAT, "service", other, NULL), 0); /* behind the removal of its row */
+	answer_list(r, 0);
+	settle(r, 2);
+	assert_int_equal(r->wiped - wiped, 1);
+	assert_string_equal(lease_state(r, other), "ACTIVE");
+}
+
 /* How often the audit log heard that of this lease; each time with an event_id of its own. */
 static unsigned told(struct rig *r, const char *event, const char *lease_id, const char *outcome)
 {
@@ -446,6 +497,8 @@ int main(void)
 	    WORK_TEST(test_fill_fails),
 	    WORK_TEST(test_gone),
 	    WORK_TEST(test_crash),
+	    WORK_TEST(test_granted_while_the_list_is_out),
+	    WORK_TEST(test_wiped_while_the_list_is_out),
 	    WORK_TEST(test_told_once),
 	    WORK_TEST(test_told_until_durable),
 	    WORK_TEST(test_told_short),
