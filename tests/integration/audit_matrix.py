@@ -215,6 +215,38 @@ def sources():
     return found
 
 
+def tasked():
+    """Which calls name a task, by docs/openapi.yaml, and where: {call: "path", "query" or "body"}."""
+    import yaml
+    with open(os.path.join(ROOT, "docs/openapi.yaml")) as f:
+        whole = yaml.safe_load(f)
+
+    def at(what):
+        while "$ref" in what:
+            step = whole
+            for key in what["$ref"][2:].split("/"):
+                step = step[key]
+            what = step
+        return what
+
+    def fields(schema):
+        schema = at(schema)
+        return set(schema.get("properties", {})).union(*(fields(s) for key in ("allOf", "oneOf", "anyOf") for s in schema.get(key, [])))
+
+    found = {}
+    for path, methods in whole["paths"].items():
+        for method in set(methods) & {"get", "put", "post", "delete"}:
+            call, what = f"{method.upper()} {path}", methods[method]
+            named = [at(p) for p in methods.get("parameters", []) + what.get("parameters", [])]
+            found.update({call: p["in"] for p in named if p["name"] in ("task", "task_id")})
+            bodies = at(what.get("requestBody", {})).get("content", {}).values()
+            found.update({call: "body" for b in bodies if "task_id" in fields(b.get("schema", {}))})
+    return {**found, "GET /v1/agents/{agent}/exec": "body"}  # its first message
+
+
+TASKED = tasked()
+
+
 # Which operation of a policy each is (policy/operation.h). A session of the matrix is another's; one that has left memory is the
 # record's. Without: none of these is asked of the policy.
 UNJUDGED = {
@@ -413,7 +445,8 @@ class Mint:
                 "revoked": self.revoked, "other agent": self.token("stranger", agent=OTHER),
                 "other": self.token("stranger", kind="service", agent="*", scopes="lifecycle,rounds"),
                 "no scope": self.token("poor", scopes="ports"), "no scope port": self.token("poor", scopes="rounds"),
-                "no scope all": self.token("poor", kind="service", agent="*", scopes="ports")}
+                "no scope all": self.token("poor", kind="service", agent="*", scopes="ports"), "other task": self.token("tasked", task="other"),
+                "no task": self.token("taskless", task="")}
         for kind in KINDS:
             made[kind] = self.token(kind, kind=kind, agent=AGENT)
             made[kind + " all"] = self.token(kind + "-all", kind=kind, agent="*") if kind != "agent" else made[kind]
@@ -421,7 +454,7 @@ class Mint:
         for name in operations():
             made["no-" + name] = self.token("no-" + name, kind="service", agent="*")
         names = {"expired": "past", "early": "future", "revoked": "gone", "other agent": "stranger", "other": "stranger",
-                 "no scope": "poor", "no scope port": "poor", "no scope all": "poor", "foreign origin": "staff", "no origin": "staff"}
+                 "no scope": "poor", "no scope port": "poor", "no scope all": "poor", "other task": "tasked", "no task": "taskless", "foreign origin": "staff", "no origin": "staff"}
         self.principals = {c: names.get(c, "agent" if c == "agent all" else c.replace(" all", "-all")) for c in made}
         return made
 
@@ -478,6 +511,8 @@ def expected(door, name, o, cred):
         return answers, "policy.allow" if told else o.event, "ok"
     if cred == "policy denies":
         return {"policy_denied"}, "policy.deny", "policy_denied"
+    if cred in TASKS:
+        return by_task(door, name, cred)
     if cred == "other agent":
         return foreign(door, name, o)
     if cred == "no scope" and o.needs:
@@ -509,6 +544,28 @@ def foreign(door, name, o):
     return "let in", o.event, "ok"  # a list has its own alone
 
 
+def by_task(door, name, cred):
+    """The call names another task than its grant; neither names one. What the monitor is asked for by a token is refused ahead of that."""
+    if name not in TASKED or name in ("POST /v1/grants", "POST /v1/edge/leases") or door not in ("rest", "ws", "api.sock"):
+        return None
+    if cred == "other task":
+        return {"not_found" if "/artifacts" in name else "task_mismatch"}, "verdict", "task_mismatch"
+    needless = TASKED[name] == "path" or any(part in name for part in ("/contexts/{id}", "/shells/", "/refresh"))  # what is not there needs none
+    return None if needless else ({"task_required"}, "verdict", "task_required")
+
+
+def with_task(o, path, where, named):
+    """The call with a task in it, or without."""
+    if where == "body" and o.body is not None:
+        body = {key: value for key, value in o.body.items() if key != "task_id"}
+        return o._replace(body={**body, "task_id": "m"} if named else body), path
+    if where == "query":
+        path = re.sub(r"(?<=[?&])task(_id)?=m&?", "", path).rstrip("?&")
+        key = "task" if path.split("?")[0].endswith("/terminal") else "task_id"
+        path += f"{'&' if '?' in path else '?'}{key}=m" if named else ""
+    return o, path
+
+
 def poor(door, name, o):
     if o.about == "session" and door != "ssh":
         return {"not_found"}, "refused", "*"
@@ -521,11 +578,12 @@ def poor(door, name, o):
 
 FRESH = 50
 POLICIES = ("policy denies", "policy allows")
+TASKS = ("other task", "no task")
 GOOD = ("policy allows", *KINDS)
 # Of an issuer's tokens: the answer, "" : a grant.
 OUTSIDE = {"outside good": "", "outside used": "token_used", "outside forged": "token_signature", "outside stranger": "token_key_unknown",
            "outside none": "token_algorithm", "outside expired": "token_expired", "outside foreign": "token_foreign", "outside claims": "token_claims"}
-GENERAL = [*UNKNOWN, *KNOWN, *PAGES, "other agent", "no scope", *POLICIES, *KINDS]
+GENERAL = [*UNKNOWN, *KNOWN, *PAGES, "other agent", "no scope", *TASKS, *POLICIES, *KINDS]
 CREDENTIALS = [*GENERAL, *OUTSIDE]
 # Operations that answer otherwise.
 EXCEPTIONS = {
@@ -842,16 +900,19 @@ def drive(state, facts, out):
         fresh = slot >= FRESH or (o.about == "session" and door != "recorder.sock" and o.event not in ("record.read", "sandbox.fork"))
         session = made["id"] if made else facts["round"] if fresh else facts["old"]
         source = address(index + {"rest": 0, "ws": 90, "ssh": 100, "port": 110, "runtime": 130, "exchange": 140}.get(door, 120), slot)
+        path = path_of(name, o, agent, facts, fresh, door, cred, made) if door in ("rest", "exchange", "api.sock", "ws") else ""
+        if cred in TASKS:
+            o, path = with_task(o, path, TASKED.get(name), cred == "other task")
         target = {"session": session} if o.about == "session" else {"agent": agent} if o.about == "agent" else {}
         cell = dict(door=door, op=name, cred=cred, answers=want[0] if isinstance(want[0], str) else sorted(want[0]), event=want[1],
                     outcome=want[2], grant=grant, session=session, principal=mint.principals[family], about=o.about, policy=policy_of(door, name))
         began = time.monotonic()
         try:
             if door in ("rest", "exchange"):
-                cell["got"], cell["peer"] = rest(facts, source, name, o, path_of(name, o, agent, facts, fresh, door, cred, made), token, cred)
+                cell["got"], cell["peer"] = rest(facts, source, name, o, path, token, cred)
             elif door == "api.sock":
                 call = ws if name in WS else rest
-                cell["got"], cell["peer"] = call(facts, None, name, o, path_of(name, o, agent, facts, fresh, door, cred, made), token, cred)
+                cell["got"], cell["peer"] = call(facts, None, name, o, path, token, cred)
             elif door == "port":
                 cell["got"], cell["peer"] = rest(facts, source, "GET /", o, "/", token, cred,
                                                  ("X-Sandbox-ID: " + agent, f"X-Sandbox-Port: {facts['port']}"))
@@ -859,7 +920,7 @@ def drive(state, facts, out):
                 headers = ("X-Sandbox-ID: " + agent, "X-Sandbox-Port: 8888", "Content-Type: multipart/form-data; boundary=b")
                 cell["got"], cell["peer"] = rest(facts, source, name, o, {"GET /download/": "/download/%2Fup"}.get(name, name.split()[1]), token, cred, headers)
             elif door == "ws":
-                cell["got"], cell["peer"] = ws(facts, source, name, o, path_of(name, o, agent, facts, fresh, door, cred, made), token, cred)
+                cell["got"], cell["peer"] = ws(facts, source, name, o, path, token, cred)
             elif door == "ssh":
                 login = agent + ("+" + session if name == "attach" else "")
                 cell["got"], cell["peer"] = ssh(facts, source, name, token, login), source

@@ -213,14 +213,18 @@ int broker_check(struct hub *h, const struct request *rq, const struct policy_qu
 	return rc ? rc : broker_policy(h, rq, q, what, out_mark, e);
 }
 
+int broker_task(struct hub *h, const struct request *rq, const char *agent, const char *task, const char *what,
+		const char **out_task, struct err *e)
+{
+	return grant_task(&rq->grant, task, out_task, e) ? broker_refused(h, rq, agent, what, e) : 0;
+}
+
 int broker_check_task(struct hub *h, const struct request *rq, const char *agent, const char *task, const char *what,
 		      struct err *e)
 {
 	const char *its;
 
-	if (!task || !*task || !grant_task(&rq->grant, task, &its, e))
-		return 0;
-	return broker_refused(h, rq, agent, what, e);
+	return task && *task ? broker_task(h, rq, agent, task, what, &its, e) : 0;
 }
 
 int broker_check_call(struct hub *h, const struct request *rq, const struct policy_question *q, uint32_t scopes,

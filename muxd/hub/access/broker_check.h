@@ -33,6 +33,9 @@ int broker_reach_any(struct hub *h, const struct request *rq, const char *agent,
  */
 int broker_check_task(struct hub *h, const struct request *rq, const char *agent, const char *task, const char *what,
 		      struct err *e);
+/* grant_task(), audited. */
+int broker_task(struct hub *h, const struct request *rq, const char *agent, const char *task, const char *what,
+		const char **out_task, struct err *e);
 /* broker_check() of a call whose task is its caller's word. */
 int broker_check_call(struct hub *h, const struct request *rq, const struct policy_question *q, uint32_t scopes,
 		      const char *what, struct policy_mark *out_mark, struct err *e);

@@ -97,7 +97,7 @@ static int check_held(struct held_job *j, const struct lock_call *c, struct err 
 	int rc = broker_check_call(j->hub, &j->rq, &q, SCOPE_FILES, j->what, &j->rq.policy, e);
 
 	if (!rc)
-		rc = grant_task(&j->rq.grant, c->task, &task, e);
+		rc = broker_task(j->hub, &j->rq, c->agent, c->task, j->what, &task, e);
 	if (!rc && !hub_store(j->hub))
 		rc = err_set(e, ERR_UNSUPPORTED, "there are no locks here");
 	if (rc)

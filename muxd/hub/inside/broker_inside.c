@@ -368,8 +368,8 @@ static int servers_prepare(struct servers_call *j, const struct inside_wish *w, 
 
 	if (!rc)
 		rc = broker_reach_any(j->hub, &j->rq, w->agent, j->op->any, j->op->event, e);
-	if (!rc)
-		rc = broker_check_task(j->hub, &j->rq, w->agent, w->task, j->op->event, e);
+	if (!rc && w->task)
+		rc = broker_task(j->hub, &j->rq, w->agent, w->task, j->op->event, &task, e);
 	if (!rc)
 		rc = broker_policy(j->hub, &j->rq, &q, j->op->event,
 				   j->op->op == POLICY_MCP_READ ? NULL : &j->rq.policy, e);
@@ -378,8 +378,6 @@ static int servers_prepare(struct servers_call *j, const struct inside_wish *w, 
 		rc = broker_check_enter(j->hub, &j->rq, w->agent, j->op->event, e);
 	if (!rc && !hub_store(j->hub))
 		rc = err_set(e, ERR_UNSUPPORTED, "there are no MCP servers here: there is no store for their list");
-	if (!rc && w->task)
-		rc = grant_task(&j->rq.grant, w->task, &task, e);
 	if (!rc && w->list && (rc = server_list_check(w->list, &j->list, e)))
 		rc = broker_refused(j->hub, &j->rq, w->agent, j->op->event, e);
 	text_put(j->agent, sizeof(j->agent), w->agent);
@@ -783,7 +781,7 @@ static int inside_job_prepare(struct inside_job *j, const struct inside_request 
 	int rc = broker_reach(j->hub, &j->rq, w->agent, SCOPE_ROUNDS, "mcp.request", e);
 
 	if (!rc)
-		rc = grant_task(&j->rq.grant, w->task, &task, e);
+		rc = broker_task(j->hub, &j->rq, w->agent, w->task, "mcp.request", &task, e);
 	if (!rc && !hub_store(j->hub))
 		rc = err_set(e, ERR_UNSUPPORTED, "there are no MCP servers here: there is no store for their list");
 	if (!rc)
@@ -852,7 +850,7 @@ int broker_inside_may(struct hub *h, struct request *rq, const struct inside_req
 	int rc = broker_reach(h, rq, w->agent, SCOPE_ROUNDS, "mcp.request", e);
 
 	if (!rc)
-		rc = grant_task(&rq->grant, w->task, &task, e);
+		rc = broker_task(h, rq, w->agent, w->task, "mcp.request", &task, e);
 	return rc ? rc : inside_may(h, rq, w->agent, task, w->server, tool, "mcp.request", e);
 }
 
