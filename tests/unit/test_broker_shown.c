@@ -92,6 +92,12 @@ static void enter(struct hub_rig *r, const char *token)
 	enter_with(r, token, 1024);
 }
 
+static unsigned refusals(struct hub_rig *r)
+{
+	hub_record(r);
+	return hub_audited(r, "auth.fail");
+}
+
 static int setup(void **state)
 {
 	struct hub_rig *r = hub_rig_create(NULL);
@@ -237,6 +243,7 @@ static void what_waits_has_one_room(void **state)
 	enter_with(r, "a", SHOWN_SMALL + 1); /* the same token's, too */
 	assert_int_equal(heard.told, 2);
 	assert_int_equal(heard.rc, ERR_LIMIT);
+	assert_int_equal(refusals(r), 1); /* the second is counted */
 	assert_int_equal(monitor.asked, 1);
 	enter_with(r, "a", SHOWN_SMALL);
 	assert_int_equal(heard.told, 2);
@@ -262,6 +269,7 @@ static void so_many_are_exchanged_at_once(void **state)
 	assert_int_equal(monitor.asked, SHOWN_ASKED_MAX);
 	assert_int_equal(heard.told, 1);
 	assert_int_equal(heard.rc, ERR_LIMIT);
+	assert_int_equal(refusals(r), 1);
 	for (unsigned i = SHOWN_ASKED_MAX; i-- > 0;)
 		monitor.done[i](monitor.arg[i], ERR_CANCELLED, &(struct err){.code = ERR_CANCELLED}, NULL);
 	monitor.asked = 0;

@@ -349,6 +349,7 @@ void broker_shown_enter(struct hub *h, const char *token, size_t held, const str
 		rc = shown_begin(h, digest, &s, &e);
 	if (rc) {
 		free(w);
+		broker_audit_refused(h, from, "token of an issuer", NULL, &e);
 		done(arg, rc, &e, NULL);
 		return;
 	}
