@@ -68,8 +68,12 @@ static int wish_add(struct work *w, const struct lease_row *row, work_done *done
 	if (live >= w->conf.leases_max)
 		return err_limit(e, ERR_LIMIT, &(struct err_share){"leases.max", "daemon", w->conf.leases_max, live, 5},
 				 "%u leases are live: leases.max is reached", w->conf.leases_max);
-	if (waiting >= WISHES_MAX || !(wish = calloc(1, sizeof(*wish))))
-		return err_set(e, ERR_NOMEM, "too many wait for a sandbox");
+	if (waiting >= WISHES_MAX)
+		return err_limit(e, ERR_LIMIT,
+				 &(struct err_share){"fixed.lease_waits", "daemon", WISHES_MAX, waiting, 5},
+				 "%zu calls wait for a sandbox of the pool already", waiting);
+	if (!(wish = calloc(1, sizeof(*wish))))
+		return err_set(e, ERR_NOMEM, "no memory");
 	wish->row = *row;
 	wish->done = done;
 	wish->arg = arg;

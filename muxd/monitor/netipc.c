@@ -400,9 +400,10 @@ static int ask_sandbox(struct net_call *c, const char *verb, const json_t *msg, 
 	if (rc)
 		return rc;
 	rc = sandboxes_ask(c->m->sandboxes, &q, netipc_on_sandbox_answer, c);
-	return rc ? err_set(e, rc, "too many requests %s wait",
-			    q.agent ? "about its sandbox, or about all," : "for sandboxes")
-		  : 0;
+	if (rc == ERR_AGAIN)
+		return err_set(e, rc, "too many requests %s wait",
+			       q.agent ? "about its sandbox, or about all," : "for sandboxes");
+	return rc ? err_set(e, rc, "no memory for a request") : 0;
 }
 
 static void by_grant(const struct grant *g, char *out, size_t size)

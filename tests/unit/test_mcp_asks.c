@@ -326,7 +326,7 @@ static struct mcp_asking *ended(struct mcp_askings *all, const struct inside_req
 	const char *state;
 
 	assert_int_equal(mcp_asking_create(&whose, w, &a), 0);
-	assert_int_equal(mcp_asking_wait(all, a, (struct inside_job *)&job, &questions, &out), 0);
+	assert_int_equal(mcp_asking_wait(all, a, (struct inside_job *)&job, &questions, &out, NULL), 0);
 	state = json_get_text(out, "requestState");
 	a = mcp_asking_find(all, state, &whose, w);
 	assert_non_null(mcp_asking_job(a));
@@ -385,14 +385,19 @@ static int wait_one(struct mcp_askings *all, const char *principal)
 	struct mcp_holder who = holder(principal);
 	struct grant g = whose;
 	struct mcp_asking *a;
+	struct err e = {0};
 	json_t *out = NULL;
 	int rc;
 
 	snprintf(g.principal, sizeof(g.principal), "%s", who.principal);
 	assert_int_equal(mcp_asking_create(&g, &w, &a), 0);
-	rc = mcp_asking_wait(all, a, (struct inside_job *)&job, &questions, &out);
-	if (rc)
+	rc = mcp_asking_wait(all, a, (struct inside_job *)&job, &questions, &out, &e);
+	if (rc) {
 		mcp_asking_free(a);
+		assert_string_equal(e.share.limit, "fixed.mcp_askings");
+		assert_string_equal(e.share.of, "principal");
+		assert_int_equal(e.share.value, MCP_ASKINGS_OWN);
+	}
 	json_decref(out);
 	return rc;
 }

@@ -82,6 +82,28 @@ static void test_limit(void **state)
 	lease(r, "r9", "good", 60, id, sandbox);
 }
 
+/* A limit of its own, whatever the configuration allows: who waits holds a call. */
+static void test_waits(void **state)
+{
+	struct rig *r = *state;
+	unsigned answers = r->answers;
+	char body[200];
+
+	r->conf->leases_max = 2000;
+	work_set_conf(r->work, r->conf);
+	for (int i = 0; i <= 1002; i++) { /* two are ready */
+		assert_int_equal(r->answers, answers);
+		snprintf(body, sizeof(body), "{\"userId\":\"alice\",\"workflowId\":\"good\",\"requestId\":\"r%d\"}", i);
+		begin_ask(r, WORK_LEASE_CREATE, "service", NULL, body);
+	}
+	assert_int_equal(r->answers, answers + 1);
+	assert_int_equal(r->rc, ERR_LIMIT);
+	assert_string_equal(r->e.share.limit, "fixed.lease_waits");
+	assert_int_equal(r->e.share.value, 1000);
+	assert_int_equal(r->e.share.in_use, 1000);
+	assert_true(r->e.share.retry_s > 0);
+}
+
 static void test_release(void **state)
 {
 	char id[40], sandbox[64];
@@ -489,6 +511,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    WORK_TEST(test_one_sandbox_one_lease),
 	    WORK_TEST(test_limit),
+	    WORK_TEST(test_waits),
 	    WORK_TEST(test_release),
 	    WORK_TEST(test_time),
 	    WORK_TEST(test_runs),

@@ -215,8 +215,10 @@ static bool is_of_name(const struct mcp_asking *a, const struct mcp_asking *mine
 	return strcmp(a->principal, mine->principal) == 0;
 }
 
-/* One more may wait: the oldest that has ended gives way, of the same name's, or else of those under its root. */
-static bool has_room(struct mcp_askings *all, const struct mcp_asking *mine)
+/* One more may wait: the oldest that has ended gives way, of the same name's, or else of those under its root.
+ * ERR_LIMIT.
+ */
+static int make_room(struct mcp_askings *all, const struct mcp_asking *mine, struct err *e)
 {
 	struct mcp_asking *a, *ended = NULL;
 	unsigned n = 0, own = 0;
@@ -232,19 +234,28 @@ static bool has_room(struct mcp_askings *all, const struct mcp_asking *mine)
 			ended = a;
 	}
 	if (n < MCP_ASKINGS_MAX && own < MCP_ASKINGS_OWN)
-		return true;
-	if (ended)
+		return 0;
+	if (ended) {
 		asking_drop(ended);
-	return ended != NULL;
+		return 0;
+	}
+	return own < MCP_ASKINGS_OWN
+		   ? err_limit(e, ERR_LIMIT, &(struct err_share){"fixed.mcp_askings", "daemon", MCP_ASKINGS_MAX, n, 5},
+			       "%u requests wait for answers to what a server asked", n)
+		   : err_limit(e, ERR_LIMIT,
+			       &(struct err_share){"fixed.mcp_askings", "principal", MCP_ASKINGS_OWN, own, 5},
+			       "%u requests of this principal wait for answers to what a server asked", own);
 }
 
 int mcp_asking_wait(struct mcp_askings *all, struct mcp_asking *a, struct inside_job *job,
-		    const struct inside_questions *questions, json_t **out)
+		    const struct inside_questions *questions, json_t **out, struct err *e)
 {
-	int rc = has_room(all, a) ? mcp_asking_again(a, questions, out) : ERR_LIMIT;
+	int rc = make_room(all, a, e);
 
 	if (rc)
 		return rc;
+	if ((rc = mcp_asking_again(a, questions, out)))
+		return err_set(e, rc, "no memory for what a server asked");
 	a->all = all;
 	a->job = job;
 	TAILQ_INSERT_TAIL(&all->waiting, a, entry);

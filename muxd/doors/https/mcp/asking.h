@@ -39,10 +39,10 @@ int mcp_asking_create(const struct grant *whose, const struct inside_request *w,
 void mcp_asking_free(struct mcp_asking *a); /* with a stream; NULL-safe */
 /*
  * It waits from here on, with its job: *out is the result that says so, with what is open of `questions`. ERR_LIMIT:
- * too many do; then the job is its caller's still.
+ * too many do; after a failure the job is its caller's still.
  */
 int mcp_asking_wait(struct mcp_askings *all, struct mcp_asking *a, struct inside_job *job,
-		    const struct inside_questions *questions, json_t **out);
+		    const struct inside_questions *questions, json_t **out, struct err *e);
 /* The one of that requestState, for who may have it; NULL: there is none. */
 struct mcp_asking *mcp_asking_find(struct mcp_askings *all, const char *state, const struct grant *whose,
 				   const struct inside_request *w);

@@ -610,7 +610,9 @@ static void stream_on_inside_asked(void *arg, struct inside_questions *all)
 	struct mcp_stream *s = arg;
 	const struct inside_question *q;
 	struct inside_job *job = s->inside;
+	struct err e = {0};
 	json_t *o = NULL;
+	int rc;
 
 	if (s->of_session) {
 		TAILQ_FOREACH(q, all, entry)
@@ -618,11 +620,12 @@ static void stream_on_inside_asked(void *arg, struct inside_questions *all)
 			question_tell(s, q);
 		return;
 	}
-	if (!s->asking || mcp_asking_wait(s->all->askings, s->asking, job, all, &o)) {
+	rc = s->asking ? mcp_asking_wait(s->all->askings, s->asking, job, all, &o, &e)
+		       : err_set(&e, ERR_INTERNAL, "a request that nobody can come back to asks");
+	if (rc) {
 		s->inside = NULL;
 		broker_inside_cancel(job);
-		stream_answer(s,
-			      mcp_error(s->request, MCP_INTERNAL, "too many requests wait for answers already", NULL));
+		mcp_stream_inside(s, rc, &e, NULL);
 		return;
 	}
 	s->inside = NULL;
