@@ -122,21 +122,33 @@ static bool is_old(const struct issuer *x, int64_t limit_ns)
 	return clock_boot_ns() - x->held_ns >= (uint64_t)limit_ns;
 }
 
+static const char *why_none(const struct issuer *x)
+{
+	return x->error[0] ? x->error : "they have been asked for too often: wait some seconds";
+}
+
+/* Before they decide about a token, and behind a fetch. */
 static void keys_age(struct issuer *x)
 {
 	if (x->state != KEYS_HELD || !is_old(x, x->keep_ns))
 		return;
 	jwk_set_finish(&x->keys);
 	keys_set_state(x, KEYS_LOST);
-	log_error(NULL, "issuer %s: its keys are too old to count, and it shows none: %s", x->name, x->error);
+	log_error(NULL, "issuer %s: its keys are too old to count, and it shows none: %s", x->name, why_none(x));
 	say_keys(x);
+}
+
+/* Keys that no token asked for are no fault, however old: the next one has them fetched ahead of its check. */
+static void keys_tick(struct issuer *x)
+{
+	if (x->error[0])
+		keys_age(x);
 }
 
 static int no_keys(const struct issuer *x, struct err *e)
 {
 	return err_set(e, ERR_ISSUER, "issuer %s: %s: %.300s", x->name,
-		       x->state == KEYS_LOST ? "its keys are too old to count" : "it has shown no keys",
-		       x->error[0] ? x->error : "they have been asked for too often: wait some seconds");
+		       x->state == KEYS_LOST ? "its keys are too old to count" : "it has shown no keys", why_none(x));
 }
 
 static int find_key(const struct issuer *x, const struct jwt *j, const struct jwk **out, struct err *e)
@@ -357,9 +369,8 @@ static void fetch_first(struct issuer *x)
 }
 
 /* Is there reason to ask for them, before this token is looked at? */
-static bool wants_fetch(struct issuer *x, const struct jwt *j)
+static bool wants_fetch(const struct issuer *x, const struct jwt *j)
 {
-	keys_age(x);
 	return x->state != KEYS_HELD || is_old(x, x->refresh_ns) || !jwk_find(&x->keys, j->kid);
 }
 
@@ -570,7 +581,7 @@ int checker_run(int ipc_fd)
 		if (rc == 0 && readable)
 			listen_monitor(&c);
 		for (size_t i = 0; i < c.n; i++)
-			keys_age(&c.issuers[i]);
+			keys_tick(&c.issuers[i]);
 	}
 	if (rc)
 		log_error(NULL, "cannot go on: %s", e.message);

@@ -170,7 +170,11 @@ event '.event == "auth.fail" and .outcome == "token_algorithm"' && ok "refusals 
 brief() { try "{\"claims\":{\"aud\":\"$1\"}}" "{\"issuer\":\"$2\",\"target\":\"demo\",\"reason\":\"r\"}"; }
 is_down() { [ "$(brief brief short)" = issuer_unavailable ]; }
 error_of() { muxctl status -o json | jq -r --arg n "$1" '.issuers[] | select(.name == $n) | .error'; }
+keys_told() { muxctl audit -n 1000 -o json | jq -es "map(select(.record.event == \"issuer.keys\" and .record.detail.issuer == \"$1\")) | length"; }
+equal "keys that nobody asks for are no fault, however old" "held null 2" "$(state_of short) $(error_of short) $(keys_told short)"
+grep -q "issuer short: its keys are too old" "$MUXD_STATE/daemon.log" && fail "an issuer that nobody asks is told as broken"
 equal "two audiences of one issuer" "ok ok" "$(brief brief short) $(brief long lasting)"
+equal "nor news, when they are the same" 2 "$(keys_told short)"
 curl -sS "$FORGE/mode?gone" >/dev/null
 wait_for 10 is_down && ok "keys that are too old count for nothing" || fail "$(cat "$tmp/answer")"
 equal "those that may last do" ok "$(brief long lasting)"
