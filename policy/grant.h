@@ -33,6 +33,7 @@ struct err;
 #define GRANT_NAME_MAX    128
 #define GRANT_SCOPES_TEXT 128 /* every name of a scope, with commas */
 #define GRANT_KEY_LEN     32  /* Ed25519, seed and public key alike */
+#define GRANT_KEYS_MAX    64  /* that verify the grants of one daemon */
 
 enum grant_kind { GRANT_STAFF, GRANT_AGENT, GRANT_AUDITOR, GRANT_SERVICE };
 enum grant_scope {

@@ -3,6 +3,7 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "muxd/monitor/layout.h"
+#include "recorder/chain/sign.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -15,7 +16,6 @@
 #include <unistd.h>
 
 #define KID_LEN    16
-#define KEYS_MAX   64
 #define PUBLIC_MAX 256
 
 /* One public key file of a folder, and its seed's age where the seed is still there. */
@@ -26,9 +26,20 @@ struct key_file {
 };
 struct key_folder {
 	char path[PATH_MAX];
-	struct key_file files[KEYS_MAX];
+	const struct key_place *place;
+	struct key_file files[RECORD_KEYS_MAX];
 	size_t n;
 };
+/* Such a folder below the state directory. spare: room that no rotation takes. */
+struct key_place {
+	const char *name;
+	size_t most, spare;
+	const char *full; /* why there is no room */
+};
+/* A start that finds no seed makes one key more; the log also names keys that were given up before they came here. */
+static const struct key_place of_grants = {"keys/grant", GRANT_KEYS_MAX, 1, "drop the old ones"},
+			      of_record = {"keys/record", RECORD_KEYS_MAX, 64,
+					   "the record needs them all, and the key in force goes on signing"};
 
 static int key_path(const char *folder, const char *kid, const char *suffix, char out[PATH_MAX], struct err *e)
 {
@@ -119,13 +130,14 @@ static bool is_public_name(const char *name, char kid[KID_LEN + 1])
 static int add_file(struct key_folder *f, const char *kid, struct err *e)
 {
 	char path[PATH_MAX];
-	struct key_file *k = &f->files[f->n];
+	struct key_file *k;
 	struct stat st;
 	int rc;
 
-	if (f->n == KEYS_MAX)
-		return err_limit(e, ERR_LIMIT, &(struct err_share){"fixed.keys", "daemon", KEYS_MAX, f->n, 1},
-				 "more than %d keys in %s", KEYS_MAX, f->path);
+	if (f->n == f->place->most)
+		return err_limit(e, ERR_LIMIT, &(struct err_share){"fixed.keys", "daemon", f->n, f->n, 1},
+				 "more than %zu keys in %s", f->n, f->path);
+	k = &f->files[f->n];
 	memset(k, 0, sizeof *k);
 	memcpy(k->key.kid, kid, KID_LEN + 1);
 	rc = key_path(f->path, kid, "pub", path, e);
@@ -192,14 +204,16 @@ static const struct key_file *newest_seed(const struct key_folder *f)
 	return best;
 }
 
-/* A folder of the state directory and its keys; to be freed. */
-static int folder_open(const struct layout *l, const char *name, struct key_folder **out, struct err *e)
+/* The folder at that place and its keys; to be freed. */
+static int folder_open(const struct layout *l, const struct key_place *at, struct key_folder **out, struct err *e)
 {
 	struct key_folder *f = calloc(1, sizeof *f);
-	int rc = f ? layout_path(l, name, f->path, e) : err_set(e, ERR_NOMEM, "no memory for keys");
+	int rc = f ? layout_path(l, at->name, f->path, e) : err_set(e, ERR_NOMEM, "no memory for keys");
 
-	if (rc == 0)
+	if (rc == 0) {
+		f->place = at;
 		rc = keys_scan(f, e);
+	}
 	if (rc)
 		free(f);
 	else
@@ -207,16 +221,45 @@ static int folder_open(const struct layout *l, const char *name, struct key_fold
 	return rc;
 }
 
-/* The same with at least one seed, made now when there was none. */
-static int folder_open_or_make(const struct layout *l, const char *name, struct file_owner owner,
+/* Before a key is made: one too many would stay on the disk, and no start would get past it. */
+static int check_room(const struct key_folder *f, size_t spare, struct err *e)
+{
+	size_t most = f->place->most - spare;
+
+	return f->n < most ? 0
+			   : err_limit(e, ERR_LIMIT, &(struct err_share){"fixed.keys", "daemon", most, f->n, 1},
+				       "there are %zu keys in %s already; %s", f->n, f->path, f->place->full);
+}
+
+/* The same for a key that a rotation makes. */
+static int check_room_at(const struct layout *l, const struct key_place *at, size_t spare, struct err *e)
+{
+	struct key_folder *f = NULL;
+	int rc = folder_open(l, at, &f, e);
+
+	if (rc == 0)
+		rc = check_room(f, spare, e);
+	free(f);
+	return rc;
+}
+
+int keys_record_room(const struct layout *l, struct err *e)
+{
+	return check_room_at(l, &of_record, of_record.spare, e);
+}
+
+/* An open folder with at least one seed, made now when there was none. */
+static int folder_open_or_make(const struct layout *l, const struct key_place *at, struct file_owner owner,
 			       struct key_folder **out, struct err *e)
 {
 	char kid[KID_LEN + 1];
 	struct key_folder *f = NULL;
-	int rc = folder_open(l, name, &f, e);
+	int rc = folder_open(l, at, &f, e);
 
 	if (rc == 0 && !newest_seed(f)) {
-		rc = make_key(f->path, owner, kid, e);
+		rc = check_room(f, 0, e);
+		if (rc == 0)
+			rc = make_key(f->path, owner, kid, e);
 		if (rc == 0)
 			rc = keys_scan(f, e);
 		if (rc == 0 && !newest_seed(f))
@@ -306,7 +349,7 @@ static int open_grant_keys(struct keys *k, const struct layout *l, const char *k
 {
 	struct key_folder *f = NULL;
 	const struct key_file *current;
-	int rc = folder_open_or_make(l, "keys/grant", FILE_OWNER_SELF, &f, e);
+	int rc = folder_open_or_make(l, &of_grants, FILE_OWNER_SELF, &f, e);
 
 	if (rc)
 		return rc;
@@ -322,7 +365,7 @@ static int open_grant_keys(struct keys *k, const struct layout *l, const char *k
 static int open_record_key(struct keys *k, const struct layout *l, const struct identity *who, struct err *e)
 {
 	struct key_folder *f = NULL;
-	int rc = folder_open_or_make(l, "keys/record", who->recorder, &f, e);
+	int rc = folder_open_or_make(l, &of_record, who->recorder, &f, e);
 
 	if (rc)
 		return rc;
@@ -338,12 +381,12 @@ int keys_use_record(struct keys *k, const struct layout *l, const struct identit
 {
 	struct key_folder *f = NULL;
 	char folder[PATH_MAX];
-	int rc = layout_path(l, "keys/record", folder, e);
+	int rc = layout_path(l, of_record.name, folder, e);
 
 	if (rc == 0)
 		rc = write_key(folder, seed, key, who->recorder, e);
 	if (rc == 0)
-		rc = folder_open(l, "keys/record", &f, e);
+		rc = folder_open(l, &of_record, &f, e);
 	if (rc == 0 && !seed_of(f, key->kid))
 		rc = err_set(e, ERR_CORRUPT, "%s does not hold the key that was put there", folder);
 	if (rc == 0)
@@ -424,7 +467,7 @@ static int open_link_secret(struct keys *k, const struct layout *l, struct err *
 static int check_no_seed(const struct layout *l, struct err *e)
 {
 	struct key_folder *f = NULL;
-	int rc = folder_open(l, "keys/grant", &f, e);
+	int rc = folder_open(l, &of_grants, &f, e);
 
 	if (rc == 0 && newest_seed(f))
 		rc = err_set(e, ERR_CONFLICT,
@@ -476,7 +519,7 @@ int keys_expire(struct keys *k, const struct layout *l, int64_t now_s, int64_t k
 {
 	struct key_folder *f = NULL;
 	size_t dropped = 0;
-	int rc = folder_open(l, "keys/grant", &f, e);
+	int rc = folder_open(l, &of_grants, &f, e);
 
 	for (size_t i = 0; rc == 0 && i < f->n; i++) {
 		if (f->files[i].has_seed || f->files[i].public_time.tv_sec + keep_s > now_s)
@@ -498,11 +541,10 @@ int keys_rotate(struct keys *k, const struct layout *l, bool drop_old, struct er
 {
 	char folder[PATH_MAX], kid[KID_LEN + 1];
 	size_t dropped;
-	int rc = k->set.n >= KEYS_MAX - 1 && !drop_old
-		     ? err_limit(e, ERR_LIMIT, &(struct err_share){"fixed.keys", "daemon", KEYS_MAX - 1, k->set.n, 1},
-				 "there are %zu keys already; drop the old ones", k->set.n)
-		     : layout_path(l, "keys/grant", folder, e);
+	int rc = check_room_at(l, &of_grants, drop_old ? 0 : of_grants.spare, e);
 
+	if (rc == 0)
+		rc = layout_path(l, of_grants.name, folder, e);
 	if (rc == 0)
 		rc = make_key(folder, FILE_OWNER_SELF, kid, e);
 	if (rc == 0)

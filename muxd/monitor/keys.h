@@ -37,6 +37,8 @@ int keys_open(const struct layout *l, const struct identity *who, bool signs, st
 void keys_finish(struct keys *k); /* NULL-safe */
 /* A new signing key. drop_old: tokens of earlier keys stop verifying at once. On failure *k is as it was. */
 int keys_rotate(struct keys *k, const struct layout *l, bool drop_old, struct err *e);
+/* Whether one more may be made for the record: asked before the log names it. ERR_LIMIT. */
+int keys_record_room(const struct layout *l, struct err *e);
 /*
  * This key signs the record from now on: it goes to the disk, and the seed of the one before it goes away. Public
  * halves stay for ever: what they signed stays.

@@ -56,6 +56,8 @@ int rotation_begin(struct monitor *m, struct admin_call *c, struct err *e)
 
 	if (m->rotation)
 		return err_set(e, ERR_BAD_STATE, "the record key is being rotated already");
+	if ((rc = keys_record_room(&m->layout, e)) != 0)
+		return rc;
 	r = calloc(1, sizeof *r);
 	if (!r)
 		return err_set(e, ERR_NOMEM, "no memory for a key");

@@ -17,7 +17,10 @@ struct err;
 struct monitor;
 struct rotation;
 
-/* Answers the call when it is done. ERR_BAD_STATE: one is under way; ERR_UNAVAILABLE: the recorder is not up. */
+/*
+ * Answers the call when it is done. ERR_BAD_STATE: one is under way; ERR_LIMIT: keys/record is full;
+ * ERR_UNAVAILABLE: the recorder is not up.
+ */
 int rotation_begin(struct monitor *m, struct admin_call *c, struct err *e);
 /* The recorder's word: "key.named", "key.used". */
 void rotation_told(struct monitor *m, const char *op, const json_t *msg);

@@ -17,7 +17,6 @@
 
 #define MESSAGE_MAX  1024
 #define KEY_FILE_MAX 256
-#define KEYS_MAX     1024
 
 struct signer {
 	struct grant_public_key public;
@@ -173,8 +172,8 @@ static int keyset_add_file(const char *path, bool named, struct grant_keyset *se
 	slurp_free(text, n);
 	if (rc)
 		return err_set(e, rc, "%s is not an Ed25519 public key (32 bytes, or base64url of them)", path);
-	if (set->n >= KEYS_MAX)
-		return err_set(e, ERR_TOO_LARGE, "more than %d public keys", KEYS_MAX);
+	if (set->n >= RECORD_KEYS_MAX)
+		return err_set(e, ERR_TOO_LARGE, "more than %d public keys", RECORD_KEYS_MAX);
 	return list_append(&set->keys, &set->n, &key, sizeof key) ? err_set(e, ERR_NOMEM, "no memory for public keys")
 								  : 0;
 }

@@ -10,7 +10,8 @@
 
 #include "policy/grant.h"
 
-#define SIGN_LEN 64
+#define SIGN_LEN        64
+#define RECORD_KEYS_MAX 1024 /* of one record: in keys/record, named in a log, given to verify */
 
 struct signer;
 

@@ -38,7 +38,7 @@ static int succession_add(struct succession *s, const struct grant_public_key *k
 {
 	struct succession_key k = {.key = *key, .given = given(s, key), .run = -1};
 
-	if (s->n >= SUCCESSION_KEYS_MAX)
+	if (s->n >= RECORD_KEYS_MAX)
 		return ERR_LIMIT;
 	if (list_append(&s->keys, &s->n, &k, sizeof k))
 		return ERR_NOMEM;

@@ -16,8 +16,6 @@
 #include "policy/grant.h"
 #include "recorder/chain/chain.h"
 
-#define SUCCESSION_KEYS_MAX 1024
-
 struct succession_key {
 	struct grant_public_key key;
 	uint64_t first;     /* entry that announced it first; 0: none did */

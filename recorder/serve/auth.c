@@ -11,8 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define KEYS_MAX 64
-
 struct auth {
 	pthread_mutex_t lock;
 	char instance[ID_STR_LEN], centre[ID_STR_LEN]; /* centre "": this daemon is no edge */
@@ -76,8 +74,8 @@ int auth_set_keys(struct auth *a, const json_t *keys, struct err *e)
 	size_t n = json_array_size(keys);
 	int rc = 0;
 
-	if (!json_is_array(keys) || n > KEYS_MAX)
-		return err_set(e, ERR_INVAL, "grant_keys is no list of at most %d keys", KEYS_MAX);
+	if (!json_is_array(keys) || n > GRANT_KEYS_MAX)
+		return err_set(e, ERR_INVAL, "grant_keys is no list of at most %d keys", GRANT_KEYS_MAX);
 	struct grant_public_key *list = calloc(n ? n : 1, sizeof(*list));
 	if (!list)
 		return err_set(e, ERR_NOMEM, "out of memory");

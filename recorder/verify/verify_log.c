@@ -14,8 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define KEYS_MAX 1024
-
 /* A head from outside, and whether the log holds the entry that it covers. */
 struct expected {
 	const struct verify_outside *o;
@@ -55,7 +53,7 @@ static int keyset_add(struct grant_keyset *set, const struct grant_public_key *k
 {
 	if (keyset_find(set, key->kid))
 		return 0;
-	return set->n < KEYS_MAX ? list_append(&set->keys, &set->n, key, sizeof *key) : ERR_LIMIT;
+	return set->n < RECORD_KEYS_MAX ? list_append(&set->keys, &set->n, key, sizeof *key) : ERR_LIMIT;
 }
 
 /* The key in force is replaced by one that it never named: what stands in front of that is nobody's word but its own.

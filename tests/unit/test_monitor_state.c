@@ -7,8 +7,12 @@
 #include "muxd/monitor/floor.h"
 #include "muxd/monitor/keys.h"
 #include "muxd/monitor/layout.h"
+#include "muxd/monitor/monitor.h"
+#include "muxd/monitor/rotation.h"
+#include "recorder/chain/sign.h"
 
 #include <fcntl.h>
+#include <glob.h>
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>
 #include <setjmp.h>
@@ -173,6 +177,86 @@ static void a_rotation_goes_by_the_key_and_not_by_the_clock(void **state)
 	again = open_keys(f);
 	assert_string_equal(again.kid, k.kid);
 	keys_finish(&again);
+	keys_finish(&k);
+}
+
+static void rotate_record(struct fixture *f, struct keys *k)
+{
+	struct grant_public_key key;
+	uint8_t seed[GRANT_KEY_LEN];
+	struct err e = {0};
+
+	assert_int_equal(grant_key_create(seed, &key), 0);
+	if (keys_use_record(k, &f->layout, &f->who, seed, &key, &e))
+		fail_msg("%s", e.message);
+}
+
+/* Public halves in a folder of keys. add: so many more, all of one key. */
+static size_t publics(struct fixture *f, const char *folder, size_t add)
+{
+	static const char key[] = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA\n";
+	char path[PATH_MAX * 2];
+	glob_t found;
+	size_t n;
+
+	for (size_t i = 0; i < add; i++) {
+		snprintf(path, sizeof path, "%s/keys/%s/%016zx.pub", f->dir, folder, i);
+		assert_int_equal(file_publish(path, key, sizeof key - 1, 0644, FILE_OWNER_SELF, false, NULL), 0);
+	}
+	snprintf(path, sizeof path, "%s/keys/%s/*.pub", f->dir, folder);
+	assert_int_equal(glob(path, 0, NULL, &found), 0);
+	n = found.gl_pathc;
+	globfree(&found);
+	return n;
+}
+
+static int begin_rotation(struct fixture *f)
+{
+	struct monitor *m = calloc(1, sizeof *m);
+	int rc;
+
+	m->layout = f->layout;
+	rc = rotation_begin(m, NULL, NULL);
+	assert_null(m->rotation);
+	free(m);
+	return rc;
+}
+
+/* They stay for ever: a start takes all of them, and the one too many is refused before anything is named or written.
+ */
+static void public_halves_of_the_record_add_up(void **state)
+{
+	struct fixture *f = *state;
+	struct keys k = open_keys(f), again;
+
+	for (int i = 0; i < 70; i++)
+		rotate_record(f, &k);
+	again = open_keys(f);
+	assert_string_equal(again.record_seed, k.record_seed);
+	keys_finish(&again);
+	assert_int_equal(publics(f, "record", RECORD_KEYS_MAX - 65 - 71), RECORD_KEYS_MAX - 65);
+	assert_int_equal(begin_rotation(f), ERR_UNAVAILABLE); /* there is no recorder here */
+	rotate_record(f, &k);
+	assert_int_equal(begin_rotation(f), ERR_LIMIT);
+	again = open_keys(f);
+	assert_string_equal(again.record_seed, k.record_seed);
+	keys_finish(&again);
+	keys_finish(&k);
+}
+
+/* Rotations that came no further than a public half count as well: the next start reads what is on the disk. */
+static void public_halves_of_grants_are_bounded_on_the_disk(void **state)
+{
+	struct fixture *f = *state;
+	struct keys k = open_keys(f), again;
+
+	assert_int_equal(publics(f, "grant", GRANT_KEYS_MAX - 2), GRANT_KEYS_MAX - 1);
+	assert_int_equal(keys_rotate(&k, &f->layout, false, NULL), ERR_LIMIT);
+	again = open_keys(f);
+	assert_string_equal(again.kid, k.kid);
+	keys_finish(&again);
+	assert_int_equal(keys_rotate(&k, &f->layout, true, NULL), 0);
+	assert_int_equal(publics(f, "grant", 0), 1);
 	keys_finish(&k);
 }
 
@@ -709,6 +793,8 @@ int main(void)
 	    TEST(a_rotation_signs_anew_and_goes_on_verifying),
 	    TEST(a_rotation_can_drop_every_earlier_key_at_once),
 	    TEST(a_rotation_goes_by_the_key_and_not_by_the_clock),
+	    TEST(public_halves_of_the_record_add_up),
+	    TEST(public_halves_of_grants_are_bounded_on_the_disk),
 	    TEST(a_damaged_key_refuses_the_start),
 	    TEST(openssh_reads_the_host_key),
 	    TEST(the_certificate_names_this_host),
