@@ -254,6 +254,27 @@ static int op_status(struct admin_call *c, const json_t *msg, json_t **out, stru
 	return 0;
 }
 
+/* By the key that signs, and not by the result: it may be another one although old ones could not be dropped. */
+static int rotate_grant_key(struct admin_call *c, bool drop_old, struct err *e)
+{
+	struct monitor *m = c->m;
+	char before[sizeof m->keys.kid];
+	int rc;
+
+	memcpy(before, m->keys.kid, sizeof before);
+	rc = keys_rotate(&m->keys, &m->layout, drop_old, e);
+	if (strcmp(m->keys.kid, before) == 0)
+		return rc;
+	tell_grant_keys(m);
+	log_info(NULL, "grants are signed by key %s from now on, by %s", m->keys.kid, c->by);
+	if (audit_put(m->audit,
+		      json_pack("{s:s, s:s, s:s, s:b, s:s}", "event", "key.rotate", "kid", m->keys.kid, "by", c->by,
+				"drop_old", drop_old, "outcome", rc ? err_name(rc) : "ok"),
+		      0, NULL, NULL))
+		log_error(NULL, "the audit queue is full: the rotation to key %s is not in it", m->keys.kid);
+	return rc;
+}
+
 static int op_key_rotate(struct admin_call *c, const json_t *msg, json_t **out, struct err *e)
 {
 	static const char *const keys[] = {"op", "tag", "drop_old", "record", NULL};
@@ -272,18 +293,10 @@ static int op_key_rotate(struct admin_call *c, const json_t *msg, json_t **out, 
 	if (rc == 0 && record && (rc = rotation_begin(m, c, e)) == 0)
 		return ADMIN_LATER;
 	if (rc == 0)
-		rc = keys_rotate(&m->keys, &m->layout, drop_old, e);
-	if (rc)
-		return rc;
-	tell_grant_keys(m);
-	log_info(NULL, "grants are signed by key %s from now on, by %s", m->keys.kid, c->by);
-	if (audit_put(m->audit,
-		      json_pack("{s:s, s:s, s:s, s:b, s:s}", "event", "key.rotate", "kid", m->keys.kid, "by", c->by,
-				"drop_old", drop_old, "outcome", "ok"),
-		      0, NULL, NULL))
-		log_error(NULL, "the audit queue is full: the rotation to key %s is not in it", m->keys.kid);
-	*out = json_pack("{s:i, s:s}", "rc", 0, "kid", m->keys.kid);
-	return 0;
+		rc = rotate_grant_key(c, drop_old, e);
+	if (rc == 0)
+		*out = json_pack("{s:i, s:s}", "rc", 0, "kid", m->keys.kid);
+	return rc;
 }
 
 static int op_config_reload(struct admin_call *c, const json_t *msg, json_t **out, struct err *e)

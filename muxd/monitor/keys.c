@@ -514,33 +514,55 @@ static int drop_public(const struct key_folder *f, const char *kid, struct err *
 	return rc ? rc : file_sync_dir(path, e);
 }
 
+/* One that cannot be dropped keeps no other: the first failure is returned behind the last of them. */
+static int drop_retired(const struct key_folder *f, int64_t now_s, int64_t keep_s, struct err *e)
+{
+	int first = 0;
+
+	for (size_t i = 0; i < f->n; i++) {
+		int rc = 0;
+
+		if (!f->files[i].has_seed && f->files[i].public_time.tv_sec + keep_s <= now_s)
+			rc = drop_public(f, f->files[i].key.kid, first ? NULL : e);
+		first = first ? first : rc;
+	}
+	return first;
+}
+
 int keys_expire(struct keys *k, const struct layout *l, int64_t now_s, int64_t keep_s, size_t *out_dropped,
 		struct err *e)
 {
 	struct key_folder *f = NULL;
-	size_t dropped = 0;
-	int rc = folder_open(l, &of_grants, &f, e);
+	size_t before;
+	int kept, rc = folder_open(l, &of_grants, &f, e);
 
-	for (size_t i = 0; rc == 0 && i < f->n; i++) {
-		if (f->files[i].has_seed || f->files[i].public_time.tv_sec + keep_s > now_s)
-			continue;
-		rc = drop_public(f, f->files[i].key.kid, e);
-		dropped += rc == 0;
-	}
-	if (rc == 0 && dropped > 0)
-		rc = keys_scan(f, e);
-	if (rc == 0 && dropped > 0)
+	*out_dropped = 0;
+	if (rc)
+		return rc;
+	before = f->n;
+	kept = drop_retired(f, now_s, keep_s, e);
+	rc = keys_scan(f, e);
+	if (rc == 0 && f->n < before)
 		rc = take_grant_keys(k, f, seed_of(f, k->kid), e);
 	if (rc == 0)
-		*out_dropped = dropped;
+		*out_dropped = before - f->n;
 	free(f);
-	return rc;
+	return rc ? rc : kept;
+}
+
+static int drop_old_keys(struct keys *k, const struct layout *l, struct err *e)
+{
+	struct err why = {0};
+	size_t dropped;
+	int rc = keys_expire(k, l, INT64_MAX / 2, 0, &dropped, &why);
+
+	return rc ? err_set(e, rc, "key %s signs from now on, but an old one still verifies: %s", k->kid, why.message)
+		  : 0;
 }
 
 int keys_rotate(struct keys *k, const struct layout *l, bool drop_old, struct err *e)
 {
 	char folder[PATH_MAX], kid[KID_LEN + 1];
-	size_t dropped;
 	int rc = check_room_at(l, &of_grants, drop_old ? 0 : of_grants.spare, e);
 
 	if (rc == 0)
@@ -550,6 +572,6 @@ int keys_rotate(struct keys *k, const struct layout *l, bool drop_old, struct er
 	if (rc == 0)
 		rc = open_grant_keys(k, l, kid, e);
 	if (rc == 0 && drop_old)
-		rc = keys_expire(k, l, INT64_MAX / 2, 0, &dropped, e);
+		rc = drop_old_keys(k, l, e);
 	return rc;
 }

@@ -35,7 +35,10 @@ struct keys {
  */
 int keys_open(const struct layout *l, const struct identity *who, bool signs, struct keys *out, struct err *e);
 void keys_finish(struct keys *k); /* NULL-safe */
-/* A new signing key. drop_old: tokens of earlier keys stop verifying at once. On failure *k is as it was. */
+/*
+ * A new signing key. drop_old: tokens of earlier keys stop verifying at once. On failure *k is as it was, or has the
+ * new key beside those that could not be dropped: k->kid tells which.
+ */
 int keys_rotate(struct keys *k, const struct layout *l, bool drop_old, struct err *e);
 /* Whether one more may be made for the record: asked before the log names it. ERR_LIMIT. */
 int keys_record_room(const struct layout *l, struct err *e);
@@ -45,7 +48,10 @@ int keys_record_room(const struct layout *l, struct err *e);
  */
 int keys_use_record(struct keys *k, const struct layout *l, const struct identity *who,
 		    const uint8_t seed[GRANT_KEY_LEN], const struct grant_public_key *key, struct err *e);
-/* Drop public keys that were retired more than keep_s seconds before now_s; *out_dropped of them. */
+/*
+ * Drop public keys that were retired more than keep_s seconds before now_s. *out_dropped: as many left *k, on failure
+ * as well: each that can be dropped is, and the others go on verifying.
+ */
 int keys_expire(struct keys *k, const struct layout *l, int64_t now_s, int64_t keep_s, size_t *out_dropped,
 		struct err *e);
 

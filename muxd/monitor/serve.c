@@ -81,11 +81,22 @@ static void serve_on_child_signal(uv_signal_t *s, int signum)
 	screens_reap(&m->screens);
 }
 
+/* Whether a key went that no living grant needs. One that cannot be removed stops nothing: each hour tries again. */
+static bool expire_keys(struct monitor *m)
+{
+	struct err e = {0};
+	size_t dropped;
+
+	if (keys_expire(&m->keys, &m->layout, clock_wall_ns() / (int64_t)NS_PER_SEC,
+			(int64_t)(m->conf->grant_ttl_max_ns / NS_PER_SEC), &dropped, &e))
+		log_error(NULL, "old keys are not dropped: %s", e.message);
+	return dropped > 0;
+}
+
 static void serve_on_minute(uv_timer_t *t)
 {
 	struct monitor *m = t->data;
 	struct err e = {0};
-	size_t dropped = 0;
 
 	if (floor_save(&m->floor, &m->layout, &e))
 		log_error(NULL, "the time floor is not saved: %s", e.message);
@@ -96,12 +107,7 @@ static void serve_on_minute(uv_timer_t *t)
 	if (grants_expire(m->grants, floor_now(&m->floor), &e))
 		log_error(NULL, "expired grants are not dropped: %s", e.message);
 	exchange_tick(m);
-	if (++m->minutes % 60 || m->edge.on)
-		return;
-	if (keys_expire(&m->keys, &m->layout, clock_wall_ns() / (int64_t)NS_PER_SEC,
-			(int64_t)(m->conf->grant_ttl_max_ns / NS_PER_SEC), &dropped, &e))
-		log_error(NULL, "old keys are not dropped: %s", e.message);
-	else if (dropped > 0)
+	if (++m->minutes % 60 == 0 && !m->edge.on && expire_keys(m))
 		tell_grant_keys(m);
 }
 
@@ -245,7 +251,6 @@ static int open_stores(struct monitor *m, struct err *e)
 	struct grants_load loaded;
 	char path[PATH_MAX];
 	int64_t back_ns = 0;
-	size_t dropped;
 	int rc = floor_open(&m->floor, &m->layout, &back_ns, e);
 
 	if (rc == 0 && back_ns > 60 * (int64_t)NS_PER_SEC)
@@ -257,8 +262,7 @@ static int open_stores(struct monitor *m, struct err *e)
 	if (rc == 0)
 		rc = edge_open(m, e);
 	if (rc == 0 && !m->edge.on)
-		rc = keys_expire(&m->keys, &m->layout, clock_wall_ns() / (int64_t)NS_PER_SEC,
-				 (int64_t)(m->conf->grant_ttl_max_ns / NS_PER_SEC), &dropped, e);
+		(void)expire_keys(m);
 	if (rc == 0)
 		rc = layout_path(&m->layout, "grants.log", path, e);
 	if (rc == 0)

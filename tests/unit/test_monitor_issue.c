@@ -3,9 +3,12 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/sock.h"
+#include "muxd/monitor/admin.h"
 #include "muxd/monitor/issue.h"
 #include "muxd/monitor/monitor.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -21,7 +24,7 @@
 
 struct fixture {
 	struct monitor m;
-	char dir[64], path[96];
+	char dir[64], path[96], state[96];
 	struct grant grant;
 	uv_timer_t timer;
 	int net_end; /* net's end of its channel */
@@ -220,15 +223,94 @@ static void what_follows_a_start_is_counted(void **state)
 	assert_int_equal(sock_recv_packet(f->net_end, &msg, NULL, NULL, &e), ERR_AGAIN);
 }
 
+/* One file that cannot be removed. "": all can. */
+static char stuck[PATH_MAX];
+
+int unlink(const char *path)
+{
+	if (strcmp(path, stuck) != 0)
+		return unlinkat(AT_FDCWD, path, 0);
+	errno = EPERM;
+	return -1;
+}
+
+static void open_keys(struct fixture *f)
+{
+	struct err e = {0};
+
+	snprintf(f->state, sizeof f->state, "%s/state", f->dir);
+	f->m.who =
+	    (struct identity){.owner = {geteuid(), getegid()}, .net = FILE_OWNER_SELF, .recorder = FILE_OWNER_SELF};
+	if (layout_open(f->state, &f->m.who, &f->m.layout, &e) ||
+	    keys_open(&f->m.layout, &f->m.who, true, &f->m.keys, &e))
+		fail_msg("%s", e.message);
+}
+
+static void close_keys(struct fixture *f)
+{
+	char command[PATH_MAX];
+
+	stuck[0] = '\0';
+	keys_finish(&f->m.keys);
+	layout_close(&f->m.layout);
+	snprintf(command, sizeof command, "rm -rf '%s'", f->state);
+	assert_int_equal(system(command), 0);
+}
+
+/* The keys that net was told of last; NULL: it was told of none. */
+static json_t *keys_told(struct fixture *f)
+{
+	json_t *msg, *last = NULL;
+	struct err e;
+
+	assert_int_equal(sock_set_nonblock(f->net_end, 1), 0);
+	while (sock_recv_packet(f->net_end, &msg, NULL, NULL, &e) == 0) {
+		if (strcmp(json_get_text(msg, "op"), "grant_keys") == 0) {
+			json_decref(last);
+			last = json_incref(json_object_get(msg, "grant_keys"));
+		}
+		json_decref(msg);
+	}
+	return last;
+}
+
+/* An old key that cannot be dropped: the answer is a failure, and net knows all the same by which key grants are
+ * signed. */
+static void net_is_told_of_a_key_beside_one_that_stays(void **state)
+{
+	struct fixture *f = *state;
+	struct admin_call call = {.m = &f->m, .by = "uid 0"};
+	const struct admin_op *op = admin_ops;
+	json_t *msg, *out = NULL, *told;
+	struct err e = {0};
+	size_t i, n = 0;
+
+	open_keys(f);
+	snprintf(stuck, sizeof stuck, "%.80s/keys/grant/%s.pub", f->state, f->m.keys.kid);
+	while (strcmp(op->name, "key.rotate") != 0)
+		op++;
+	msg = json_pack("{s:s, s:b}", "op", "key.rotate", "drop_old", true);
+	assert_int_equal(op->run(&call, msg, &out, &e), ERR_PERMISSION);
+	assert_null(out);
+	json_decref(msg);
+	told = keys_told(f);
+	assert_int_equal(json_array_size(told), 2);
+	for (i = 0; i < 2; i++)
+		n += strcmp(json_get_text(json_array_get(told, i), "kid"), f->m.keys.kid) == 0;
+	assert_int_equal(n, 1);
+	json_decref(told);
+	assert_int_equal(audit_waiting(f->m.audit), 1);
+	close_keys(f);
+}
+
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    TEST(one_that_was_told_to_stop_is_not_waited_for),
-	    TEST(one_that_stops_meanwhile_is_left_its_time),
-	    TEST(one_that_does_not_answer_is_killed),
-	    TEST(what_follows_a_start_is_counted),
+	    TEST(one_that_was_told_to_stop_is_not_waited_for), TEST(one_that_stops_meanwhile_is_left_its_time),
+	    TEST(one_that_does_not_answer_is_killed),          TEST(what_follows_a_start_is_counted),
+	    TEST(net_is_told_of_a_key_beside_one_that_stays),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

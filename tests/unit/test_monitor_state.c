@@ -11,6 +11,7 @@
 #include "muxd/monitor/rotation.h"
 #include "recorder/chain/sign.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
 #include <openssl/pem.h>
@@ -29,6 +30,17 @@
 #include <cmocka.h>
 
 #define DAY 86400
+
+/* One file that cannot be removed. "": all can. */
+static char stuck[PATH_MAX];
+
+int unlink(const char *path)
+{
+	if (strcmp(path, stuck) != 0)
+		return unlinkat(AT_FDCWD, path, 0);
+	errno = EPERM;
+	return -1;
+}
 
 struct fixture {
 	char dir[PATH_MAX];
@@ -156,6 +168,42 @@ static void a_rotation_can_drop_every_earlier_key_at_once(void **state)
 	assert_int_equal(keys_rotate(&k, &f->layout, true, NULL), 0);
 	assert_int_equal(k.set.n, 1);
 	assert_true(verifies(&k, k.kid));
+	keys_finish(&k);
+}
+
+/* The key in force is another one all the same, and so is the set: whoever verifies is to be told of both. */
+static void one_that_cannot_be_removed_keeps_no_other(void **state)
+{
+	struct fixture *f = *state;
+	struct keys k = open_keys(f), again;
+	char old[4][17];
+	size_t dropped = 99;
+	struct err e = {0};
+
+	for (int i = 0; i < 4; i++) {
+		memcpy(old[i], k.kid, sizeof old[i]);
+		if (i < 3)
+			assert_int_equal(keys_rotate(&k, &f->layout, false, NULL), 0);
+	}
+	snprintf(stuck, sizeof stuck, "%.100s/keys/grant/%s.pub", f->dir, old[1]);
+	assert_int_equal(keys_rotate(&k, &f->layout, true, &e), ERR_PERMISSION);
+	assert_string_not_equal(k.kid, old[3]);
+	assert_non_null(strstr(e.message, k.kid));
+	assert_non_null(strstr(e.message, stuck));
+	assert_int_equal(k.set.n, 2);
+	assert_true(verifies(&k, k.kid) && verifies(&k, old[1]));
+	again = open_keys(f);
+	assert_string_equal(again.kid, k.kid);
+	keys_finish(&again);
+	/* The same where they go by themselves. */
+	assert_int_equal(keys_rotate(&k, &f->layout, false, NULL), 0);
+	assert_int_equal(keys_expire(&k, &f->layout, time(NULL) + DAY + 60, DAY, &dropped, NULL), ERR_PERMISSION);
+	assert_int_equal(dropped, 1);
+	assert_int_equal(k.set.n, 2);
+	stuck[0] = '\0';
+	assert_int_equal(keys_expire(&k, &f->layout, time(NULL) + DAY + 60, DAY, &dropped, NULL), 0);
+	assert_int_equal(dropped, 1);
+	assert_int_equal(k.set.n, 1);
 	keys_finish(&k);
 }
 
@@ -792,6 +840,7 @@ int main(void)
 	    TEST(the_first_start_makes_keys_and_the_second_finds_them),
 	    TEST(a_rotation_signs_anew_and_goes_on_verifying),
 	    TEST(a_rotation_can_drop_every_earlier_key_at_once),
+	    TEST(one_that_cannot_be_removed_keeps_no_other),
 	    TEST(a_rotation_goes_by_the_key_and_not_by_the_clock),
 	    TEST(public_halves_of_the_record_add_up),
 	    TEST(public_halves_of_grants_are_bounded_on_the_disk),
