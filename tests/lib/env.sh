@@ -89,10 +89,10 @@ reload_daemon() {
 	kill -HUP "$DAEMON"
 }
 # end_own [-SIGNAL] PID...: ends those that are the story's children still; the number of one that has ended may be another
-# process's by now. In a trap nothing else ends anything (layers.sh looks).
+# process's by now. None may be named. In a trap nothing else ends anything (layers.sh looks).
 end_own() {
 	local p parent signal=-TERM
-	[ "${1#-}" = "$1" ] || { signal=$1 && shift; }
+	[[ ${1:-} != -* ]] || { signal=$1 && shift; }
 	for p in "$@"; do
 		parent=$(sed 's/^.*) //' "/proc/$p/stat" 2>/dev/null | cut -d' ' -f2)
 		[ "$parent" != $$ ] && [ "$parent" != "$BASHPID" ] || kill "$signal" "$p"
