@@ -99,6 +99,8 @@ static const char *const texts[INDEX_SQL_COUNT] = {
     /* The last event, not the latest: one day of a wrong clock is not to stand for the newest thing for ever. */
     [SQL_NEWEST] = "SELECT coalesce((SELECT wall_ns FROM audit ORDER BY lsn DESC LIMIT 1),"
 		   " (SELECT max(ended_ns) FROM sessions WHERE state = 'sealed'), 0)",
+    [SQL_RAN_AHEAD] = "SELECT EXISTS(SELECT 1 FROM audit WHERE event IN ('retention.wait', 'removals.wait')"
+		      " AND lsn > :since)",
     [SQL_PUT_HOLD] = "INSERT INTO holds(id, json) VALUES(:id, :json) ON CONFLICT(id) DO NOTHING",
     [SQL_PUT_RELEASE] = "UPDATE holds SET released = :json WHERE id = :id",
     [SQL_HOLDS] = "SELECT json, released FROM holds WHERE :all OR released IS NULL ORDER BY id",

@@ -121,6 +121,8 @@ int index_last_lsn(struct index *ix, uint64_t *out, struct err *e); /* highest s
 int index_wait(struct index *ix, struct index_wait *out, struct err *e);
 /* Wall time of the newest thing in it, 0: it is empty. */
 int index_newest(struct index *ix, int64_t *out_wall_ns, struct err *e);
+/* Does an event behind since_lsn say that the wall clock ran ahead, the recorder's or net's? */
+int index_ran_ahead(struct index *ix, uint64_t since_lsn, bool *out, struct err *e);
 /* "open", "ended", "sealed" into out; ERR_NOT_FOUND. path may be NULL. */
 int index_session_state(struct index *ix, const struct id *id, char out[8], struct err *e);
 /* First lsn and the segment that holds it. */

@@ -383,6 +383,21 @@ int index_newest(struct index *ix, int64_t *out_wall_ns, struct err *e)
 	return rc;
 }
 
+int index_ran_ahead(struct index *ix, uint64_t since_lsn, bool *out, struct err *e)
+{
+	sqlite3_stmt *s;
+	uint64_t n = 0;
+	int rc = index_stmt(ix, SQL_RAN_AHEAD, &s, e);
+
+	if (rc)
+		return rc;
+	index_bind_u64(s, ":since", since_lsn);
+	rc = numbers(ix, s, &n, 1, e);
+	if (rc == 0)
+		*out = n != 0;
+	return rc;
+}
+
 static int state_row(struct index *ix, const struct id *id, sqlite3_stmt **out, struct err *e)
 {
 	char text[ID_STR_LEN];

@@ -26,7 +26,9 @@ struct making {
 	struct index *ix;
 	const char *dir;
 	const struct index_progress *progress;
-	struct parts parts; /* of sessions that are open */
+	struct parts parts;    /* of sessions that are open */
+	uint64_t audit_lsn;    /* of the newest audit event so far */
+	uint64_t believed_lsn; /* of the newest in front of a removal: by then the wall clock was believed; 0: none */
 	uint64_t done;
 };
 typedef int file_fn(struct making *m, const char *below, const char *name, struct err *e);
@@ -170,18 +172,21 @@ static int put_hold(struct index *ix, const struct chain_entry *en, struct err *
 	return rc;
 }
 
-static int put_entry(struct index *ix, const struct chain_entry *en, struct err *e)
+static int put_entry(struct making *m, const struct chain_entry *en, struct err *e)
 {
 	if (en->type == CHAIN_DIGEST)
-		return index_put_digest(ix, en, e);
-	if (en->type == CHAIN_TOMBSTONE)
-		return index_put_gone(ix, &en->session, "expired", e);
+		return index_put_digest(m->ix, en, e);
+	if (en->type == CHAIN_TOMBSTONE) {
+		m->believed_lsn = m->audit_lsn;
+		return index_put_gone(m->ix, &en->session, "expired", e);
+	}
 	if (en->type == CHAIN_HOLD)
-		return put_hold(ix, en, e);
+		return put_hold(m->ix, en, e);
 	if (en->type != CHAIN_AUDIT)
 		return 0;
+	m->audit_lsn = en->journal_seq;
 	char *json = strndup((const char *)en->payload, en->len);
-	int rc = json ? index_put_audit(ix, en->journal_seq, en->wall_ns, &en->session, json, e)
+	int rc = json ? index_put_audit(m->ix, en->journal_seq, en->wall_ns, &en->session, json, e)
 		      : err_set(e, ERR_NOMEM, "out of memory");
 	free(json);
 	return rc;
@@ -209,7 +214,7 @@ static int put_chain(struct making *m, struct err *e)
 			log_error(NULL, "the chain log is damaged: %s", why.message);
 			continue;
 		}
-		rc = put_entry(m->ix, &en, e);
+		rc = put_entry(m, &en, e);
 		if (rc == 0 && parts_take(&m->parts, &en))
 			rc = err_set(e, ERR_NOMEM, "no memory for what the log holds");
 		if (rc == 0)
@@ -217,6 +222,22 @@ static int put_chain(struct making *m, struct err *e)
 	}
 	chain_reader_destroy(r);
 	return rc;
+}
+
+/*
+ * Of a wait the log has the beginning. Its end is known from a removal alone, and how much uptime was left of it from
+ * nothing: it begins anew.
+ */
+static int put_wait(struct making *m, struct err *e)
+{
+	const struct index_wait anew = {.until_ns = UINT64_MAX}; /* longer than any: clock_guard_start() begins anew */
+	bool ahead = false;
+	int rc = index_ran_ahead(m->ix, m->believed_lsn, &ahead, e);
+
+	if (rc || !ahead)
+		return rc;
+	log_warn(NULL, "the log says that the wall clock ran ahead: nothing is removed by its age for 24 h of uptime");
+	return index_put_wait(m->ix, &anew, e);
 }
 
 static int rebuild(struct index *ix, const char *dir, const struct index_progress *p, struct err *e)
@@ -231,6 +252,8 @@ static int rebuild(struct index *ix, const char *dir, const struct index_progres
 		rc = each_file(&m, "open", index_rebuild_open_file, e);
 	if (rc == 0)
 		rc = put_parts(&m, e);
+	if (rc == 0)
+		rc = put_wait(&m, e);
 	if (rc == 0)
 		rc = index_put_key(ix, e);
 	if (rc == 0)

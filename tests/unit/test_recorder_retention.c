@@ -260,11 +260,22 @@ static void hold(struct place *p, const char *event, const char *held)
 	assert_int_equal(cutter_head(p->cutter, &head, NULL), 0);
 }
 
+static void lose_the_index(struct place *p)
+{
+	char cmd[160];
+
+	stop(p);
+	snprintf(cmd, sizeof(cmd), "rm -f %s/audit.db*", p->dir);
+	assert_int_equal(system(cmd), 0);
+	start(p);
+	audited(p); /* the cutter has looked at the clock */
+}
+
 static void what_is_held_stays_when_the_index_is_lost(void **state)
 {
 	struct place *p = *state;
 	struct id held, loose;
-	char path[160], other[160], json[128], id[ID_STR_LEN], cmd[160], now[8];
+	char path[160], other[160], json[128], id[ID_STR_LEN], now[8];
 
 	start(p);
 	sealed_session(p, &held, path);
@@ -272,10 +283,7 @@ static void what_is_held_stays_when_the_index_is_lost(void **state)
 	id_format(&held, id);
 	snprintf(json, sizeof(json), "{\"session\":\"%s\"}", id);
 	hold(p, "hold.add", json);
-	stop(p);
-	snprintf(cmd, sizeof(cmd), "rm -f %s/audit.db*", p->dir);
-	assert_int_equal(system(cmd), 0);
-	start(p);
+	lose_the_index(p);
 	retain(p, 1);
 	wait_state(p, &loose, "expired");
 	let_it_look(p);
@@ -352,6 +360,76 @@ static void a_clock_that_jumps_ahead_erases_nothing(void **state)
 	atomic_store(&warp.ends, true);
 	pthread_join(warp.thread, NULL);
 	clock_test_reset();
+}
+
+/* Net's anchor: later events have their times by this clock. */
+static void anchor(struct place *p)
+{
+	struct id nobody = {{0}};
+	char json[64];
+
+	snprintf(json, sizeof(json), "{\"wall_ns\":%lld}", (long long)clock_wall_ns());
+	text(p, RING_CLOCK, &nobody, json);
+}
+
+/* Nothing but the log says by then that the clock ran ahead: all that it has seen since is of that clock. */
+static void a_wait_outlives_the_index(void **state)
+{
+	struct place *p = *state;
+	struct id old, other;
+	char path[160], now[8];
+
+	p->conf->record_retain_ns = 30 * DAY_NS;
+	start(p);
+	sealed_session(p, &old, path);
+	lose_the_index(p);
+	assert_false(cutter_clock_waits(p->cutter));
+	atomic_store(&warp.ends, false);
+	warp.boot_add = warp.wall_add = 700 * NS_PER_SEC;
+	warp.wall_add += 3650 * DAY_NS;
+	assert_int_equal(pthread_create(&warp.thread, NULL, warp_main, NULL), 0);
+	usleep(20000); /* who waits for an answer is not to see its time go by */
+	anchor(p);
+	for (int i = 0; waits_told(p) == 0; i++) {
+		if (i > 1000)
+			fail_msg("nobody says that retention waits");
+		usleep(5000);
+	}
+	let_it_look(p);
+	for (unsigned i = 2; i < 4; i++) {
+		lose_the_index(p);
+		assert_true(cutter_clock_waits(p->cutter));
+		assert_int_equal(waits_told(p), i);
+		let_it_look(p);
+		assert_int_equal(index_session_state(p->reader, &old, now, NULL), 0);
+		assert_string_equal(now, "sealed");
+	}
+	/* A day later a removal says that it is over. */
+	warp.boot_add = 25 * HOUR_NS;
+	wait_state(p, &old, "expired");
+	sealed_session(p, &other, path);
+	lose_the_index(p);
+	assert_false(cutter_clock_waits(p->cutter));
+	stop(p);
+	atomic_store(&warp.ends, true);
+	pthread_join(warp.thread, NULL);
+	clock_test_reset();
+}
+
+/* Where record.retain is not set the recorder audits no wait, and net does: whole output waits by it. */
+static void the_word_of_net_is_enough_to_wait(void **state)
+{
+	static const char said[] = "{\"event\":\"removals.wait\",\"outcome\":\"error\",\"at_ns\":5}";
+	struct id nobody = {{0}};
+	struct place *p = *state;
+
+	start(p);
+	text(p, RING_AUDIT, &nobody, said);
+	assert_int_equal(events(p, "removals.wait"), 1);
+	assert_false(cutter_clock_waits(p->cutter));
+	lose_the_index(p);
+	assert_true(cutter_clock_waits(p->cutter));
+	assert_int_equal(waits_told(p), 0);
 }
 
 static void a_clock_that_is_ahead_at_the_start_erases_nothing(void **state)
@@ -445,6 +523,8 @@ int main(void)
 	    CUTTER_TEST(what_net_says_of_keeping_counts_for_nothing),
 	    CUTTER_TEST(what_is_held_stays_when_the_index_is_lost),
 	    CUTTER_TEST(a_clock_that_jumps_ahead_erases_nothing),
+	    CUTTER_TEST(a_wait_outlives_the_index),
+	    CUTTER_TEST(the_word_of_net_is_enough_to_wait),
 	    CUTTER_TEST(a_clock_that_is_ahead_at_the_start_erases_nothing),
 	    CUTTER_TEST(another_boot_goes_on_with_what_is_left),
 	};
