@@ -66,8 +66,9 @@ int chain_file_name(const char *dir, unsigned number, const char *ending, char *
 /* Numbers of the files in DIR/chain, ascending, to be freed. No folder: none. */
 int chain_file_list(const char *dir, unsigned **out, size_t *out_n, struct err *e);
 
-/* A reader that begins with the last file, taking its header at its word. */
-int chain_reader_create_last(const char *dir, struct chain_reader **out, struct err *e);
+/* A reader that begins with the nth file from the end (1: the last), or the first if there are fewer, taking its header
+ * at its word. */
+int chain_reader_create_last(const char *dir, unsigned nth, struct chain_reader **out, struct err *e);
 /* Where the reader stands: a file's number and the place of the next entry in it. */
 uint64_t chain_reader_pos(const struct chain_reader *r, unsigned *out_file);
 /* After ERR_CORRUPT: the log only ends within an entry, nothing else is wrong there. */

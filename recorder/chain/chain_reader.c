@@ -324,14 +324,14 @@ static int skip_files(struct chain_reader *r, struct err *e)
 	return 0;
 }
 
-int chain_reader_create_last(const char *dir, struct chain_reader **out, struct err *e)
+int chain_reader_create_last(const char *dir, unsigned nth, struct chain_reader **out, struct err *e)
 {
 	struct chain_reader *r = NULL;
 	int rc = chain_reader_create(dir, 0, &r, e);
 
 	if (rc)
 		return rc;
-	r->next = r->nfiles - 1;
+	r->next = nth < r->nfiles ? r->nfiles - nth : 0;
 	r->number = r->files[r->next] - 1;
 	*out = r;
 	return 0;

@@ -22,7 +22,7 @@
 #include <string.h>
 
 #define CA_MAX   (256 * 1024)
-#define GRACE_NS (20 * NS_PER_SEC) /* after a start: nobody is refused before the carrier could ask */
+#define GRACE_NS (20 * NS_PER_SEC) /* after a start: no witness counts as behind before the carrier could ask it */
 #define READ_NS  (60 * NS_PER_SEC) /* a witness that lies has the whole log read no more often */
 
 enum witness_state { WITNESS_NEW, WITNESS_CURRENT, WITNESS_BEHIND, WITNESS_DISPUTED };
@@ -37,7 +37,7 @@ struct witness {
 	enum witness_state state;
 	uint64_t seq;         /* entry that the newest head with a receipt covers; 0: none */
 	int64_t head_wall_ns; /* of that head */
-	uint64_t behind_ns;   /* boot: since when there is news that it does not have; 0: it has all */
+	int64_t behind_ns; /* boot: since when there is news that it lacks; negative: before this boot; 0: it has all */
 	uint64_t receipts, failures;
 	struct timestamp stamp; /* the newest; wall_ns 0: none */
 	char message[200];      /* what went wrong last; "": nothing since the last receipt */
@@ -50,9 +50,9 @@ struct witnesses {
 	struct witness *list;
 	size_t n;
 	uint64_t started_ns;
-	int64_t file_wall_ns; /* first entry of the log's last file: of what has no receipt there the lag is that at
-				 least */
-	uint64_t read_ns;     /* boot: when the whole log was last read for its keys; 0: never */
+	uint64_t first_seq;    /* the oldest entry that was read for anchors; 0: none could be read */
+	int64_t first_wall_ns; /* of that entry: of what has no receipt since, the lag is that at least */
+	uint64_t read_ns;      /* boot: when the whole log was last read for its keys; 0: never */
 };
 
 static struct witness *witnesses_find(struct witnesses *w, const char *name)
@@ -65,17 +65,17 @@ static struct witness *witnesses_find(struct witnesses *w, const char *name)
 
 static uint64_t lag_ns(const struct witness *x, uint64_t now)
 {
-	return x->behind_ns && now > x->behind_ns ? now - x->behind_ns : 0;
+	return x->behind_ns && (int64_t)now > x->behind_ns ? (uint64_t)((int64_t)now - x->behind_ns) : 0;
 }
 
-/* CLOCK_BOOTTIME of a wall time that was; clocks that went back make it now at the latest. */
-static uint64_t boot_of(int64_t wall_ns, uint64_t now)
+/* CLOCK_BOOTTIME of a wall time that was, negative before this boot; never 0. A clock that was set back makes it now at
+ * the latest. */
+static int64_t boot_of(int64_t wall_ns, uint64_t now)
 {
 	int64_t ago = clock_wall_ns() - wall_ns;
+	int64_t then = (int64_t)now - (ago > 0 ? ago : 0);
 
-	if (ago <= 0)
-		return now;
-	return (uint64_t)ago < now ? now - (uint64_t)ago : 1;
+	return then ? then : -1;
 }
 
 static void witnesses_audit(struct witnesses *w, const struct witness *x)
@@ -193,25 +193,94 @@ static void take_anchor(struct witnesses *w, const struct chain_entry *en)
 	json_decref(o);
 }
 
-/* The last file: a log in use gets an anchor each minute. */
-static int restore(struct witnesses *w, struct err *e)
+/* Damage is verify's to tell; the reader goes on behind it. */
+static int next_entry(struct chain_reader *r, struct chain_entry *out, struct err *e)
 {
+	int rc;
+
+	do
+		rc = chain_reader_next(r, out, e);
+	while (rc == ERR_CORRUPT);
+	return rc;
+}
+
+/* Anchors of the file that is the nth from the end; later files were read before. */
+static int restore_file(struct witnesses *w, unsigned nth, struct err *e)
+{
+	uint64_t until = w->first_seq ? w->first_seq : UINT64_MAX;
 	struct chain_reader *r = NULL;
 	struct chain_entry en;
-	int rc = chain_reader_create_last(w->dir, &r, e);
+	int rc = chain_reader_create_last(w->dir, nth, &r, e);
 
-	while (rc >= 0 && (rc = chain_reader_next(r, &en, e)) != 0) {
-		if (rc == ERR_CORRUPT) { /* verify's to tell; the reader goes on behind it */
-			rc = 0;
-			continue;
+	while (rc == 0 && (rc = next_entry(r, &en, e)) == 1 && en.seq < until) {
+		rc = 0;
+		if (!w->first_seq || en.seq < w->first_seq) {
+			w->first_seq = en.seq;
+			w->first_wall_ns = en.wall_ns;
 		}
-		if (rc == 1 && !w->file_wall_ns)
-			w->file_wall_ns = en.wall_ns;
-		if (rc == 1 && en.type == CHAIN_ANCHOR)
+		if (en.type == CHAIN_ANCHOR)
 			take_anchor(w, &en);
 	}
 	chain_reader_destroy(r);
-	return rc;
+	return rc < 0 ? rc : 0;
+}
+
+/* Whether some witness lags for longer than its refuse_after depends on a receipt that is older than what was read. */
+static bool restore_needs_older(const struct witnesses *w)
+{
+	int64_t ago = clock_wall_ns() - w->first_wall_ns;
+
+	for (size_t i = 0; i < w->n; i++) {
+		const struct witness *x = &w->list[i];
+		if (!x->seq && x->refuse_after_ns && ago <= (int64_t)x->refuse_after_ns)
+			return true;
+	}
+	return false;
+}
+
+/* A witness that has not all lags since the first news behind its newest head, and not only since this start. */
+static int restore_lags(struct witnesses *w, struct err *e)
+{
+	uint64_t now = clock_boot_ns(), news = chain_news(cutter_chain(w->p.cutter)), least = news, most = 0;
+	struct chain_reader *r = NULL;
+	struct chain_entry en = {0};
+	int rc;
+
+	for (size_t i = 0; i < w->n; i++) {
+		uint64_t seq = w->list[i].seq;
+		if (!seq || seq >= news)
+			continue;
+		least = seq < least ? seq : least;
+		most = seq > most ? seq : most;
+	}
+	if (!most)
+		return 0;
+	rc = chain_reader_create(w->dir, least + 1, &r, e);
+	for (uint64_t seq = 0; rc == 0 && seq <= most && (rc = next_entry(r, &en, e)) == 1;) {
+		rc = 0;
+		if (!chain_type_news(en.type))
+			continue;
+		seq = en.seq;
+		for (size_t i = 0; i < w->n; i++)
+			if (w->list[i].seq && w->list[i].seq < seq && !w->list[i].behind_ns)
+				w->list[i].behind_ns = boot_of(en.wall_ns, now);
+	}
+	chain_reader_destroy(r);
+	return rc < 0 ? rc : 0;
+}
+
+/* The last file: a log in use gets an anchor each minute. Older ones only where refuse_after depends on them. */
+static int restore(struct witnesses *w, struct err *e)
+{
+	uint64_t before = 0;
+	unsigned nth = 1;
+	int rc = restore_file(w, nth, e);
+
+	while (rc == 0 && w->first_seq > 1 && w->first_seq != before && restore_needs_older(w)) {
+		before = w->first_seq;
+		rc = restore_file(w, ++nth, e);
+	}
+	return rc ? rc : restore_lags(w, e);
 }
 
 int witnesses_create(const struct witnesses_params *p, struct witnesses **out, struct err *e)
@@ -251,13 +320,18 @@ void witnesses_destroy(struct witnesses *w)
 
 /* ---- time */
 
+static bool is_grace(const struct witnesses *w, uint64_t now)
+{
+	return now <= w->started_ns + GRACE_NS;
+}
+
 static void tick_one(struct witnesses *w, struct witness *x, uint64_t news, uint64_t now)
 {
 	if (x->seq >= news)
 		x->behind_ns = 0;
 	else if (!x->behind_ns)
-		x->behind_ns = x->seq ? now : boot_of(w->file_wall_ns ? w->file_wall_ns : clock_wall_ns(), now);
-	if (x->state != WITNESS_DISPUTED && lag_ns(x, now) > 2 * x->interval_ns + x->timeout_ns) {
+		x->behind_ns = x->seq || !w->first_seq ? (int64_t)now : boot_of(w->first_wall_ns, now);
+	if (x->state != WITNESS_DISPUTED && lag_ns(x, now) > 2 * x->interval_ns + x->timeout_ns && !is_grace(w, now)) {
 		if (!*x->message)
 			text_put(x->message, sizeof x->message, "no receipt came");
 		witnesses_set_state(w, x, WITNESS_BEHIND);
@@ -273,7 +347,7 @@ void witnesses_tick(struct witnesses *w)
 	for (size_t i = 0; i < w->n; i++) {
 		struct witness *x = &w->list[i];
 		tick_one(w, x, news, now);
-		if (x->refuse_after_ns && lag_ns(x, now) > x->refuse_after_ns && now > w->started_ns + GRACE_NS)
+		if (x->refuse_after_ns && lag_ns(x, now) > x->refuse_after_ns && !is_grace(w, now))
 			flags |= RING_CURSOR_REFUSE;
 	}
 	pthread_mutex_unlock(&w->lock);

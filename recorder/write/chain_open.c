@@ -156,7 +156,7 @@ static int scan_last(struct chain *c, struct scan *s, struct err *e)
 	struct chain_reader *r = NULL;
 	struct chain_entry en;
 	unsigned file;
-	int rc = chain_reader_create_last(c->dir, &r, e);
+	int rc = chain_reader_create_last(c->dir, 1, &r, e);
 
 	if (rc)
 		return rc;

@@ -3,11 +3,12 @@
  * sessions are refused where the policy says so, nothing grows, and with its receipt all of that is over. */
 #include "tests/lib/cutter_rig.h"
 
-static uint64_t moved_ns; /* the clocks' lead */
+static uint64_t moved_ns;  /* the clocks' lead */
+static uint64_t booted_ns; /* when the host was started anew, by the moved clock; 0: it was not */
 
 static uint64_t moved_boot_ns(void)
 {
-	return clock_boot_ns() + moved_ns;
+	return clock_boot_ns() + moved_ns - booted_ns;
 }
 
 static int64_t moved_wall_ns(void)
@@ -22,6 +23,7 @@ static int64_t moved_wall_ns(void)
 #undef clock_wall_ns
 
 #define MINUTE_NS (60 * NS_PER_SEC)
+#define HOUR_NS   (60 * MINUTE_NS)
 #define WEEK_MIN  (7 * 24 * 60)
 
 static const char conf_text[] =
@@ -78,16 +80,13 @@ static unsigned told(struct place *p, const char *event)
 	return n;
 }
 
-static void receipt_comes(struct place *p, struct witnesses *w, const char *name)
+static void receipt_for(struct witnesses *w, const char *name, const struct chain_head *h)
 {
 	json_t *receipt = json_pack("{s:b}", "written", 1), *o;
-	struct chain_head h;
 	struct err e = {0};
 	char *export;
 
-	consumed(p, NULL);
-	assert_int_equal(cutter_head(p->cutter, &h, &e), 0);
-	export = chain_head_export(&h);
+	export = chain_head_export(h);
 	o = json_loads(export, 0, NULL);
 	if (!o || witnesses_receipt(w, name, o, receipt, &e))
 		fail_msg("%s", e.message);
@@ -96,30 +95,82 @@ static void receipt_comes(struct place *p, struct witnesses *w, const char *name
 	json_decref(receipt);
 }
 
-static void a_week_without_a_witness(void **state)
+static struct chain_head newest_head(struct place *p)
 {
-	struct place *p = *state;
+	struct chain_head h;
+
+	consumed(p, NULL);
+	assert_int_equal(cutter_head(p->cutter, &h, NULL), 0);
+	return h;
+}
+
+static void receipt_comes(struct place *p, struct witnesses *w, const char *name)
+{
+	struct chain_head h = newest_head(p);
+
+	receipt_for(w, name, &h);
+}
+
+static struct witnesses *watch(struct place *p)
+{
 	struct conf *conf;
 	struct witnesses *w;
 	struct err e = {0};
-	struct id id;
 
-	start(p);
 	if (conf_parse(conf_text, sizeof(conf_text) - 1, "test", &conf, &e))
 		fail_msg("%s", e.message);
 	struct witnesses_params params = {
 	    .dir = p->dir, .cutter = p->cutter, .drain = p->drain, .signer = p->signer, .conf = conf};
-	assert_int_equal(witnesses_create(&params, &w, &e), 0);
+	if (witnesses_create(&params, &w, &e))
+		fail_msg("%s", e.message);
+	conf_destroy(conf);
+	return w;
+}
+
+static struct witnesses *watch_anew(struct place *p, struct witnesses *w)
+{
+	witnesses_destroy(w);
+	return watch(p);
+}
+
+static void news_comes(struct place *p, struct witnesses *w)
+{
+	struct id id;
+
 	session_open(p, &id);
 	text(p, RING_EXIT, &id, "{\"cause\":\"exit\",\"code\":0}");
 	consumed(p, &id);
+	witnesses_tick(w);
+}
+
+static void entry_comes(struct place *p, const char *of)
+{
+	json_t *o = json_pack("{s:s}", "of", of);
+
+	assert_int_equal(chain_append_json(cutter_chain(p->cutter), CHAIN_DIGEST, NULL, o, NULL), 0);
+	json_decref(o);
+}
+
+/* Once whoever starts may be refused. */
+static bool refuses_after_grace(struct place *p, struct witnesses *w, bool want)
+{
+	moved_ns += GRACE_NS + NS_PER_SEC;
+	witnesses_tick(w);
+	return comes_to_refuse(p, want) == want;
+}
+
+static void a_week_without_a_witness(void **state)
+{
+	struct place *p = *state;
+
+	moved_ns = booted_ns = 0;
+	start(p);
+	struct witnesses *w = watch(p);
+	news_comes(p, w);
 	receipt_comes(p, w, "far");
 	witnesses_tick(w);
 	assert_status(w, "current", 0);
-	session_open(p, &id); /* news that it never gets */
-	text(p, RING_EXIT, &id, "{\"cause\":\"exit\",\"code\":0}");
-	consumed(p, &id);
-	witnesses_tick(w);
+	news_comes(p, w); /* that it never gets */
 	for (uint64_t min = 0; min <= WEEK_MIN; min++) {
 		witnesses_tick(w);
 		if (min % 10 == 9)
@@ -142,12 +193,106 @@ static void a_week_without_a_witness(void **state)
 	assert_int_equal(told(p, "witness.behind"), 2);
 	assert_int_equal(told(p, "witness.current"), 2);
 	witnesses_destroy(w);
-	conf_destroy(conf);
+}
+
+/* A new recorder, and one on a host that was started anew, reckon the lag from the same news as the one before. */
+static void a_start_takes_nothing_off_a_lag(void **state)
+{
+	struct place *p = *state;
+
+	moved_ns = booted_ns = 0;
+	start(p);
+	struct witnesses *w = watch(p);
+	news_comes(p, w);
+	receipt_comes(p, w, "far");
+	news_comes(p, w);
+	moved_ns = 2 * HOUR_NS;
+	w = watch_anew(p, w);
+	assert_status(w, "current", 2 * 3600); /* the carrier could not ask yet */
+	assert_false(refuses(p));
+	assert_true(refuses_after_grace(p, w, true));
+	assert_status(w, "behind", 2 * 3600);
+	booted_ns = clock_boot_ns() + moved_ns - NS_PER_SEC;
+	w = watch_anew(p, w);
+	assert_true(refuses_after_grace(p, w, true));
+	assert_status(w, "behind", 2 * 3600);
+	receipt_comes(p, w, "far");
+	witnesses_tick(w);
+	w = watch_anew(p, w);
+	assert_status(w, "current", 0);
+	assert_false(refuses_after_grace(p, w, false));
+	witnesses_destroy(w);
+}
+
+/* What was idle for long has no lag for that: only what a witness lacks counts. */
+static void a_log_that_was_idle_is_no_lag(void **state)
+{
+	struct place *p = *state;
+	int64_t long_ago = clock_wall_ns() - 2 * (int64_t)HOUR_NS;
+	struct chain_head h = {0};
+
+	moved_ns = booted_ns = 0;
+	start(p);
+	struct witnesses *w = watch(p);
+	for (int i = 0; i < 100 && h.wall_ns != long_ago; i++) { /* the cutter signs, too */
+		entry_comes(p, "x");
+		assert_int_equal(chain_sign_head(cutter_chain(p->cutter), long_ago, NULL), 0);
+		chain_head(cutter_chain(p->cutter), &h, NULL);
+	}
+	receipt_for(w, "far", &h);
+	assert_int_equal(w->list[0].head_wall_ns, long_ago);
+	news_comes(p, w);
+	w = watch_anew(p, w);
+	assert_status(w, "current", 0);
+	assert_false(refuses_after_grace(p, w, false));
+	witnesses_destroy(w);
+}
+
+/* So much that the log goes on in a next file. */
+static void log_grows(struct place *p)
+{
+	enum { SIZE = 100 * 1024 };
+	char *fill = malloc(SIZE + 1);
+
+	memset(fill, 'x', SIZE);
+	fill[SIZE] = '\0';
+	for (int i = 0; i <= CHAIN_FILE_TARGET / SIZE; i++)
+		entry_comes(p, fill);
+	free(fill);
+}
+
+/* The receipt is in a file before the last one, which is younger than refuse_after. */
+static void a_receipt_of_an_older_file_counts(void **state)
+{
+	static const char said[] = "{\"event\":\"x\"}";
+	struct place *p = *state;
+	const struct ring_record rec = {
+	    .type = RING_AUDIT, .seq = INT64_MAX, .payload = (const uint8_t *)said, .len = sizeof said - 1};
+	int64_t long_ago = clock_wall_ns() - 2 * (int64_t)HOUR_NS;
+
+	moved_ns = booted_ns = 0;
+	start(p);
+	struct witnesses *w = watch(p);
+	news_comes(p, w);
+	struct chain_head h = newest_head(p);
+	assert_int_equal(chain_append_audit(cutter_chain(p->cutter), &rec, long_ago, NULL), 0);
+	receipt_for(w, "far", &h);
+	log_grows(p);
+	log_grows(p);
+	w = watch_anew(p, w);
+	assert_true(refuses_after_grace(p, w, true));
+	assert_status(w, "behind", 2 * 3600);
+	witnesses_destroy(w);
 }
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {CUTTER_TEST(a_week_without_a_witness)};
+	const struct CMUnitTest tests[] = {
+	    CUTTER_TEST(a_week_without_a_witness),
+	    CUTTER_TEST(a_start_takes_nothing_off_a_lag),
+	    CUTTER_TEST(a_log_that_was_idle_is_no_lag),
+	    CUTTER_TEST(a_receipt_of_an_older_file_counts),
+	};
 
 	return cmocka_run_group_tests_name("witnesses_week", tests, quiet, NULL);
 }
