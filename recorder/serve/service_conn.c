@@ -163,13 +163,17 @@ int conn_grant(struct conn *c, const json_t *request, struct err *e)
 	return rc;
 }
 
+int conn_forbidden(struct conn *c, const char *op, const char *message, struct err *e)
+{
+	ledger_refused(c->s->ledger, &c->reader, op, ERR_FORBIDDEN, message);
+	return err_set(e, ERR_FORBIDDEN, "%s", message);
+}
+
 int conn_house(struct conn *c, struct err *e)
 {
 	if (c->uid == c->s->p.net_uid || c->uid == getuid())
 		return 0;
-	err_set(e, ERR_FORBIDDEN, "only the hub asks that");
-	ledger_refused(c->s->ledger, &c->reader, c->op, e->code, e->message);
-	return e->code;
+	return conn_forbidden(c, c->op, "only the hub asks that", e);
 }
 
 int conn_goes_on(struct conn *c, const json_t *request, struct err *e)

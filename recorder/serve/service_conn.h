@@ -88,6 +88,8 @@ void conn_catch_up(struct conn *c, bool lists);
 
 /* Verifies the token of the request into c->grant; a failure is audited. */
 int conn_grant(struct conn *c, const json_t *request, struct err *e);
+/* ERR_FORBIDDEN, audited: a question that this connection may not ask, whatever grant there is. op is copied. */
+int conn_forbidden(struct conn *c, const char *op, const char *message, struct err *e);
 /* Questions of the daemon's own processes alone; a refusal is audited. */
 int conn_house(struct conn *c, struct err *e);
 /* Between two looks of who follows: ERR_EOF once the client has gone; the grant's end or revocation ends it too. */

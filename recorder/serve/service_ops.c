@@ -123,7 +123,7 @@ static int service_carrier(struct conn *c, const json_t *request, struct err *e)
 {
 	(void)request;
 	if (c->is_hub)
-		return err_set(e, ERR_FORBIDDEN, "the hub carries no heads");
+		return conn_forbidden(c, c->op, "the hub carries no heads", e);
 	if (conn_house(c, e))
 		return e->code;
 	c->is_carrier = true;
@@ -212,7 +212,7 @@ static int service_carried(struct conn *c, const char *name, const json_t *reque
 	for (size_t i = 0; i < sizeof ops / sizeof ops[0]; i++)
 		if (strcmp(ops[i].name, name) == 0)
 			return ops[i].op(c, request, e);
-	return err_set(e, ERR_FORBIDDEN, "op: a carrier of heads may not ask that");
+	return conn_forbidden(c, name, "op: a carrier of heads may not ask that", e);
 }
 
 /* ---- the hub */

@@ -388,6 +388,59 @@ static void what_the_hub_gives_is_told(void **state)
 	assert_int_equal(recorder_end(p, 0), 0);
 }
 
+/* Events of that name whose outcome and op are these. */
+static unsigned events_told(struct place *p, int fd, const char *event, const char *outcome, const char *op)
+{
+	char *auditor = token_of(p, "auditor", "*", SCOPE_REPLAY);
+	json_t *q = question("audit", auditor, NULL);
+	unsigned n = 0;
+	struct answer a;
+
+	flush(fd, NULL);
+	json_object_set_new(q, "since_seq", json_integer(0));
+	json_object_set_new(q, "event", json_string(event));
+	ask(fd, q, &a);
+	for (size_t i = 0; i + 1 < json_array_size(a.json); i++) {
+		const json_t *record = json_object_get(nth(&a, i), "record");
+		n += strcmp(json_string_value(json_object_get(record, "outcome")), outcome) == 0 &&
+		     strcmp(json_string_value(json_object_get(record, "op")), op) == 0;
+	}
+	answer_finish(&a);
+	grant_token_free(auditor);
+	return n;
+}
+
+static void is_forbidden(int fd, json_t *q)
+{
+	struct answer a;
+
+	ask(fd, q, &a);
+	assert_string_equal(error_code(&a) ?: "", "forbidden");
+	answer_finish(&a);
+}
+
+/* The daemon's own processes are told apart by what they said first: none may ask for another, and a try is told. */
+static void what_a_process_may_not_ask_is_told(void **state)
+{
+	struct place *p = *state;
+	struct answer a;
+	recorder_start(p);
+	int hub = ask_fd(p), carrier = ask_fd(p), other = ask_fd(p);
+	char *token = token_of(p, "auditor", "*", SCOPE_REPLAY);
+	ask(hub, json_pack("{s:s}", "op", "hub"), &a);
+	answer_finish(&a);
+	ask(carrier, json_pack("{s:s}", "op", "carrier"), &a);
+	answer_finish(&a);
+	is_forbidden(hub, json_pack("{s:s}", "op", "carrier"));
+	assert_int_equal(events_told(p, other, "auth.fail", "forbidden", "carrier"), 1);
+	is_forbidden(carrier, question("sessions", token, NULL));
+	assert_int_equal(events_told(p, other, "auth.fail", "forbidden", "sessions"), 1);
+	grant_token_free(token);
+	close(hub);
+	close(carrier);
+	close(other);
+}
+
 static void revoked_grant_reads_nothing(void **state)
 {
 	struct place *p = *state;
@@ -529,6 +582,7 @@ int main(void)
 	    RECORDER_TEST(scopes_are_held),
 	    RECORDER_TEST(every_reader_is_in_the_audit_log),
 	    RECORDER_TEST(what_the_hub_gives_is_told),
+	    RECORDER_TEST(what_a_process_may_not_ask_is_told),
 	    RECORDER_TEST(revoked_grant_reads_nothing),
 	    RECORDER_TEST(follower_whose_grant_is_revoked_is_told_so),
 	    RECORDER_TEST(metadata_rule_shows_no_bytes_live_or_sealed),
