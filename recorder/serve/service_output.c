@@ -176,10 +176,10 @@ static int see_allowed(struct conn *c, const struct page *p, struct err *e)
 	const struct source_info *info = source_info(c->paged);
 	int rc = 0;
 
-	if (p->house && info->ended)
-		return err_set(e, ERR_FORBIDDEN, "the session has ended: whoever reads it needs a token");
 	if (!p->house)
 		rc = read_see(c, info, p->screen || p->live, e);
+	else if (info->ended || info->sealed)
+		rc = err_set(e, ERR_FORBIDDEN, "the session has ended: whoever reads it needs a token");
 
 	return rc ? conn_refused(c, page_op(p), &info->session, info->agent, rc) : 0;
 }

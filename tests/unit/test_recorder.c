@@ -423,6 +423,7 @@ static void is_forbidden(int fd, json_t *q)
 static void what_a_process_may_not_ask_is_told(void **state)
 {
 	struct place *p = *state;
+	struct id id;
 	struct answer a;
 	recorder_start(p);
 	int hub = ask_fd(p), carrier = ask_fd(p), other = ask_fd(p);
@@ -431,10 +432,18 @@ static void what_a_process_may_not_ask_is_told(void **state)
 	answer_finish(&a);
 	ask(carrier, json_pack("{s:s}", "op", "carrier"), &a);
 	answer_finish(&a);
+	session_open(p, &id, "pat", "staff");
+	session_exit(p, &id);
+	flush(other, &id);
+
 	is_forbidden(hub, json_pack("{s:s}", "op", "carrier"));
 	assert_int_equal(events_told(p, other, "auth.fail", "forbidden", "carrier"), 1);
 	is_forbidden(carrier, question("sessions", token, NULL));
 	assert_int_equal(events_told(p, other, "auth.fail", "forbidden", "sessions"), 1);
+	json_t *q = question("output", token, &id);
+	json_object_set_new(q, "house", json_true());
+	is_forbidden(hub, q);
+	assert_int_equal(events_told(p, other, "record.read", "denied", "output"), 1);
 	grant_token_free(token);
 	close(hub);
 	close(carrier);
