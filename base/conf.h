@@ -103,6 +103,8 @@ struct conf_issuer {
 
 /* What a receipt of that kind says: "written", "answered", "countersigned", "sent", "timestamped". "": no such kind. */
 const char *conf_witness_proof(const char *kind);
+/* Is a witness of that kind sent the log's entries, and not its heads alone? */
+bool conf_witness_takes_entries(const char *kind);
 
 /* Another muxd whose heads this one keeps and countersigns. */
 struct conf_pusher {

@@ -48,13 +48,14 @@ static const struct kind {
 	const char *needs; /* "|a|b|" */
 	const char *may;
 	const char *proof;
+	bool entries; /* it is sent those between its last head and the next */
 } kinds[] = {
-    {"file", "|path|", "", "written"},
-    {"https", "|url|", "|ca|credential|key|", "answered"},
-    {"muxd", "|url|key|", "|ca|credential|", "countersigned"},
-    {"syslog", "|address|ca|", "|server_name|certificate|certificate_key|", "sent"},
-    {"timestamp", "|url|tsa_ca|", "|ca|credential|", "timestamped"},
-    {"s3", "|url|region|credential|", "|ca|lock_mode|", "locked"},
+    {"file", "|path|", "", "written", false},
+    {"https", "|url|", "|ca|credential|key|", "answered", false},
+    {"muxd", "|url|key|", "|ca|credential|", "countersigned", true},
+    {"syslog", "|address|ca|", "|server_name|certificate|certificate_key|", "sent", false},
+    {"timestamp", "|url|tsa_ca|", "|ca|credential|", "timestamped", false},
+    {"s3", "|url|region|credential|", "|ca|lock_mode|", "locked", false},
 };
 
 static const struct kind *find_kind(const char *name)
@@ -75,6 +76,13 @@ const char *conf_witness_proof(const char *kind)
 	const struct kind *k = find_kind(kind);
 
 	return k ? k->proof : "";
+}
+
+bool conf_witness_takes_entries(const char *kind)
+{
+	const struct kind *k = find_kind(kind);
+
+	return k && k->entries;
 }
 
 /* The word in a list "|a|b|". */

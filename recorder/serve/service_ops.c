@@ -152,12 +152,16 @@ static int carried_head(struct conn *c, const json_t *request, struct err *e)
 	return conn_send_head(c, e);
 }
 
+/* From which entry on is for the witness to say: one that merges the log wants all of it. */
 static int carried_entries(struct conn *c, const json_t *request, struct err *e)
 {
 	int64_t after = 0, until = 0;
 	json_t *o = NULL;
-	int rc = json_need_int(request, "after", 0, INT64_MAX - 1, &after, e);
+	int rc = 0;
 
+	if (!witnesses_take_entries(c->s->p.witnesses))
+		return conn_forbidden(c, "entries", "no witness takes entries of the log", e);
+	rc = json_need_int(request, "after", 0, INT64_MAX - 1, &after, e);
 	if (rc == 0)
 		rc = json_need_int(request, "until", 0, INT64_MAX, &until, e);
 	if (rc == 0)

@@ -383,6 +383,17 @@ json_t *witnesses_news(struct witnesses *w)
 		    : NULL;
 }
 
+bool witnesses_take_entries(struct witnesses *w)
+{
+	bool some = false;
+
+	pthread_mutex_lock(&w->lock);
+	for (size_t i = 0; i < w->n; i++)
+		some = some || conf_witness_takes_entries(w->list[i].kind);
+	pthread_mutex_unlock(&w->lock);
+	return some;
+}
+
 static int parse_head(const json_t *o, struct chain_head *out, struct err *e)
 {
 	char *text = json_text(o);

@@ -46,6 +46,8 @@ void witnesses_tick(struct witnesses *w);
 /* For the carrier: {"news","staff_seal","witnesses":[{"name","seq"}]}, what there is and what each has. NULL: no memory
  */
 json_t *witnesses_news(struct witnesses *w);
+/* Is the carrier to be given entries of the log, for a witness that takes them? */
+bool witnesses_take_entries(struct witnesses *w);
 /* receipt: an object. ERR_NOT_FOUND: no such witness; ERR_INVAL, ERR_CONFLICT, ERR_TOKEN_FORGED: it is none. */
 int witnesses_receipt(struct witnesses *w, const char *name, const json_t *head, const json_t *receipt, struct err *e);
 /* Why it did not come to a receipt, for people. */

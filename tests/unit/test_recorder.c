@@ -426,11 +426,13 @@ static void what_a_process_may_not_ask_is_told(void **state)
 	struct id id;
 	struct answer a;
 	recorder_start(p);
-	int hub = ask_fd(p), carrier = ask_fd(p), other = ask_fd(p);
+	int hub = ask_fd(p), carrier = ask_fd(p), careless = ask_fd(p), other = ask_fd(p);
 	char *token = token_of(p, "auditor", "*", SCOPE_REPLAY);
 	ask(hub, json_pack("{s:s}", "op", "hub"), &a);
 	answer_finish(&a);
 	ask(carrier, json_pack("{s:s}", "op", "carrier"), &a);
+	answer_finish(&a);
+	ask(careless, json_pack("{s:s}", "op", "carrier"), &a);
 	answer_finish(&a);
 	session_open(p, &id, "pat", "staff");
 	session_exit(p, &id);
@@ -440,6 +442,9 @@ static void what_a_process_may_not_ask_is_told(void **state)
 	assert_int_equal(events_told(p, other, "auth.fail", "forbidden", "carrier"), 1);
 	is_forbidden(carrier, question("sessions", token, NULL));
 	assert_int_equal(events_told(p, other, "auth.fail", "forbidden", "sessions"), 1);
+	/* No witness is configured, so none takes entries. */
+	is_forbidden(careless, json_pack("{s:s, s:i, s:i}", "op", "entries", "after", 0, "until", 10));
+	assert_int_equal(events_told(p, other, "auth.fail", "forbidden", "entries"), 1);
 	json_t *q = question("output", token, &id);
 	json_object_set_new(q, "house", json_true());
 	is_forbidden(hub, q);
@@ -447,6 +452,7 @@ static void what_a_process_may_not_ask_is_told(void **state)
 	grant_token_free(token);
 	close(hub);
 	close(carrier);
+	close(careless);
 	close(other);
 }
 

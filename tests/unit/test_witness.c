@@ -323,6 +323,17 @@ static void configuration_is_checked(void **state)
 	}
 }
 
+/* Of all kinds, one alone is sent more than heads. */
+static void entries_are_for_another_muxd_alone(void **state)
+{
+	static const char *const heads_alone[] = {"file", "https", "syslog", "timestamp", "s3", "", "none"};
+
+	(void)state;
+	assert_true(conf_witness_takes_entries("muxd"));
+	for (size_t i = 0; i < sizeof heads_alone / sizeof heads_alone[0]; i++)
+		assert_false(conf_witness_takes_entries(heads_alone[i]));
+}
+
 #define WITNESS_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -330,7 +341,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    WITNESS_TEST(what_extends_is_countersigned), WITNESS_TEST(the_second_history_is_refused_and_kept),
 	    WITNESS_TEST(a_torn_line_costs_nothing),     WITNESS_TEST(hostile_questions),
-	    cmocka_unit_test(configuration_is_checked),
+	    cmocka_unit_test(configuration_is_checked),  cmocka_unit_test(entries_are_for_another_muxd_alone),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
