@@ -150,7 +150,7 @@ static void adminops_on_revoked(void *arg, int rc, const struct err *e, const st
 
 static int op_grant_revoke(struct admin_call *c, const json_t *msg, json_t **out, struct err *e)
 {
-	static const char *const keys[] = {"op", "tag", "id", "reason", NULL};
+	static const char *const keys[] = {"op", "tag", "id", NULL};
 	const char *text = NULL;
 	struct id id;
 	int rc = json_only_keys(msg, keys, e);

@@ -1,5 +1,6 @@
 // tier: check
-/* A revocation while net ends: it is answered, and net is left its time. What a net that starts is told of grants. */
+/* A revocation while net ends: it is answered, and net is left its time. What a net that starts is told of grants.
+ * Fields that admin.sock does not know. */
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/sock.h"
@@ -195,6 +196,30 @@ static void one_more(struct fixture *f, bool renews)
 				 0);
 }
 
+static void is_unknown_field(struct fixture *f, const struct admin_op *op, const char *key)
+{
+	struct admin_call c = {.m = &f->m, .by = "uid 0"};
+	json_t *msg = json_pack("{s:s, s:s}", "op", op->name, key, "x"), *answer = NULL;
+	struct err e = {0};
+
+	assert_int_equal(op->run(&c, msg, &answer, &e), ERR_INVAL);
+	if (!strstr(e.message, "is not a known field"))
+		fail_msg("%s with %s: %s", op->name, key, e.message);
+	json_decref(msg);
+}
+
+/* A field that counts for nothing is not taken as if it did: a revocation has no reason. */
+static void what_admin_sock_does_not_know_is_an_error(void **state)
+{
+	struct fixture *f = *state;
+
+	for (const struct admin_op *op = admin_ops; op->name; op++) {
+		is_unknown_field(f, op, "strange");
+		if (strstr(op->name, ".revoke"))
+			is_unknown_field(f, op, "reason");
+	}
+}
+
 /* More revocations than the first packet holds, and a renewal: net reads on until it has them all, so it must know. */
 static void what_follows_a_start_is_counted(void **state)
 {
@@ -308,8 +333,11 @@ static void net_is_told_of_a_key_beside_one_that_stays(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    TEST(one_that_was_told_to_stop_is_not_waited_for), TEST(one_that_stops_meanwhile_is_left_its_time),
-	    TEST(one_that_does_not_answer_is_killed),          TEST(what_follows_a_start_is_counted),
+	    TEST(one_that_was_told_to_stop_is_not_waited_for),
+	    TEST(one_that_stops_meanwhile_is_left_its_time),
+	    TEST(one_that_does_not_answer_is_killed),
+	    TEST(what_admin_sock_does_not_know_is_an_error),
+	    TEST(what_follows_a_start_is_counted),
 	    TEST(net_is_told_of_a_key_beside_one_that_stays),
 	};
 
