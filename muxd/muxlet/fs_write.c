@@ -123,10 +123,11 @@ static int add_content(int from, int to, long long *out_done)
 	static char buf[CHUNK];
 	int err = lseek(from, 0, SEEK_SET) < 0 ? errno : 0;
 	ssize_t n = 0;
+	size_t done;
 
 	while (!err && (n = newfile_read(from, buf, sizeof(buf))) > 0) {
-		err = newfile_write(to, buf, (size_t)n);
-		*out_done += err ? 0 : n;
+		err = newfile_write_counted(to, buf, (size_t)n, &done);
+		*out_done += (long long)done;
 	}
 	return n < 0 ? errno : err;
 }
@@ -213,13 +214,26 @@ static int append_beside(struct fs_work *w, struct writing *x, int fd, bool *out
 	return err;
 }
 
-/* When there is no room for all of it what was added goes again, unless a program has added to it meanwhile. */
-static void take_back(const struct writing *x, int fd, long long done)
+/* Behind the old end is what was added, and nothing else: no program has written after it, or over it. */
+static bool append_is_bare(const struct writing *x, int fd, long long done)
 {
+	static char ours[CHUNK], there[CHUNK];
 	struct stat st;
 
-	if (fstat(fd, &st) == 0 && st.st_size >= x->before.st.st_size &&
-	    st.st_size - x->before.st.st_size <= done + CHUNK)
+	for (long long at = 0; at < done; at += CHUNK) {
+		size_t n = done - at < CHUNK ? (size_t)(done - at) : CHUNK;
+
+		if (pread(x->file.fd, ours, n, at) != (ssize_t)n ||
+		    pread(fd, there, n, x->before.st.st_size + at) != (ssize_t)n || memcmp(ours, there, n) != 0)
+			return false;
+	}
+	return fstat(fd, &st) == 0 && st.st_size == x->before.st.st_size + done;
+}
+
+/* When there is no room for all of it what was added goes again, unless that takes bytes of a program with it. */
+static void take_back(const struct writing *x, int fd, long long done)
+{
+	if (append_is_bare(x, fd, done))
 		(void)!ftruncate(fd, x->before.st.st_size);
 }
 

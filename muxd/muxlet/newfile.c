@@ -79,21 +79,28 @@ int newfile_open(struct newfile *t)
 
 /* ---- the content */
 
-int newfile_write(int fd, const void *data, size_t n)
+int newfile_write_counted(int fd, const void *data, size_t n, size_t *out_done)
 {
 	const uint8_t *p = data;
 
-	while (n) {
-		ssize_t done = write(fd, p, n);
+	*out_done = 0;
+	while (*out_done < n) {
+		ssize_t done = write(fd, p + *out_done, n - *out_done);
 
 		if (done < 0 && errno == EINTR)
 			continue;
 		if (done < 0)
 			return errno;
-		p += done;
-		n -= (size_t)done;
+		*out_done += (size_t)done;
 	}
 	return 0;
+}
+
+int newfile_write(int fd, const void *data, size_t n)
+{
+	size_t done;
+
+	return newfile_write_counted(fd, data, n, &done);
 }
 
 ssize_t newfile_read(int fd, void *p, size_t n)

@@ -52,6 +52,8 @@ bool newfile_is_ended(void);
  */
 int newfile_receive_each(int (*take)(void *arg, const uint8_t *p, size_t n), void *arg);
 int newfile_write(int fd, const void *p, size_t n);
+/* The same; *out_done: bytes that were written, also when it fails. */
+int newfile_write_counted(int fd, const void *p, size_t n, size_t *out_done);
 /* A short count is the end. -1: errno. */
 ssize_t newfile_read(int fd, void *p, size_t n);
 /* Synced, then named. EEXIST without replace, when the name is taken. */

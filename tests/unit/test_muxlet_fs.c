@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -34,7 +35,8 @@ static char dir[64], root[80], muxlet[4096];
 static json_t *answer;        /* of the last run; NULL: it was none */
 static char said[ANSWER_MAX]; /* all of its output */
 static size_t said_n;
-static bool plainly; /* run as a user, for whom permissions count */
+static bool plainly;     /* run as a user, for whom permissions count */
+static rlim_t file_most; /* larger no file can be that it writes; 0: as large as the disk lets it */
 
 static int number_given(const char *name)
 {
@@ -93,6 +95,8 @@ static pid_t start(const char *request, int *out_in, int *out_out)
 		dup2(out[1], 1);
 		for (int cap = 1; plainly && cap <= 2; cap++) /* DAC_OVERRIDE, DAC_READ_SEARCH */
 			(void)prctl(PR_CAPBSET_DROP, cap);
+		if (file_most && signal(SIGXFSZ, SIG_IGN) != SIG_ERR)
+			(void)setrlimit(RLIMIT_FSIZE, &(struct rlimit){file_most, file_most});
 		if (chdir(root) == 0)
 			execl(muxlet, "muxlet", "--fs", request, NULL);
 		_exit(111);
@@ -498,6 +502,83 @@ static void an_append_that_others_would_notice_is_in_place(void **state)
 		if (fd >= 0)
 			close(fd);
 	}
+}
+
+#define FULL_AT ((8 << 20) + 2) /* two bytes of 8 MiB behind "one\n" lack room */
+
+static off_t size_now(int fd)
+{
+	struct stat st;
+
+	assert_int_equal(fstat(fd, &st), 0);
+	return st.st_size;
+}
+
+static bool has_ended(pid_t pid)
+{
+	siginfo_t info = {0};
+
+	assert_int_equal(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT), 0);
+	return info.si_pid == pid;
+}
+
+/* An append to log, held in its middle, where a program writes at that offset. False: it was over before that. */
+static bool append_beside_a_program(const char *request, int log, off_t at)
+{
+	static char big[8 << 20];
+	off_t was = size_now(log), grown;
+	int in, out;
+	pid_t pid = start(request, &in, &out);
+	bool held;
+
+	memset(big, 'b', sizeof(big));
+	feed_content(in, big, sizeof(big));
+	close(in);
+	while (size_now(log) == was && !has_ended(pid))
+		;
+	(void)kill(pid, SIGSTOP);
+	assert_int_equal(waitid(P_PID, (id_t)pid, &(siginfo_t){0}, WSTOPPED | WEXITED | WNOWAIT), 0);
+	grown = size_now(log);
+	held = grown > was && grown < FULL_AT;
+	if (held && at >= 0)
+		assert_int_equal(pwrite(log, "program\n", 8, at ? at : grown), 8);
+	(void)kill(pid, SIGCONT);
+	assert_int_equal(finish(pid, out), EFBIG);
+	return held;
+}
+
+/* Without room for all of it nothing is added; what a program wrote meanwhile stays, wherever it did. */
+static void an_append_without_room_takes_back_its_own(void **state)
+{
+	static const struct {
+		const char *request;
+		off_t at; /* where the program writes; 0: at the end, -1: nowhere */
+	} rows[] = {{"{\"op\":\"append\",\"path\":\"full0\"}", -1},
+		    {"{\"op\":\"append\",\"path\":\"full1\"}", 0},
+		    {"{\"op\":\"append\",\"path\":\"full2\"}", 4}};
+	static char got[FULL_AT];
+
+	(void)state;
+	file_most = FULL_AT;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		char name[16];
+		ssize_t n;
+		int log;
+
+		snprintf(name, sizeof(name), "full%zu", i);
+		make(inside(name), "one\n");
+		log = open(inside(name), O_RDWR | O_CLOEXEC);
+		assert_true(log >= 0);
+		for (int tries = 0; !append_beside_a_program(rows[i].request, log, rows[i].at); tries++)
+			assert_true(tries < 100);
+		n = pread(log, got, sizeof(got), 0);
+		assert_true(n >= 4 && memcmp(got, "one\n", 4) == 0);
+		assert_int_equal(memmem(got, (size_t)n, "program\n", 8) != NULL, rows[i].at >= 0);
+		assert_int_equal(n > 4, rows[i].at >= 0);
+		close(log);
+		assert_int_equal(unlink(inside(name)), 0);
+	}
+	file_most = 0;
 }
 
 /* A link in the workspace is followed, and stays one. */
@@ -1484,6 +1565,7 @@ int main(void)
 	    cmocka_unit_test(a_kill_leaves_one_or_the_other),
 	    cmocka_unit_test(a_kill_leaves_an_append_whole_or_absent),
 	    cmocka_unit_test(an_append_that_others_would_notice_is_in_place),
+	    cmocka_unit_test(an_append_without_room_takes_back_its_own),
 	    cmocka_unit_test(an_append_through_a_link),
 	    cmocka_unit_test(one_of_many_changes_it),
 	    cmocka_unit_test(links_are_names_of_their_own),
