@@ -111,8 +111,9 @@ int fs_state_of(struct fs_work *w, int dir_fd, const char *base, struct fs_state
 		if (fd >= 0) {
 			err = fs_state_digest(w, fd, s.sha256);
 			close(fd);
-		} else if (errno != EACCES && errno != ENOENT && errno != ELOOP) {
-			err = errno;
+		} else {
+			s.unread = errno;
+			err = errno == EACCES || errno == ENOENT || errno == ELOOP ? 0 : errno;
 		}
 	}
 	if (!err)
@@ -122,8 +123,14 @@ int fs_state_of(struct fs_work *w, int dir_fd, const char *base, struct fs_state
 
 int fs_state_match(struct fs_work *w, const struct fs_state *now)
 {
+	bool unknown = now->there && S_ISREG(now->st.st_mode) && !now->sha256[0];
+
 	if (!w->ask.if_match || (now->there && strcasecmp(w->ask.if_match, now->sha256) == 0))
 		return 0;
+	if (unknown && now->unread == EACCES)
+		return fs_fail(w, EACCES, "it may not be read, so that if_match cannot be compared");
+	if (unknown && !now->unread)
+		return fs_fail(w, EFBIG, "if_match is compared with files of %llu bytes at most", FS_HASH_MAX);
 	if (now->sha256[0])
 		fs_out_text(&w->out, "sha256", now->sha256);
 	else

@@ -18,13 +18,14 @@ struct fs_state {
 	bool there;
 	struct stat st;
 	char sha256[2 * SHA256_LEN + 1]; /* "": not known */
+	int unread;                      /* why it could not be opened for its digest; 0: it could, or nobody tried */
 };
 
 /* Of the name itself, not followed. Absent is no error. 0 or an errno. */
 int fs_state_of(struct fs_work *w, int dir_fd, const char *base, struct fs_state *out);
 /* Of what is open: its content from the beginning. out: "" when that would be over the budget. */
 int fs_state_digest(struct fs_work *w, int fd, char out[2 * SHA256_LEN + 1]);
-/* ECANCELED when if_match was given and is not what is there. */
+/* ECANCELED when if_match was given and is not what is there; EFBIG, EACCES: what is there has no digest to compare. */
 int fs_state_match(struct fs_work *w, const struct fs_state *now);
 void fs_state_changed(struct fs_work *w, const char *path, const struct fs_state *before, const struct fs_state *after);
 /* Forgets the changes that were told of: somebody undid them. */

@@ -27,6 +27,7 @@
 
 #include "base/json.h"
 #include "files/tar.h"
+#include "muxd/muxlet/fs_state.h"
 #include "muxd/muxlet/fs_walk.h"
 
 #define ANSWER_MAX (4 * 1024 * 1024)
@@ -624,6 +625,41 @@ static void one_of_many_changes_it(void **state)
 	assert_int_equal(won, 1);
 	assert_int_equal(fs("{\"op\":\"write\",\"path\":\"nothing\",\"if_match\":\"00\"}"), ECANCELED);
 	assert_int_equal(access(inside("nothing"), F_OK), -1);
+}
+
+/* What has no digest to compare is refused for that, and not as changed; it stays as it is. */
+static void if_match_of_what_has_no_digest(void **state)
+{
+	static const struct {
+		const char *op, *path, *more;
+		int code;
+	} rows[] = {
+	    {"write", "endless", "", EFBIG},      {"append", "endless", "", EFBIG},
+	    {"delete", "endless", "", EFBIG},     {"move", "endless", ",\"to\":\"elsewhere\"", EFBIG},
+	    {"write", "closed", "", EACCES},      {"append", "closed", "", EACCES},
+	    {"delete", "closed", "", EACCES},     {"move", "closed", ",\"to\":\"elsewhere\"", EACCES},
+	    {"delete", "no-file", "", ECANCELED},
+	};
+
+	(void)state;
+	make(inside("endless"), "");
+	make(inside("closed"), "closed");
+	assert_int_equal(truncate(inside("endless"), (off_t)FS_HASH_MAX + 1) | chmod(inside("closed"), 0) |
+			     mkdir(inside("no-file"), 0755),
+			 0);
+	plainly = true;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		char request[300];
+
+		snprintf(request, sizeof(request), "{\"op\":\"%s\",\"path\":\"%s\",\"if_match\":\"%s\"%s}", rows[i].op,
+			 rows[i].path, digest("closed"), rows[i].more);
+		assert_int_equal(fs(request), rows[i].code);
+		assert_string_not_equal(text_of("error"), "");
+		assert_int_equal(json_object_get(answer, "sha256") != NULL, rows[i].code == ECANCELED);
+		assert_int_equal(access(inside(rows[i].path), F_OK), 0);
+	}
+	plainly = false;
+	assert_int_equal(unlink(inside("endless")) | unlink(inside("closed")) | rmdir(inside("no-file")), 0);
 }
 
 static void links_are_names_of_their_own(void **state)
@@ -1568,6 +1604,7 @@ int main(void)
 	    cmocka_unit_test(an_append_without_room_takes_back_its_own),
 	    cmocka_unit_test(an_append_through_a_link),
 	    cmocka_unit_test(one_of_many_changes_it),
+	    cmocka_unit_test(if_match_of_what_has_no_digest),
 	    cmocka_unit_test(links_are_names_of_their_own),
 	    cmocka_unit_test(trees_are_copied_whole_or_not),
 	    cmocka_unit_test(a_copy_that_is_told_to_end_leaves_nothing_half),
