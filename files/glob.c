@@ -339,6 +339,7 @@ enum match_result glob_path(struct glob *g, const char *path, size_t n, bool is_
 {
 	if (g->dirs_only && !is_dir)
 		return MATCH_NO;
+	match_refuel(g->match);
 	return match_line(g->match, path, n, NULL);
 }
 
@@ -352,5 +353,6 @@ enum match_result glob_below(struct glob *g, const char *dir, size_t n)
 		return MATCH_NO;
 	memcpy(buf, dir, n);
 	buf[n] = '/';
+	match_refuel(g->match);
 	return match_begins(g->match, buf, n + 1);
 }

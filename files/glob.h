@@ -3,13 +3,16 @@
  *
  * Paths are relative to where the pattern is asked from, with `/` between names and none at either end; bytes, any but
  * NUL. A pattern becomes an expression over bytes (match.h), so alternatives are never written out and time is linear.
+ * Each path has the whole budget of work, and takes less of it in every pattern if it has PATH_MAX bytes at most:
+ * MATCH_TOO_COMPLEX says that there is no memory, never that many paths were asked before.
  *
  *	*	  any bytes but `/`; also a leading dot
  *	?	  one byte but `/`
  *	[a-z]	  one of them, never `/`; [!a-z] and [^a-z] one of the others; [[:alpha:]]
- *	**	  as a whole name, or several: any names, or none: `**` + `/x`, `x/` + `**`, `x/` + `**` + `/y`;
- *elsewhere as * {a,b}	  with GLOB_BRACES: either, in each other as deep as MATCH_DEPTH_MAX \c	  the character c x/
- *a directory alone; a `/` or `./` in front is passed over
+ *	**	  any names, or none, where it is a whole name: `**` + `/x`, `x/` + `**`, `x/` + `**` + `/y`; else as *
+ *	{a,b}	  with GLOB_BRACES: either, in each other as deep as MATCH_DEPTH_MAX
+ *	\c	  the character c
+ *	x/	  a directory alone; a `/` or `./` in front is passed over
  */
 #ifndef FILES_GLOB_H
 #define FILES_GLOB_H

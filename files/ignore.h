@@ -27,7 +27,10 @@ int ignore_add(struct ignore *list, const char *dir, const char *text, size_t n,
 size_t ignore_mark(const struct ignore *list);
 /* Forgets the rules that were added since the mark. */
 void ignore_release(struct ignore *list, size_t mark);
-/* Is this path left out, where the directories above it are not? For walks, which do not enter what is left out. */
+/*
+ * Is this path left out, where the directories above it are not? For walks, which do not enter what is left out.
+ * MATCH_TOO_COMPLEX, of both: it is not known, for want of memory.
+ */
 enum match_result ignore_here(struct ignore *list, const char *path, size_t n, bool is_dir);
 /* Is this path left out, or one of the directories above it? Nothing takes back what a directory above leaves out. */
 enum match_result ignore_path(struct ignore *list, const char *path, size_t n, bool is_dir);

@@ -20,6 +20,7 @@ struct listing {
 	struct glob *glob; /* NULL: every name */
 	size_t prefix;     /* bytes of a path that the pattern does not see */
 	bool more;
+	int err;
 };
 
 /* Where no name below a directory can match nobody looks. */
@@ -36,9 +37,16 @@ static enum fs_walk_next list_visit(void *arg, int dir_fd, const char *base, con
 	struct fs_out *o = &l->w->out;
 	size_t mark = o->n;
 	bool is_dir = S_ISDIR(st->st_mode);
+	enum match_result found = MATCH_YES;
 
-	if (l->glob && glob_path(l->glob, path + l->prefix, strlen(path + l->prefix), is_dir) != MATCH_YES)
+	if (l->glob)
+		found = glob_path(l->glob, path + l->prefix, strlen(path + l->prefix), is_dir);
+	if (found == MATCH_NO)
 		return list_on(l, path, is_dir);
+	if (found != MATCH_YES) {
+		l->err = ENOMEM;
+		return FS_WALK_STOP;
+	}
 	if (l->left)
 		fs_state_entry(o, NULL, path, st, dir_fd, base);
 	if (!l->left || o->over || o->n > BYTES_MAX) {
@@ -98,7 +106,7 @@ static int list_entries(struct fs_work *w, struct listing *l, struct fs_walk *wa
 	if (walk->unread)
 		fs_out_number(&w->out, "unreadable", walk->unread);
 	close(fd);
-	return err;
+	return err ? err : l->err;
 }
 
 static int fs_list_run(struct fs_work *w, struct listing *l, int depth)

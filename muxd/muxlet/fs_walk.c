@@ -78,11 +78,11 @@ static const char *walk_below(const struct fs_walk *w, const char *path)
 	return path + w->prefix_len;
 }
 
-static bool left_out(const struct fs_walk *w, const char *path, mode_t mode)
+static enum match_result left_out(const struct fs_walk *w, const char *path, mode_t mode)
 {
 	const char *rest = walk_below(w, path);
 
-	return w->ignore && ignore_here(w->ignore, rest, strlen(rest), S_ISDIR(mode)) == MATCH_YES;
+	return w->ignore ? ignore_here(w->ignore, rest, strlen(rest), S_ISDIR(mode)) : MATCH_NO;
 }
 
 /* The rules that a directory has for itself; a file that is none, or too long, has none. */
@@ -146,6 +146,7 @@ static int walk_name(struct fs_walk *w, int dir_fd, const char *base, char *path
 {
 	size_t len = strlen(base);
 	enum fs_walk_next next = FS_WALK_ON;
+	enum match_result out;
 	const char *rest;
 	struct stat st;
 	int err = 0, c = place_of(base, after, &rest);
@@ -159,8 +160,9 @@ static int walk_name(struct fs_walk *w, int dir_fd, const char *base, char *path
 	}
 	snprintf(path + n, PATH_MAX - n, "%s%s", n ? "/" : "", base);
 	n += len + (n != 0);
-	if (left_out(w, path, st.st_mode))
-		return 0;
+	out = left_out(w, path, st.st_mode);
+	if (out != MATCH_NO)
+		return out == MATCH_YES ? 0 : ENOMEM;
 	if (c > 0)
 		next = w->visit(w->arg, dir_fd, base, path, &st);
 	if (next == FS_WALK_ON && S_ISDIR(st.st_mode)) {

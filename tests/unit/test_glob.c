@@ -162,6 +162,58 @@ static void test_hostile_patterns(void **state)
 	}
 }
 
+/*
+ * Each path takes states of its own, an `a` 700 bytes before the end is what matches: the work for one is not lacking
+ * for the next. Ignore rules and lists of paths ask by the same function.
+ */
+static void test_the_last_of_many_paths(void **state)
+{
+	char pattern[1024] = "*a", path[1401];
+	struct glob *g;
+	unsigned seed = 1;
+
+	(void)state;
+	memset(pattern + 2, '?', 699);
+	g = compiled(pattern, 0);
+	for (int k = 0; k < 120; k++) {
+		for (size_t i = 0; i < sizeof(path); i++)
+			path[i] = rand_r(&seed) & 256 ? 'a' : 'b';
+		assert_int_equal(glob_path(g, path, sizeof(path), false),
+				 path[sizeof(path) - 700] == 'a' ? MATCH_YES : MATCH_NO);
+		assert_int_equal(glob_below(g, path, sizeof(path)), MATCH_NO);
+	}
+	glob_free(g);
+}
+
+/* The largest patterns and the longest path: one path takes less than the work that there is for it. */
+static void test_one_path_is_never_too_complex(void **state)
+{
+	static const char *const parts[] = {"?", "*?", "*a", "?*/", "[!b]*", "{*?,*}"};
+	char pattern[GLOB_PATTERN_MAX + 1], path[4095];
+	unsigned seed = 1;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(path); i++)
+		path[i] = rand_r(&seed) & 256 ? 'a' : 'b';
+	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+		struct match_error err;
+		struct glob *g = NULL;
+
+		/* As often as it fits into the expression that becomes of it. */
+		for (size_t times = (GLOB_PATTERN_MAX - 3) / strlen(parts[i]); times && !g; times--) {
+			strcpy(pattern, "*a");
+			for (size_t k = 0; k < times; k++)
+				strcat(pattern, parts[i]);
+			strcat(pattern, "x");
+			g = glob_new(pattern, strlen(pattern), GLOB_BRACES, &err);
+		}
+		assert_non_null(g);
+		assert_int_equal(glob_path(g, path, sizeof(path), false), MATCH_NO);
+		assert_int_not_equal(glob_below(g, path, sizeof(path)), MATCH_TOO_COMPLEX);
+		glob_free(g);
+	}
+}
+
 /* --- ignore rules */
 
 static void test_rules(void **state)
@@ -393,10 +445,16 @@ static void test_cuts(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_paths),  cmocka_unit_test(test_where_a_walk_need_not_go),
-	    cmocka_unit_test(test_errors), cmocka_unit_test(test_hostile_patterns),
-	    cmocka_unit_test(test_rules),  cmocka_unit_test(test_rules_of_directories),
-	    cmocka_unit_test(test_as_git), cmocka_unit_test(test_binary_or_text),
+	    cmocka_unit_test(test_paths),
+	    cmocka_unit_test(test_where_a_walk_need_not_go),
+	    cmocka_unit_test(test_errors),
+	    cmocka_unit_test(test_hostile_patterns),
+	    cmocka_unit_test(test_the_last_of_many_paths),
+	    cmocka_unit_test(test_one_path_is_never_too_complex),
+	    cmocka_unit_test(test_rules),
+	    cmocka_unit_test(test_rules_of_directories),
+	    cmocka_unit_test(test_as_git),
+	    cmocka_unit_test(test_binary_or_text),
 	    cmocka_unit_test(test_cuts),
 	};
 

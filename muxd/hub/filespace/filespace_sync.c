@@ -531,7 +531,7 @@ static void sync_ask_store(struct filespace_sync *s, const char *after)
 
 static bool is_ignored(const struct filespace_sync *s, const char *path)
 {
-	return is_own(path) || ignore_path(s->ignore, path, strlen(path), false) == MATCH_YES;
+	return is_own(path) || ignore_path(s->ignore, path, strlen(path), false) != MATCH_NO;
 }
 
 static struct filespace_side here_side(const struct filespace_sync *s, const struct filespace_file *f)
