@@ -102,6 +102,19 @@ contexts POST "/$py/interrupt" >/dev/null
 equal "interrupted" "interrupted KeyboardInterrupt in" "$(execution "$id" | jq -r '"\(.cause) \(.error.name) \(.stdout.data)"' | paste -sd' ' | sed 's/ *$//')"
 equal "the variables are there" "done 41" "$(run "$py" x | said)"
 equal "out of time" "timeout in done 41" "$(run "$py" $'print("in"); time.sleep(60)' '{"timeout_ms":1000}' | jq -r '"\(.cause) \(.stdout.data)"' | paste -sd' ' | sed 's/ *$//') $(run "$py" x | said)"
+# What code prints after its execution was killed: the context's own round has it.
+own() { [ "$(api "$token" GET "/v1/rounds/$(contexts GET "/$1" | jq -r .round_id)" | jq -r .stdout.data)" = "$2" ]; }
+killed() { # language, code that prints "in", and "after" behind its interrupt
+	local mine
+	mine=$(create "{\"language\":\"$1\"}")
+	id=$(started "$mine" "$2")
+	wait_for 10 prints "$id" in || fail "$(execution "$id")"
+	api "$token" POST "/v1/sessions/$id/terminate" '{"reason":"story"}' >/dev/null
+	equal "$1: an execution that is killed" "killed in" "$(execution "$id" | jq -r '"\(.cause) \(.stdout.data)"' | xargs)"
+	wait_for 10 own "$mine" after && ok "$1: what it prints after that is in the context's own round" || fail "$1: it is nowhere"
+	contexts DELETE "/$mine" >/dev/null
+}
+killed python $'import time\nprint("in")\ntry: time.sleep(60)\nexcept KeyboardInterrupt: time.sleep(0.3); print("after")'
 equal "idle, there is nothing to interrupt" bad_state "$(contexts POST "/$py/interrupt" | code)"
 equal "the same exec_id is the same execution" "1 1" "$(for _ in 1 2; do run "$py" 'globals().setdefault("n", []).append(1); len(n)' '{"exec_id":"e-1"}' | jq -r '.results[0].data["text/plain"]'; done | paste -sd' ')"
 
@@ -151,6 +164,7 @@ if [ ${#js} = 36 ]; then
 	equal "output, a child's too, and await" "done é child 7" "$(run "$js" 'console.log("é"); require("child_process").execSync("echo child", {stdio: "inherit"}); await new Promise((r) => setTimeout(() => r(7), 5))' | said)"
 	equal "an exception" "TypeError: bad 1 f <run 4>" "$(run "$js" 'const g = f;' >/dev/null; run "$js" $'\ng(1)' | jq -r '"\(.error.name): \(.error.value) \(.error.frames[-1].function) <run 4>"')"
 	equal "display" "UE5H 1" "$(run "$js" 'display({_repr_png_: () => Buffer.from("PNG"), _repr_json_: () => ({a: 1})})' | jq -r '"\(.results[0].data["image/png"]) \(.results[0].data["application/json"].a)"')"
+	killed javascript $'require("child_process").execSync("trap \'\' INT; echo in; sleep 1; echo after", {stdio: "inherit"})'
 	equal "out of time, in a loop and in an await" "timeout timeout 41" "$(run "$js" 'for (;;);' '{"timeout_ms":800}' | jq -r .cause) $(run "$js" 'await new Promise(() => {})' '{"timeout_ms":800}' | jq -r .cause) $(run "$js" x | jq -r '.results[0].data["text/plain"]')"
 else
 	ok "javascript: there is no node here ($(jq -r .code <<<"$js"))"

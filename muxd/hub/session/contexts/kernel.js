@@ -33,14 +33,17 @@ function unfinished(b) {
 
 // ---- the first process
 
-// The lines of one execution, and the program that they go to.
+// The lines of one execution, and the program that they go to. Output that it cannot have goes where output between
+// executions goes.
 class Run {
 	constructor(conn, most) {
 		Object.assign(this, { conn, room: most, totals: [0, 0], held: [Buffer.alloc(0), Buffer.alloc(0)], data: 0 });
 	}
-	say(event) {
+	say(event, lost = () => {}) {
 		if (this.conn)
-			this.conn.write(`${JSON.stringify(event)}\n`);
+			this.conn.write(`${JSON.stringify(event)}\n`, (e) => e && lost());
+		else
+			lost();
 	}
 	// Whole characters as text; a chunk that is none goes as bytes. What is past the room is counted.
 	printed(which, chunk, last) {
@@ -56,9 +59,11 @@ class Run {
 			this.room = keep.length;
 		}
 		this.room -= keep.length;
-		spill(which, data.subarray(keep.length));
-		if (!keep.length)
+		const rest = data.subarray(keep.length);
+		if (!keep.length) {
+			spill(which, rest);
 			return;
+		}
 		const type = which ? 'stderr' : 'stdout';
 		let text = null;
 		try {
@@ -66,7 +71,9 @@ class Run {
 		} catch {
 			/* it is no text */
 		}
-		this.say(text === null || text.includes('\0') ? { type, base64: keep.toString('base64') } : { type, text });
+		this.say(text === null || text.includes('\0') ? { type, base64: keep.toString('base64') } : { type, text },
+			() => spill(which, keep));
+		spill(which, rest);
 	}
 }
 

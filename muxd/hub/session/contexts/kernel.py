@@ -25,15 +25,18 @@ def cut(text, most):
 
 
 class Run:
-    """The lines of one run, and the program that they go to. The lock is held for each line."""
+    """The lines of one run, and the program that they go to. The lock is held for each line.
+
+    Of a context, what that program cannot have goes where output between runs goes."""
 
     def __init__(self, fd, most, conn=None):
-        self.fd, self.room, self.conn = fd, most, conn
+        self.fd, self.room, self.conn, self.spills = fd, most, conn, conn is not None
         self.totals, self.shown, self.lock = [0, 0], RUN_MAX, threading.RLock()
         self.decoders = [codecs.getincrementaldecoder('utf-8')() for _ in (0, 1)]
         self.held = [b'', b'']
 
     def say(self, **event):
+        """Whether the program has it."""
         line = json.dumps(event, ensure_ascii=False).encode('utf-8', 'replace') + b'\n'
         with self.lock:
             while line and self.fd is not None:
@@ -41,6 +44,7 @@ class Run:
                     line = line[os.write(self.fd, line):]
                 except OSError:
                     self.fd = None
+        return not line
 
     def printed(self, which, data, last=False):
         """Whole characters as text; a chunk that is none goes as bytes. What is past the room is counted."""
@@ -57,16 +61,19 @@ class Run:
                 keep, rest = keep[:len(keep) - part], keep[len(keep) - part:] + rest
                 self.room = len(keep)
             self.room -= len(keep)
-            if keep:
-                try:
-                    text = keep.decode()
-                    if '\0' in text:
-                        raise ValueError
-                    self.say(type=('stdout', 'stderr')[which], text=text)
-                except ValueError:
-                    self.say(type=('stdout', 'stderr')[which], base64=base64.b64encode(keep).decode())
-            if rest and self.conn is not None:
+            if keep and not self.send(which, keep):
+                rest = keep + rest
+            if rest and self.spills:
                 spill(which, rest)
+
+    def send(self, which, data):
+        try:
+            text = data.decode()
+            if '\0' in text:
+                raise ValueError
+        except ValueError:
+            return self.say(type=('stdout', 'stderr')[which], base64=base64.b64encode(data).decode())
+        return self.say(type=('stdout', 'stderr')[which], text=text)
 
     def full(self, which):
         return self.room == 0 and not self.held[which]
