@@ -5,8 +5,8 @@
  * read is outside bytes, so every number is bounded and every header's checksum has to be right. What an entry may be
  * called and may lead to is tar_check()'s question.
  *
- * States of a reader: HEADER -> (LONG -> PAD -> HEADER) | (DATA -> PAD -> HEADER) -> END (two blocks of zeros, or one
- * and the end); BROKEN is final.
+ * States of a reader: HEADER -> (LONG -> PAD -> HEADER) | (DATA -> PAD -> HEADER) -> END (two blocks of zeros; an
+ * archive without them is not whole); BROKEN is final.
  */
 #ifndef FILES_TAR_H
 #define FILES_TAR_H

@@ -2,8 +2,8 @@
  * time_floor.h - wall time that cannot be turned back.
  *
  * now = max(wall clock, floor + CLOCK_BOOTTIME since the floor was taken). The
- * floor is persisted each minute by the monitor, so neither a reset clock nor a
- * restart brings an expired grant back to life. A value; no ownership.
+ * floor is persisted by the monitor, each minute at least, so neither a reset
+ * clock nor a restart brings an expired grant back to life. A value; no ownership.
  */
 #ifndef POLICY_TIME_FLOOR_H
 #define POLICY_TIME_FLOOR_H

@@ -1,7 +1,8 @@
 /*
  * floor.h - the guarded clock of this daemon and its file DIR/clock.
  *
- * policy/time_floor.h says why. Persisted each minute and at the end.
+ * policy/time_floor.h says why. Persisted at the start, each minute and at the end; by an edge every 5 s, since leases
+ * are short.
  */
 #ifndef MUXD_MONITOR_FLOOR_H
 #define MUXD_MONITOR_FLOOR_H

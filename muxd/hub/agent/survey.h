@@ -2,10 +2,11 @@
  * survey.h - what programs changed in a workspace: muxlet is asked behind their end, and the audit log hears it as
  * events `workspace.changes`.
  *
- * One at a time for each agent, at the next second behind the end of a round, a program or a terminal, so nobody's
- * answer waits for one; all that ended or ran since the last one stand in one event. The first follows a new link:
- * it is what later ones are compared with. muxlet keeps that (muxd/muxlet/manifest.h); the number of the last one that
- * is in the record goes along, so that what is lost on the way is told by the next one.
+ * One at a time for each agent, at the first tick (core/pulse.h) 200 ms or more behind the end of a round, a program or
+ * a terminal, so nobody's answer waits for one, and later where the last one took long; all that ended or ran since the
+ * last one stand in one event. The first follows a new link: it is what later ones are compared with. muxlet keeps that
+ * (muxd/muxlet/manifest.h); the number of the last one that is in the record goes along, so that what is lost on the
+ * way is told by the next one.
  *
  * Owner: the agent; made at its first use. States: IDLE -> DUE -> LOOKING (a channel of its own) -> TELLING (its events
  * wait for room in the ring) -> IDLE or DUE.

@@ -1,9 +1,10 @@
 /*
  * context_answer.h - what an execution said, as its answer: from the lines of JSON on its round's stdout.
  *
- * Pure. The lines are those of muxd/hub/contexts (docs/contexts.md), written by programs among the user's own code: a
- * stranger's text. Whatever it holds, an answer comes of it, within bounds; what is no such line is left out. Code that
- * forges lines lies about its own execution and about nothing else: who it is and how its round ended is not in them.
+ * Pure. The lines are those of muxd/hub/session/contexts (docs/contexts.md), written by programs among the user's own
+ * code: a stranger's text. Whatever it holds, an answer comes of it, within bounds; what is no such line is left out.
+ * Code that forges lines lies about its own execution and about nothing else: who it is and how its round ended is not
+ * in them.
  */
 #ifndef MUXD_HUB_BROKER_CONTEXT_ANSWER_H
 #define MUXD_HUB_BROKER_CONTEXT_ANSWER_H

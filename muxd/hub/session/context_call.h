@@ -13,7 +13,7 @@ struct context_call {
 	char socket[ID_STR_LEN + 48], numbers[3][24], grace[24];
 };
 
-/* The programs, as texts (muxd/hub/contexts). */
+/* The programs, as texts (muxd/hub/session/contexts). */
 extern const char context_kernel_py[], context_run_py[], context_kernel_js[], context_run_js[];
 
 /* Of an interpreter, an execution (timeout_ms) or one without a context. Not of bash. */
