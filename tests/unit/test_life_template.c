@@ -15,7 +15,7 @@ static void resume_with(struct rig *r, const char *agent, const char *template)
 	rig_settle(r);
 }
 
-/* What a resume is about to hear, for who asks first; nothing is changed by that. */
+/* The answer that a resume is about to get, for a caller who asks first; nothing is changed by that. */
 static int would_hear(struct rig *r, const char *agent, const char *template)
 {
 	struct life_options o = {.idle_ttl_ns = UINT64_MAX, .ttl_ns = UINT64_MAX, .pod_template = template};

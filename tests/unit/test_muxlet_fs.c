@@ -627,7 +627,7 @@ static void one_of_many_changes_it(void **state)
 	assert_int_equal(access(inside("nothing"), F_OK), -1);
 }
 
-/* What has no digest to compare is refused for that, and not as changed; it stays as it is. */
+/* A file without a digest to compare is refused for that, and not as changed; it stays as it is. */
 static void if_match_of_what_has_no_digest(void **state)
 {
 	static const struct {

@@ -224,7 +224,7 @@ static void a_start_takes_nothing_off_a_lag(void **state)
 	witnesses_destroy(w);
 }
 
-/* What was idle for long has no lag for that: only what a witness lacks counts. */
+/* A log that was idle for long makes no lag: only what a witness lacks counts. */
 static void a_log_that_was_idle_is_no_lag(void **state)
 {
 	struct place *p = *state;
