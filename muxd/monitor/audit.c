@@ -114,9 +114,11 @@ static int stamp(json_t *record)
 {
 	char text[ID_STR_LEN];
 	struct id id;
-	int rc = id_new(&id);
+	int rc;
 
-	if (rc)
+	if (json_object_get(record, "event_id")) /* that of its owner, who sets the time as well */
+		return 0;
+	if ((rc = id_new(&id)))
 		return rc;
 	id_format(&id, text);
 	if (json_object_set_new(record, "event_id", json_string(text)) ||

@@ -25,8 +25,8 @@ typedef void audit_done(void *arg, int rc);
 int audit_create(uv_loop_t *loop, struct proc *net, struct audit **out);
 void audit_destroy(struct audit *a); /* NULL-safe; pending ones end with ERR_CANCELLED */
 /*
- * record is stolen, also on failure; event_id and wall_ns are added. timeout_ms 0: waits for ever, retries
- * when net could not write. ERR_LIMIT when too many wait.
+ * record is stolen, also on failure; event_id and wall_ns are added where it has none. timeout_ms 0: waits for ever,
+ * retries when net could not write. ERR_LIMIT when too many wait.
  */
 int audit_put(struct audit *a, json_t *record, uint64_t timeout_ms, audit_done *done, void *arg);
 /*

@@ -385,7 +385,6 @@ void exchange_ended(struct monitor *m)
 
 #define SHUT_OUT_AT_ONCE 100
 #define SHUT_OUT_MS      20
-#define SHUT_OUT_WAITS   250 /* for the record */
 
 enum { SHUT_OUT_FAILED = 1, SHUT_OUT_MORE };
 
@@ -434,24 +433,13 @@ static int shut_out_one(void *arg, const struct grant *g, const char *via, const
 
 static void exchange_on_turn(uv_timer_t *t);
 
-/*
- * Very many take their time: the loop goes on between, and the record keeps up. A record that takes nothing is waited
- * for a while, and not for ever: the grants are revoked all the same.
- */
-static void shut_out_some(struct monitor *m)
+/* Very many take their time: the loop goes on between. */
+void exchange_shut_out(struct monitor *m)
 {
 	struct shut_out s = {m, SHUT_OUT_AT_ONCE};
 	struct err e = {0};
-	bool keeps_up = audit_waiting(m->audit) + SHUT_OUT_AT_ONCE <= AUDIT_MAX;
 
 	m->shut_out_owed = false;
-	if (keeps_up) {
-		m->shut_out_waits = 0;
-	} else if (m->shut_out_waits < SHUT_OUT_WAITS) {
-		m->shut_out_waits++;
-		uv_timer_start(&m->shut_out, exchange_on_turn, SHUT_OUT_MS, 0);
-		return;
-	}
 	grants_together_begin(m->grants);
 	if (grants_each_alive(m->grants, shut_out_one, &s) == SHUT_OUT_MORE)
 		uv_timer_start(&m->shut_out, exchange_on_turn, SHUT_OUT_MS, 0);
@@ -461,13 +449,7 @@ static void shut_out_some(struct monitor *m)
 
 static void exchange_on_turn(uv_timer_t *t)
 {
-	shut_out_some(t->data);
-}
-
-void exchange_shut_out(struct monitor *m)
-{
-	m->shut_out_waits = 0;
-	shut_out_some(m);
+	exchange_shut_out(t->data);
 }
 
 void exchange_tick(struct monitor *m)

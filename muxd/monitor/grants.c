@@ -44,6 +44,8 @@ struct entry {
 	bool alone;   /* revoked, but not what else has its line */
 	bool along;   /* revoked with another of its token, and nobody was told yet */
 	bool pending; /* a renewal that is not journaled yet: in force for nobody, and after a restart never */
+	struct grants_owed owed;
+	bool taken; /* the event that is owed is on its way into the record */
 };
 
 /* One that was made from another or renews one. Apart, and small: a revocation looks at each of them, not at each
@@ -67,6 +69,7 @@ struct grants {
 	size_t ncame, came_cap;
 	struct tally tally;
 	size_t dead; /* lines of the log that no entry needs any more */
+	size_t owed; /* events that nobody has taken yet */
 };
 
 json_t *grant_describe(const struct grant *g)
@@ -136,19 +139,43 @@ static json_t *create_line(const struct entry *en)
 	return o;
 }
 
-static json_t *revoke_line(const struct grant *g, enum grants_reach reach, int64_t now_ns, const char *by)
+static int owed_put(json_t *o, const struct grants_owed *owed)
+{
+	char event[ID_STR_LEN];
+
+	id_format(&owed->event, event);
+	return json_object_set_new(o, "via", json_string(owed->via)) ||
+		       json_object_set_new(o, "event_id", json_string(event))
+		   ? ERR_NOMEM
+		   : 0;
+}
+
+/* who: without an event, that of before is in the record. */
+static json_t *revoke_line(const struct grant *g, enum grants_reach reach, const struct grants_owed *who)
 {
 	char id[ID_STR_LEN];
 	json_t *o;
 
 	id_format(&g->id, id);
 	o = json_pack("{s:s, s:s, s:I, s:I, s:s}", "op", "revoke", "id", id, "expires_ns", (json_int_t)g->expires_ns,
-		      "at_ns", (json_int_t)now_ns, "by", by);
-	if (o && reach == GRANTS_ALONE && json_object_set_new(o, "alone", json_true())) {
+		      "at_ns", (json_int_t)who->at_ns, "by", who->by);
+	if (o && ((reach == GRANTS_ALONE && json_object_set_new(o, "alone", json_true())) ||
+		  (!id_is_nil(&who->event) && owed_put(o, who)))) {
 		json_decref(o);
 		return NULL;
 	}
 	return o;
+}
+
+/* The record has its event. To a muxd that does not know `told`, it is the same revocation once more. */
+static json_t *told_line(const struct entry *en)
+{
+	char id[ID_STR_LEN], event[ID_STR_LEN];
+
+	id_format(&en->grant.id, id);
+	id_format(&en->owed.event, event);
+	return json_pack("{s:s, s:s, s:s, s:b, s:b}", "op", "revoke", "id", id, "event_id", event, "alone", 1, "told",
+			 1);
 }
 
 static json_t *use_line(const struct id *of, int64_t n, int64_t until_ns, const char *by)
@@ -319,7 +346,8 @@ static void mark_line(struct grants *g, struct entry *en, enum grants_reach reac
 
 	en->alone = reach == GRANTS_ALONE && !again;
 	en->revoked = true;
-	*out = (struct grants_revoked){en->grant, reach == GRANTS_ALONE ? l.id : *grant_line_first(&l), l.expires_ns};
+	*out = (struct grants_revoked){
+	    .grant = en->grant, .id = reach == GRANTS_ALONE ? l.id : *grant_line_first(&l), .until_ns = l.expires_ns};
 	if (reach == GRANTS_ALONE)
 		return;
 	reach_one(grants_find(g, &out->id), again, out);
@@ -335,38 +363,104 @@ static bool stands_beside(const struct entry *en, const struct entry *other)
 	       id_equal(&en->token.id, &other->token.id);
 }
 
+/* A newer revocation's event takes the place of one that is owed still. */
+static void owe(struct grants *g, struct entry *en, const struct grants_owed *what)
+{
+	if (id_is_nil(&what->event)) /* the line of an earlier muxd, or of one whose event is in the record */
+		return;
+	g->owed += id_is_nil(&en->owed.event) || en->taken;
+	en->owed = *what;
+	en->taken = false;
+}
+
+static void owe_no_more(struct grants *g, struct entry *en)
+{
+	g->owed -= !id_is_nil(&en->owed.event) && !en->taken;
+	en->owed = (struct grants_owed){.at_ns = 0};
+	en->taken = false;
+}
+
+/* One line revokes several, and each has an event of its own, with the same id whenever the line is read. */
+static void owe_beside(struct grants *g, struct entry *other, const struct grants_owed *what)
+{
+	struct grants_owed own = *what;
+
+	for (size_t i = 10; i < sizeof own.event.b && !id_is_nil(&what->event); i++)
+		own.event.b[i] ^= other->grant.id.b[i];
+	owe(g, other, &own);
+}
+
 /*
  * Marks all that a revocation reaches. A token may be spelled in several ways (ECDSA), and be asked for a grant beside
  * that: what stands for it where it is shown ends with any of them, by the same line of the log.
  */
-static void mark_revoked(struct grants *g, struct entry *en, enum grants_reach reach, struct grants_revoked *out)
+static void mark_revoked(struct grants *g, struct entry *en, enum grants_reach reach, const struct grants_owed *owed,
+			 struct grants_revoked *out)
 {
 	struct grants_revoked ignored;
 
 	mark_line(g, en, reach, out);
-	for (size_t i = 0; reach == GRANTS_WITH_ALL && !id_is_nil(&en->token.id) && i < g->n; i++)
-		if (stands_beside(en, &g->list[i])) {
-			g->list[i].along |= !g->list[i].revoked;
-			mark_line(g, &g->list[i], reach, &ignored);
-		}
+	owe(g, en, owed);
+	for (size_t i = 0; reach == GRANTS_WITH_ALL && !id_is_nil(&en->token.id) && i < g->n; i++) {
+		struct entry *other = &g->list[i];
+
+		if (!stands_beside(en, other))
+			continue;
+		if (!other->revoked)
+			owe_beside(g, other, owed);
+		other->along |= !other->revoked;
+		mark_line(g, other, reach, &ignored);
+	}
+}
+
+static int owed_take(const json_t *o, struct grants_owed *out, struct err *e)
+{
+	char event[ID_STR_LEN];
+	int rc;
+
+	if (!json_object_get(o, "event_id"))
+		return 0;
+	if ((rc = copy_str(o, "event_id", event, sizeof event, e)) || (rc = id_parse(event, &out->event)) ||
+	    (rc = copy_str(o, "via", out->via, sizeof out->via, e)) ||
+	    (rc = copy_str(o, "by", out->by, sizeof out->by, e)))
+		return rc;
+	return json_need_int(o, "at_ns", 1, INT64_MAX, &out->at_ns, e);
+}
+
+static int apply_told(struct grants *g, const json_t *o, struct entry *en, struct err *e)
+{
+	char text[ID_STR_LEN];
+	struct id event;
+	int rc;
+
+	if ((rc = copy_str(o, "event_id", text, sizeof text, e)) || (rc = id_parse(text, &event)))
+		return rc;
+	if (id_equal(&en->owed.event, &event))
+		owe_no_more(g, en);
+	g->dead++;
+	return 0;
 }
 
 static int apply_revoke(struct grants *g, const json_t *o, struct err *e)
 {
+	struct grants_owed owed = {.at_ns = 0};
 	struct grants_revoked ignored;
 	char text[ID_STR_LEN];
-	bool alone = false;
+	bool alone = false, told = false;
 	struct id id;
 	struct entry *en;
 	int rc;
 
 	if ((rc = copy_str(o, "id", text, sizeof text, e)) || (rc = id_parse(text, &id)) ||
-	    (rc = json_opt_bool(o, "alone", &alone, e)))
+	    (rc = json_opt_bool(o, "alone", &alone, e)) || (rc = json_opt_bool(o, "told", &told, e)) ||
+	    (!told && (rc = owed_take(o, &owed, e))))
 		return rc;
 	en = grants_find_line(g, &id);
 	if (!en)
 		return err_set(e, ERR_INVAL, "a revocation of a grant that was never made");
-	mark_revoked(g, en, alone ? GRANTS_ALONE : GRANTS_WITH_ALL, &ignored);
+	if (told)
+		return apply_told(g, o, en, e);
+	mark_revoked(g, en, alone ? GRANTS_ALONE : GRANTS_WITH_ALL, &owed, &ignored);
 	return alone || id_is_nil(&en->token.id)
 		   ? 0
 		   : tally_gather(&g->tally, &en->token.id, en->by, en->token.until_ns, SHUT_OUT);
@@ -495,12 +589,13 @@ static void keep_counts(struct grants *g)
 	}
 }
 
+/* One that owes its event stays, and is revoked. */
 static size_t drop_expired(struct grants *g, int64_t now_ns)
 {
 	size_t kept = 0, came = 0, dropped;
 
 	for (size_t i = 0; i < g->n; i++) {
-		if (g->list[i].grant.expires_ns > now_ns)
+		if (g->list[i].grant.expires_ns > now_ns || !id_is_nil(&g->list[i].owed.event))
 			g->list[kept++] = g->list[i];
 		else
 			g->dead += 1 + g->list[i].revoked;
@@ -546,6 +641,14 @@ static json_t *tally_line(const struct tally *t, const struct tally_entry *u)
 	return use_line(&u->id, u->n < INT32_MAX ? u->n : INT32_MAX, u->until_ns, t->sources[u->of].name);
 }
 
+/* Each that is revoked has a line of its own, with the event that it owes. */
+static json_t *revoked_line(const struct entry *en)
+{
+	const struct grants_owed none = {.at_ns = en->grant.not_before_ns, .by = "compaction"};
+
+	return revoke_line(&en->grant, GRANTS_ALONE, id_is_nil(&en->owed.event) ? &none : &en->owed);
+}
+
 /* The log anew, with what is alive. */
 static int rewrite(struct grants *g, struct err *e)
 {
@@ -556,8 +659,7 @@ static int rewrite(struct grants *g, struct err *e)
 	for (size_t i = 0; i < g->n && rc == 0; i++) {
 		rc = grants_put_line(&b, create_line(&g->list[i]));
 		if (rc == 0 && g->list[i].revoked)
-			rc = grants_put_line(&b, revoke_line(&g->list[i].grant, GRANTS_ALONE,
-							     g->list[i].grant.not_before_ns, "compaction"));
+			rc = grants_put_line(&b, revoked_line(&g->list[i]));
 	}
 	for (size_t i = 0; i < g->tally.n && rc == 0; i++)
 		rc = grants_put_line(&b, tally_line(&g->tally, &g->tally.list[i]));
@@ -578,6 +680,15 @@ static int cut_torn(struct grants *g, size_t good, struct err *e)
 		return err_sys(e, errno, "cut the torn end of %s", g->path);
 	g->size = (off_t)good;
 	return 0;
+}
+
+static size_t alive_at(const struct grants *g, int64_t now_ns)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < g->n; i++)
+		n += g->list[i].grant.expires_ns > now_ns;
+	return n;
 }
 
 static int monitor_grants_load(struct grants *g, int64_t now_ns, struct grants_load *out, struct err *e)
@@ -604,7 +715,7 @@ static int monitor_grants_load(struct grants *g, int64_t now_ns, struct grants_l
 	keep_counts(g);
 	out->torn_bytes = len - good;
 	out->expired = drop_expired(g, now_ns);
-	out->alive = g->n;
+	out->alive = alive_at(g, now_ns);
 	rc = g->dead ? rewrite(g, e) : 0;
 	return rc == ERR_DISK_FULL ? 0 : rc; /* the old one is as good; a later one makes it shorter */
 }
@@ -817,22 +928,54 @@ static void token_shut_out(struct grants *g, const struct entry *en)
 		(void)tally_add(&g->tally, &t->id, en->by, t->until_ns, SHUT_OUT);
 }
 
-int grants_revoke(struct grants *g, const struct id *id, enum grants_reach reach, int64_t now_ns, const char *by,
-		  struct grants_revoked *out, struct err *e)
+int grants_revoke(struct grants *g, const struct id *id, enum grants_reach reach, int64_t now_ns, const char *via,
+		  const char *by, struct grants_revoked *out, struct err *e)
 {
 	struct entry *en = grants_find_line(g, id);
-	int rc = 0;
+	struct grants_owed owed = {.at_ns = now_ns};
+	bool again = en && en->revoked && !(en->alone && reach == GRANTS_WITH_ALL);
+	int rc = again ? 0 : id_new(&owed.event);
 
 	if (!en)
 		return err_set(e, ERR_NOT_FOUND, "there is no grant with this id that is still alive");
-	if (!en->revoked || (en->alone && reach == GRANTS_WITH_ALL))
-		rc = append_line(g, revoke_line(&en->grant, reach, now_ns, by), e);
+	text_put(owed.via, sizeof owed.via, via);
+	text_put(owed.by, sizeof owed.by, by);
 	if (rc)
+		return err_set(e, rc, "no random bytes for an event's id");
+	if (!again && (rc = append_line(g, revoke_line(&en->grant, reach, &owed), e)))
 		return rc;
-	mark_revoked(g, en, reach, out);
+	mark_revoked(g, en, reach, &owed, out);
+	out->again = again;
 	if (reach == GRANTS_WITH_ALL)
 		token_shut_out(g, en);
 	return 0;
+}
+
+void grants_each_owed(struct grants *g, grants_owed_fn *fn, void *arg)
+{
+	for (size_t i = 0; g->owed && i < g->n; i++) {
+		struct entry *en = &g->list[i];
+
+		if (id_is_nil(&en->owed.event) || en->taken)
+			continue;
+		if (fn(arg, &en->grant, &en->owed))
+			return;
+		en->taken = true;
+		g->owed--;
+	}
+}
+
+void grants_told(struct grants *g, const struct id *id, const struct id *event)
+{
+	struct entry *en = grants_find(g, id);
+	bool together = g->together;
+
+	if (!en || !id_equal(&en->owed.event, event))
+		return;
+	g->together = true; /* not synced */
+	g->dead += append_line(g, told_line(en), NULL) == 0;
+	g->together = together;
+	owe_no_more(g, en);
 }
 
 int grants_renewed(struct grants *g, const struct id *id, struct err *e)

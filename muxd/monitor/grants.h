@@ -60,10 +60,25 @@ struct grants_revoked {
 	struct grant grant;
 	struct id id;
 	int64_t until_ns;
+	bool again; /* all that it reaches was revoked already: nothing changed */
 };
-/* Synced when it returns 0. ERR_NOT_FOUND; a second revocation is no error. */
-int grants_revoke(struct grants *g, const struct id *id, enum grants_reach reach, int64_t now_ns, const char *by,
-		  struct grants_revoked *out, struct err *e);
+/* via, by: how it was asked for, and by whom. Synced when it returns 0. ERR_NOT_FOUND; a second one is no error. */
+int grants_revoke(struct grants *g, const struct id *id, enum grants_reach reach, int64_t now_ns, const char *via,
+		  const char *by, struct grants_revoked *out, struct err *e);
+/*
+ * The event that a revoked grant owes to the record, from the line of its revocation until grants_told(): across
+ * restarts, and beyond the grant's end. So no bound of a queue in memory can lose one.
+ */
+struct grants_owed {
+	struct id event; /* nil: none is owed */
+	int64_t at_ns;
+	char via[16], by[48];
+};
+/* The events that nobody took yet. fn takes one by returning 0, and ends the walk with anything else. */
+typedef int grants_owed_fn(void *arg, const struct grant *g, const struct grants_owed *o);
+void grants_each_owed(struct grants *g, grants_owed_fn *fn, void *arg);
+/* The record has that event. The line that says so is not synced: if it is lost, the event is owed again, as it was. */
+void grants_told(struct grants *g, const struct id *id, const struct id *event);
 /*
  * Revocations between these two are synced by the second, all at once: for those that would be made again after a
  * restart, as the configuration has them. ERR_SYS.

@@ -15,6 +15,7 @@
 
 /* A net or a recorder that was killed is started again within that, however often it was killed before. */
 #define JOURNAL_MS  (PROC_PAUSE_MAX_MS + 5000)
+#define OWED_MAX    (AUDIT_MAX / 2) /* events of revocations leave half of the queue to the others */
 #define IN_FORCE_MS 5000
 #define VIA_SIZE    16
 
@@ -359,16 +360,82 @@ int issue_check_token(struct monitor *m, const char *token, struct grant *out, s
 	return rc == ERR_NOT_FOUND ? err_set(e, ERR_TOKEN_FORGED, "the log of grants has none of this token") : rc;
 }
 
+/* ---- the events of revocations */
+
+struct owed_event {
+	struct monitor *m;
+	struct id grant, event;
+};
+
+/* Its time is the revocation's, whenever it is told; the floor of time may be ahead of the clock. */
+static json_t *revoke_record(const struct grant *g, const struct grants_owed *owed)
+{
+	json_t *o = audit_record("grant.revoke", g, owed->via, owed->by, "ok");
+	int64_t now = clock_wall_ns();
+	char id[ID_STR_LEN];
+
+	id_format(&owed->event, id);
+	if (o && (json_object_set_new(o, "event_id", json_string(id)) ||
+		  json_object_set_new(o, "wall_ns", json_integer(owed->at_ns < now ? owed->at_ns : now)))) {
+		json_decref(o);
+		return NULL;
+	}
+	return o;
+}
+
+static void issue_on_revoke_journaled(void *arg, int rc)
+{
+	struct owed_event *x = arg;
+
+	if (rc == 0)
+		grants_told(x->m->grants, &x->grant, &x->event);
+	if (rc == 0 && audit_waiting(x->m->audit) <= OWED_MAX / 2)
+		issue_tell_owed(x->m);
+	free(x);
+}
+
+static int issue_take_owed(void *arg, const struct grant *g, const struct grants_owed *owed)
+{
+	struct monitor *m = arg;
+	struct owed_event *x = audit_waiting(m->audit) < OWED_MAX ? calloc(1, sizeof *x) : NULL;
+	int rc;
+
+	if (!x)
+		return ERR_AGAIN;
+	*x = (struct owed_event){m, g->id, owed->event};
+	rc = audit_put(m->audit, revoke_record(g, owed), 0, issue_on_revoke_journaled, x);
+	if (rc)
+		free(x);
+	return rc;
+}
+
+void issue_tell_owed(struct monitor *m)
+{
+	grants_each_owed(m->grants, issue_take_owed, m);
+}
+
+/* A revocation that changed nothing in the log, which therefore owes no event: it is told where there is room. */
+static void tell_unowed(struct monitor *m, const struct grant *g, const char *via, const char *by)
+{
+	if (audit_put(m->audit, audit_record("grant.revoke", g, via, by, "ok"), 0, NULL, NULL))
+		log_error(NULL,
+			  "the audit queue is full: a revocation that changed nothing in grants.log is not in it");
+}
+
 /* The token was never handed out; its grant must not look alive all the same. */
 static void take_back(struct monitor *m, const struct grant *g)
 {
 	struct grants_revoked revoked = {.id = g->id, .until_ns = g->expires_ns};
 	struct err e = {0};
+	int rc = grants_revoke(m->grants, &g->id, GRANTS_ALONE, floor_now(&m->floor), "monitor", "not journaled",
+			       &revoked, &e);
 
-	if (grants_revoke(m->grants, &g->id, GRANTS_ALONE, floor_now(&m->floor), "not journaled", &revoked, &e))
+	if (rc)
 		log_error(NULL, "a refused grant could not be marked as revoked: %s", e.message);
+	if (rc || revoked.again)
+		tell_unowed(m, g, "monitor", "not journaled");
 	(void)tell_revoked(m, &revoked);
-	audit_put(m->audit, audit_record("grant.revoke", g, "monitor", "not journaled", "ok"), 0, NULL, NULL);
+	issue_tell_owed(m);
 }
 
 static void issue_on_create_journaled(void *arg, int rc)
@@ -524,41 +591,37 @@ static int wait_for_net(struct monitor *m, const struct grants_revoked *what, re
 
 struct taken_along {
 	struct monitor *m;
-	const char *via, *by;
+	const char *by;
 };
-
-static void revoked_tell(struct monitor *m, const struct grant *g, const char *via, const char *by)
-{
-	log_grant("revoked", g, by);
-	if (audit_put(m->audit, audit_record("grant.revoke", g, via, by, "ok"), 0, NULL, NULL))
-		log_error(NULL, "the audit queue is full: the revocation stands in grants.log alone");
-}
 
 /* Net hears of it ahead of the one that was asked for, and so has it when it confirms that. */
 static int issue_take_along(void *arg, const struct grant *g)
 {
 	const struct taken_along *t = arg;
-	struct grants_revoked what = {*g, g->id, g->expires_ns};
+	struct grants_revoked what = {.grant = *g, .id = g->id, .until_ns = g->expires_ns};
 
-	revoked_tell(t->m, g, t->via, t->by);
+	log_grant("revoked", g, t->by);
 	(void)tell_revoked(t->m, &what);
 	return 0;
 }
 
 void issue_revoke(struct monitor *m, const struct id *id, const char *via, const char *by, revoke_done *done, void *arg)
 {
-	struct taken_along along = {m, via, by};
+	struct taken_along along = {m, by};
 	struct grants_revoked what = {0};
 	const struct grant *g = &what.grant;
 	struct err e = {0};
-	int rc = grants_revoke(m->grants, id, GRANTS_WITH_ALL, floor_now(&m->floor), by, &what, &e);
+	int rc = grants_revoke(m->grants, id, GRANTS_WITH_ALL, floor_now(&m->floor), via, by, &what, &e);
 
 	if (rc) {
 		done(arg, rc, &e, NULL);
 		return;
 	}
-	revoked_tell(m, g, via, by);
+	log_grant("revoked", g, by);
+	if (what.again)
+		tell_unowed(m, g, via, by);
 	(void)grants_each_taken_along(m->grants, id, issue_take_along, &along);
+	issue_tell_owed(m);
 	issue_enforce(m, &what, done, arg);
 }
 

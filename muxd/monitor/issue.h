@@ -4,6 +4,7 @@
  * Create: checked, signed, in grants.log (synced), journaled by net within 5 s; else
  * it is revoked again and refused with record_unavailable. Revoke: in grants.log
  * (synced), told to net and the recorder, in force in net (or net is not running).
+ * grants.log owes its event to the record until that has it.
  */
 #ifndef MUXD_MONITOR_ISSUE_H
 #define MUXD_MONITOR_ISSUE_H
@@ -65,6 +66,9 @@ void issue_revoke(struct monitor *m, const struct id *id, const char *via, const
 void issue_enforce(struct monitor *m, const struct grants_revoked *what, revoke_done *done, void *arg);
 /* Both are told; one that cannot be is started again. msg NULL: there was no memory for it. */
 void issue_tell(struct monitor *m, const json_t *msg);
+/* The events that grants.log owes to the record are sent, as many as the queue takes; those that follow go after them.
+ */
+void issue_tell_owed(struct monitor *m);
 /* When a grant ends, renewals counted. */
 int64_t issue_ends(const struct monitor *m, const struct grant *g);
 /* A token that net passes on is looked at here again: signature, time, and what is known of its line. */

@@ -94,11 +94,10 @@ struct monitor {
 	uv_timer_t look; /* at the processor time of sandboxes (control/local/hogs.h) */
 	unsigned minutes;
 	bool end_sandboxes, ending_sandboxes, sandboxes_ended; /* asked for, under way, done */
-	uv_timer_t shut_out;     /* the next turn of those that are to be revoked (exchange.h) */
-	unsigned shut_out_waits; /* turns in a row that waited for the record */
-	bool shut_out_owed;      /* grants that could not be revoked; tried again each minute (exchange.h) */
-	bool ready_owed;         /* ready.json could not be written; tried again each minute */
-	int exit_rc;             /* ERR_* of what ended it, 0 = as wanted */
+	uv_timer_t shut_out; /* the next turn of those that are to be revoked (exchange.h) */
+	bool shut_out_owed;  /* grants that could not be revoked; tried again each minute (exchange.h) */
+	bool ready_owed;     /* ready.json could not be written; tried again each minute */
+	int exit_rc;         /* ERR_* of what ended it, 0 = as wanted */
 };
 
 /* monitor.c */

@@ -716,6 +716,7 @@ static void netipc_on_ready(struct monitor *m)
 	proc_set_ready(&m->net);
 	log_info(NULL, "net is ready");
 	audit_net_ready(m->audit);
+	issue_tell_owed(m);
 	monitor_ready(m);
 }
 

@@ -10,6 +10,7 @@
 #include "base/tick.h"
 #include "muxd/monitor/admin.h"
 #include "muxd/monitor/exchange.h"
+#include "muxd/monitor/issue.h"
 #include "muxd/monitor/monitor.h"
 
 #include <errno.h>
@@ -107,6 +108,7 @@ static void serve_on_minute(uv_timer_t *t)
 	if (grants_expire(m->grants, floor_now(&m->floor), &e))
 		log_error(NULL, "expired grants are not dropped: %s", e.message);
 	exchange_tick(m);
+	issue_tell_owed(m);
 	if (++m->minutes % 60 == 0 && !m->edge.on && expire_keys(m))
 		tell_grant_keys(m);
 }

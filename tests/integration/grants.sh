@@ -152,9 +152,23 @@ kill -9 "$(ready pids.net)"
 muxctl grant revoke "$(jq -r .id "$tmp/grant2")" >"$tmp/out" || fail "not revoked without net: $(cat "$tmp/out")"
 wait_for 30 ended && ok "a grant that is revoked while net is away ends its round" || fail "its round: $(api "$token" GET "/v1/rounds/$long")"
 
+# Revoked while net hangs, and all is killed before the record has it: the next start tells it.
+muxctl grant create --agent $agent --principal tester --kind staff --scopes rounds --task story --reason story -o json >"$tmp/grant3"
+id=$(jq -r .id "$tmp/grant3")
+kill -STOP "$(ready pids.net)"
+muxctl grant revoke "$id" >/dev/null 2>&1 &
+written() { jq -e --arg id "$id" 'select(.op == "revoke" and .id == $id)' "$tmp/state/grants.log" >/dev/null; }
+wait_for 10 written || fail "the revocation is not written"
+kill -9 "$DAEMON" "$(ready pids.net)" "$(ready pids.recorder)"
+wait "$DAEMON" 2>/dev/null
+start_daemon "$tmp/state" --config "$tmp/muxd.yaml" || fail "no daemon after kill -9 of everything"
+wait_for 10 audited "$id" grant.revoke && ok "a revocation that kill -9 kept from the record is told by the next start" ||
+	fail "no event of it: $(muxctl audit --event grant.revoke -n 3 -o json)"
+
 kill -TERM "$DAEMON"
 wait "$DAEMON" 2>/dev/null
 start_daemon "$tmp/state" --config "$tmp/muxd.yaml" || fail "no daemon again"
+equal "and told once" 1 "$(muxctl audit --event grant.revoke -n 1000 -o json | jq -c --arg id "$id" 'select(.record.grant_id == $id)' | wc -l)"
 equal "refused after a restart too" token_revoked "$(get "$revoked")"
 sshc "$revoked" $agent true </dev/null 2>"$tmp/err" && fail "a revoked token got in by SSH"
 ok "by SSH as well"

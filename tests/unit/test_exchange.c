@@ -641,6 +641,57 @@ static void very_many_are_shut_out_in_turns(void **state)
 	issue_net_ended(&f->m);
 }
 
+/* Net journals what it is sent. The grants whose revocation it was told of. */
+static json_t *journaled_revocations(struct fixture *f)
+{
+	json_t *seen = json_object(), *o;
+	size_t nfds = 0;
+
+	(void)sock_set_nonblock(f->net, 1);
+	for (int i = 0; i < 1000 && audit_waiting(f->m.audit); i++) {
+		audit_net_ready(f->m.audit);
+		uv_run(&f->m.loop, UV_RUN_NOWAIT);
+		while (sock_recv_packet(f->net, &o, NULL, &nfds, NULL) == 0) {
+			json_t *record = json_object_get(o, "record");
+
+			if (strcmp(json_get_text(record, "event"), "grant.revoke") == 0)
+				json_object_set(seen, json_get_text(record, "grant_id"), record);
+			if (record)
+				audit_answer(f->m.audit, json_integer_value(json_object_get(o, "tag")), 0);
+			json_decref(o);
+		}
+	}
+	assert_int_equal(audit_waiting(f->m.audit), 0);
+	return seen;
+}
+
+/* Net is away for so long that the queue of events is full: each revocation is told all the same, and others have room.
+ */
+static void no_revocation_of_very_many_is_left_out_of_the_record(void **state)
+{
+	struct fixture *f = *state;
+	struct grant g;
+	json_t *seen;
+
+	assert_int_equal(exchange(f, "{\"reason\":\"r\"}", GOOD("1")), 0);
+	g = f->grant;
+	for (int i = 0; i < AUDIT_MAX + 100; i++) {
+		assert_int_equal(id_new(&g.id), 0);
+		assert_int_equal(grants_create(f->m.grants, &g, "issuer", "issuer gitlab", NULL), 0);
+	}
+	conf_destroy(f->m.conf);
+	assert_int_equal(conf_parse(none_text, strlen(none_text), "test", &f->m.conf, NULL), 0);
+	f->m.net.state = PROC_BACKOFF;
+	exchange_shut_out(&f->m);
+	while (uv_is_active((uv_handle_t *)&f->m.shut_out))
+		uv_run(&f->m.loop, UV_RUN_ONCE);
+	assert_int_equal(audit_put(f->m.audit, json_pack("{s:s}", "event", "other"), 0, NULL, NULL), 0);
+	f->m.net.state = PROC_READY;
+	seen = journaled_revocations(f);
+	assert_int_equal(json_object_size(seen), AUDIT_MAX + 101);
+	json_decref(seen);
+}
+
 /* The grants' disk is full at the reload: the next minute that it is not, they end. */
 static void a_revocation_that_could_not_be_written_is_tried_again(void **state)
 {
@@ -761,6 +812,7 @@ int main(void)
 	    cmocka_unit_test_setup_teardown(a_full_issuer_holds_up_nobody_elses_shown_tokens, setup, teardown),
 	    cmocka_unit_test_setup_teardown(an_issuer_that_is_named_no_more_has_no_grants, setup, teardown),
 	    cmocka_unit_test_setup_teardown(very_many_are_shut_out_in_turns, setup, teardown),
+	    cmocka_unit_test_setup_teardown(no_revocation_of_very_many_is_left_out_of_the_record, setup, teardown),
 	    cmocka_unit_test_setup_teardown(a_revocation_that_could_not_be_written_is_tried_again, setup, teardown),
 	    cmocka_unit_test_setup_teardown(an_exchange_that_is_refused_is_not_counted, setup, teardown),
 	    cmocka_unit_test_setup_teardown(a_lease_that_is_refused_takes_no_uses, setup, teardown),

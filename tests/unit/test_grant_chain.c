@@ -528,7 +528,8 @@ static void step_revoke(struct history *h)
 		return;
 	h->node[i].revoked = true;
 	assert_int_equal(
-	    grants_revoke(h->centre.g, &h->node[i].g.id, GRANTS_WITH_ALL, h->centre.floor, "test", &out, NULL), 0);
+	    grants_revoke(h->centre.g, &h->node[i].g.id, GRANTS_WITH_ALL, h->centre.floor, "admin", "test", &out, NULL),
+	    0);
 	assert_int_equal(id_times_add(h->revoked, grant_line_first(&l), INT64_MAX), 0);
 }
 

@@ -125,7 +125,7 @@ static void grants_and_revocations_survive_a_restart(void **state)
 	assert_int_equal(grants_create(g, &a, "admin", "uid 0", NULL), 0);
 	assert_int_equal(grants_create(g, &b, "ssh-key", "net", NULL), 0);
 	assert_int_equal(grants_create(g, &b, "admin", "uid 0", NULL), ERR_CONFLICT);
-	assert_int_equal(grants_revoke(g, &a.id, GRANTS_WITH_ALL, NOW, "uid 0", &out, NULL), 0);
+	assert_int_equal(grants_revoke(g, &a.id, GRANTS_WITH_ALL, NOW, "admin", "uid 0", &out, NULL), 0);
 	assert_true(id_equal(&out.id, &a.id) && out.until_ns == a.expires_ns);
 	grants_close(g);
 	assert_int_equal(stat(f->path, &st), 0);
@@ -174,14 +174,14 @@ static void a_revocation_is_of_all_that_came_of_the_grant(void **state)
 	assert_int_equal(grants_create(g, &child, "grant", "grant a", NULL), 0);
 	assert_int_equal(grants_create(g, &other, "admin", "uid 0", NULL), 0);
 	assert_int_equal(grants_create(g, &unsaid, "grant", "grant a", NULL), 0);
-	assert_int_equal(grants_revoke(g, &unsaid.id, GRANTS_ALONE, NOW, "not journaled", &out, NULL), 0);
+	assert_int_equal(grants_revoke(g, &unsaid.id, GRANTS_ALONE, NOW, "admin", "not journaled", &out, NULL), 0);
 	assert_true(is_alive(g, &a) && is_alive(g, &renewal) && is_alive(g, &child) && !is_alive(g, &unsaid));
 	assert_true(grants_ends(g, &a.id) == renewal.expires_ns);
 	grants_close(g);
 
 	g = open_at(f->path, NOW + 20 * SECOND, &load); /* the first of them is over, and the log written anew */
 	assert_true(is_alive(g, &renewal) && is_alive(g, &child) && !is_alive(g, &unsaid));
-	assert_int_equal(grants_revoke(g, &a.id, GRANTS_WITH_ALL, NOW, "uid 0", &out, NULL),
+	assert_int_equal(grants_revoke(g, &a.id, GRANTS_WITH_ALL, NOW, "admin", "uid 0", &out, NULL),
 			 0); /* the id that is shown */
 	assert_true(id_equal(&out.id, &a.id) && out.until_ns == unsaid.expires_ns);
 	assert_true(!is_alive(g, &renewal) && !is_alive(g, &child) && is_alive(g, &other));
@@ -212,7 +212,7 @@ static void a_renewal_that_was_not_journaled_is_none_after_a_restart(void **stat
 	g = open_at(f->path, NOW + SECOND, &load);
 	assert_true(is_alive(g, &a) && !is_alive(g, &renewal));
 	/* A revocation of it is one of its whole line, also after another restart. */
-	assert_int_equal(grants_revoke(g, &renewal.id, GRANTS_WITH_ALL, NOW, "uid 0", &out, NULL), 0);
+	assert_int_equal(grants_revoke(g, &renewal.id, GRANTS_WITH_ALL, NOW, "admin", "uid 0", &out, NULL), 0);
 	assert_true(!is_alive(g, &a));
 	grants_close(g);
 	g = open_at(f->path, NOW + 2 * SECOND, &load);
@@ -291,6 +291,106 @@ static void an_issuer_leaves_room_for_others(void **state)
 	grants_close(g);
 }
 
+struct owed {
+	struct id grant[4];
+	struct grants_owed of[4];
+	size_t n, room; /* room: as many are taken */
+};
+
+static int take_owed(void *arg, const struct grant *grant, const struct grants_owed *o)
+{
+	struct owed *x = arg;
+
+	if (x->n == x->room)
+		return ERR_LIMIT;
+	x->grant[x->n] = grant->id;
+	x->of[x->n++] = *o;
+	return 0;
+}
+
+static size_t take(struct grants *g, size_t room, struct owed *out)
+{
+	*out = (struct owed){.room = room};
+	grants_each_owed(g, take_owed, out);
+	return out->n;
+}
+
+static void told_all(struct grants *g)
+{
+	struct owed x;
+
+	take(g, 4, &x);
+	for (size_t i = 0; i < x.n; i++)
+		grants_told(g, &x.grant[i], &x.of[i].event);
+}
+
+/* However often the log is read or written anew meanwhile, and also once the grant is over. */
+static void a_revocation_owes_an_event_until_it_is_told(void **state)
+{
+	struct fixture *f = *state;
+	struct grants_load load;
+	struct grants *g = open_at(f->path, NOW, &load);
+	struct grant a = lasting(20), dead = lasting(5), got;
+	struct grants_revoked out;
+	struct owed first, again;
+
+	assert_int_equal(grants_create(g, &a, "admin", "uid 0", NULL), 0);
+	assert_int_equal(grants_create(g, &dead, "admin", "uid 0", NULL), 0);
+	assert_int_equal(take(g, 4, &first), 0);
+	assert_int_equal(grants_revoke(g, &a.id, GRANTS_WITH_ALL, NOW + 1, "grant", "anna", &out, NULL), 0);
+	assert_false(out.again);
+	assert_int_equal(take(g, 0, &first), 0); /* nobody had room */
+	assert_int_equal(take(g, 4, &first), 1);
+	assert_int_equal(take(g, 4, &again), 0); /* it is on its way */
+	assert_true(id_equal(&first.grant[0], &a.id) && first.of[0].at_ns == NOW + 1);
+	assert_string_equal(first.of[0].via, "grant");
+	assert_string_equal(first.of[0].by, "anna");
+	assert_int_equal(grants_revoke(g, &a.id, GRANTS_WITH_ALL, NOW + 2, "admin", "uid 0", &out, NULL), 0);
+	assert_true(out.again);
+	assert_int_equal(take(g, 4, &again), 0);
+	for (int i = 0; i < 3; i++) { /* as it is, written anew, and of a grant that is over */
+		grants_close(g);
+		g = open_at(f->path, NOW + 10 * i * SECOND, &load);
+		assert_int_equal(take(g, 4, &again), 1);
+		assert_memory_equal(&again.of[0], &first.of[0], sizeof first.of[0]);
+		assert_int_equal(grants_get(g, &a.id, &got, NULL, NULL), ERR_TOKEN_REVOKED);
+	}
+	assert_int_equal(load.alive, 0);
+	grants_told(g, &a.id, &dead.id); /* another event */
+	grants_told(g, &a.id, &again.of[0].event);
+	assert_int_equal(take(g, 4, &again), 0);
+	grants_close(g);
+	g = open_at(f->path, NOW + 15 * SECOND, &load);
+	assert_int_equal(take(g, 4, &again), 0);
+	assert_int_equal(grants_get(g, &a.id, &got, NULL, NULL), ERR_TOKEN_REVOKED);
+	grants_close(g);
+	g = open_at(f->path, NOW + 20 * SECOND, &load);
+	assert_int_equal(grants_count(g), 0);
+	grants_close(g);
+}
+
+/* The lines of a muxd that knew of no events. */
+static void what_an_earlier_muxd_revoked_owes_none(void **state)
+{
+	struct fixture *f = *state;
+	struct grants_load load;
+	struct grants *g = open_at(f->path, NOW, &load);
+	struct grant a = lasting(900);
+	char id[ID_STR_LEN], line[200];
+	struct owed x;
+
+	assert_int_equal(grants_create(g, &a, "admin", "uid 0", NULL), 0);
+	grants_close(g);
+	id_format(&a.id, id);
+	snprintf(line, sizeof line, "{\"op\":\"revoke\",\"id\":\"%s\",\"expires_ns\":1,\"at_ns\":1,\"by\":\"uid 0\"}\n",
+		 id);
+	append(f->path, line);
+	g = open_at(f->path, NOW, &load);
+	assert_int_equal(revoked_count(g), 1);
+	assert_int_equal(take(g, 4, &x), 0);
+	grants_close(g);
+}
+
 static void revoking_again_is_no_error_and_no_second_line(void **state)
 {
 	struct fixture *f = *state;
@@ -300,10 +400,11 @@ static void revoking_again_is_no_error_and_no_second_line(void **state)
 	struct grants_revoked out;
 
 	assert_int_equal(grants_create(g, &a, "admin", "uid 0", NULL), 0);
-	assert_int_equal(grants_revoke(g, &a.id, GRANTS_WITH_ALL, NOW, "uid 0", &out, NULL), 0);
-	assert_int_equal(grants_revoke(g, &a.id, GRANTS_WITH_ALL, NOW, "uid 0", &out, NULL), 0);
+	assert_int_equal(grants_revoke(g, &a.id, GRANTS_WITH_ALL, NOW, "admin", "uid 0", &out, NULL), 0);
+	assert_int_equal(grants_revoke(g, &a.id, GRANTS_WITH_ALL, NOW, "admin", "uid 0", &out, NULL), 0);
 	assert_int_equal(lines_of(f->path), 2);
-	assert_int_equal(grants_revoke(g, &unknown.id, GRANTS_WITH_ALL, NOW, "uid 0", &out, NULL), ERR_NOT_FOUND);
+	assert_int_equal(grants_revoke(g, &unknown.id, GRANTS_WITH_ALL, NOW, "admin", "uid 0", &out, NULL),
+			 ERR_NOT_FOUND);
 	grants_close(g);
 }
 
@@ -317,8 +418,9 @@ static void expired_ones_are_dropped_at_the_start(void **state)
 
 	assert_int_equal(grants_create(g, &gone, "admin", "uid 0", NULL), 0);
 	assert_int_equal(grants_create(g, &kept, "admin", "uid 0", NULL), 0);
-	assert_int_equal(grants_revoke(g, &gone.id, GRANTS_WITH_ALL, NOW, "uid 0", &out, NULL), 0);
-	assert_int_equal(grants_revoke(g, &kept.id, GRANTS_WITH_ALL, NOW, "uid 0", &out, NULL), 0);
+	assert_int_equal(grants_revoke(g, &gone.id, GRANTS_WITH_ALL, NOW, "admin", "uid 0", &out, NULL), 0);
+	assert_int_equal(grants_revoke(g, &kept.id, GRANTS_WITH_ALL, NOW, "admin", "uid 0", &out, NULL), 0);
+	told_all(g);
 	grants_close(g);
 	g = open_at(f->path, NOW + 10 * SECOND, &load);
 	assert_int_equal(load.alive, 1);
@@ -366,10 +468,10 @@ static void a_rewritten_log_whose_folder_is_not_synced_loses_nothing(void **stat
 	grants_close(g);
 	folders_fail = true;
 	g = open_at(f->path, NOW + 6 * SECOND, &load);
-	assert_int_equal(grants_revoke(g, &a.id, GRANTS_WITH_ALL, NOW, "uid 0", &out, NULL), ERR_DISK_FULL);
+	assert_int_equal(grants_revoke(g, &a.id, GRANTS_WITH_ALL, NOW, "admin", "uid 0", &out, NULL), ERR_DISK_FULL);
 	assert_int_equal(revoked_count(g), 0);
 	folders_fail = false;
-	assert_int_equal(grants_revoke(g, &a.id, GRANTS_WITH_ALL, NOW, "uid 0", &out, NULL), 0);
+	assert_int_equal(grants_revoke(g, &a.id, GRANTS_WITH_ALL, NOW, "admin", "uid 0", &out, NULL), 0);
 	assert_int_equal(grants_create(g, &b, "admin", "uid 0", NULL), 0);
 	grants_close(g);
 	g = open_at(f->path, NOW + 6 * SECOND, &load);
@@ -450,11 +552,12 @@ static void a_full_disk_leaves_no_half_line(void **state)
 	small = (struct rlimit){(rlim_t)st.st_size + 50, old.rlim_max};
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
 	assert_true(grants_create(g, &b, "admin", "uid 0", NULL) < 0); /* 50 bytes were written, then EFBIG */
-	assert_true(grants_revoke(g, &a.id, GRANTS_WITH_ALL, NOW, "uid 0", &out, NULL) < 0);
+	assert_true(grants_revoke(g, &a.id, GRANTS_WITH_ALL, NOW, "admin", "uid 0", &out, NULL) < 0);
 	assert_int_equal(revoked_count(g), 0); /* not in memory either */
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
 	assert_int_equal(lines_of(f->path), 1);
-	assert_int_equal(grants_revoke(g, &a.id, GRANTS_WITH_ALL, NOW, "uid 0", &out, NULL), 0); /* it works again */
+	assert_int_equal(grants_revoke(g, &a.id, GRANTS_WITH_ALL, NOW, "admin", "uid 0", &out, NULL),
+			 0); /* it works again */
 	grants_close(g);
 	g = open_at(f->path, NOW, &load);
 	assert_int_equal(load.torn_bytes, 0);
@@ -480,6 +583,7 @@ static void what_stands_for_a_token_ends_with_any_grant_of_it(void **state)
 	struct grant one = lasting(900), two = lasting(900), asked = lasting(900), below = lasting(900),
 		     theirs = lasting(900), got;
 	struct grants_revoked out;
+	struct owed before, after;
 	int along = 0;
 
 	assert_int_equal(id_new(&shown.id), 0);
@@ -493,11 +597,13 @@ static void what_stands_for_a_token_ends_with_any_grant_of_it(void **state)
 	assert_int_equal(grants_create_for(g, &asked, &aside, "issuer", "issuer x", NULL), 0);
 	assert_int_equal(grants_create_for(g, &theirs, &other, "issuer", "issuer x", NULL), 0);
 	assert_int_equal(grants_create(g, &below, "grant", "grant x", NULL), 0);
-	assert_int_equal(grants_revoke(g, &one.id, GRANTS_WITH_ALL, NOW, "uid 0", &out, NULL), 0);
+	assert_int_equal(grants_revoke(g, &one.id, GRANTS_WITH_ALL, NOW, "admin", "uid 0", &out, NULL), 0);
 	assert_int_equal(grants_each_taken_along(g, &one.id, count_along, &along), 0);
-	assert_int_equal(grants_revoke(g, &one.id, GRANTS_WITH_ALL, NOW, "uid 0", &out, NULL), 0);
+	assert_int_equal(grants_revoke(g, &one.id, GRANTS_WITH_ALL, NOW, "admin", "uid 0", &out, NULL), 0);
 	assert_int_equal(grants_each_taken_along(g, &one.id, count_along, &along), 0);
-	assert_int_equal(along, 1);               /* it is told once */
+	assert_int_equal(along, 1); /* it is told once */
+	assert_int_equal(take(g, 4, &before), 2);
+	assert_false(id_equal(&before.of[0].event, &before.of[1].event));
 	for (int again = 0; again < 3; again++) { /* as it is, as one line of the log says it, and written anew */
 		assert_int_equal(grants_get(g, &one.id, &got, NULL, NULL), ERR_TOKEN_REVOKED);
 		assert_int_equal(grants_get(g, &two.id, &got, NULL, NULL), ERR_TOKEN_REVOKED);
@@ -506,13 +612,15 @@ static void what_stands_for_a_token_ends_with_any_grant_of_it(void **state)
 		assert_int_equal(grants_get(g, &theirs.id, &got, NULL, NULL), 0);
 		grants_close(g);
 		g = open_at(f->path, NOW, &load);
+		assert_int_equal(take(g, 4, &after), 2);
+		assert_memory_equal(after.of, before.of, sizeof before.of);
 	}
 	/* The other way round: what was asked for is revoked, and what stands for the token goes along. */
 	aside = other;
 	aside.shown = false;
 	asked = lasting(900);
 	assert_int_equal(grants_create_for(g, &asked, &aside, "issuer", "issuer x", NULL), 0);
-	assert_int_equal(grants_revoke(g, &asked.id, GRANTS_WITH_ALL, NOW, "uid 0", &out, NULL), 0);
+	assert_int_equal(grants_revoke(g, &asked.id, GRANTS_WITH_ALL, NOW, "admin", "uid 0", &out, NULL), 0);
 	assert_int_equal(grants_get(g, &theirs.id, &got, NULL, NULL), ERR_TOKEN_REVOKED);
 	grants_close(g);
 }
@@ -786,6 +894,8 @@ int main(void)
 	    TEST(one_grant_does_not_fill_the_store),
 	    TEST(an_issuer_leaves_room_for_others),
 	    TEST(revoking_again_is_no_error_and_no_second_line),
+	    TEST(a_revocation_owes_an_event_until_it_is_told),
+	    TEST(what_an_earlier_muxd_revoked_owes_none),
 	    TEST(expired_ones_are_dropped_at_the_start),
 	    TEST(a_running_store_rewrites_its_log_once_most_of_it_is_dead),
 	    TEST(a_rewritten_log_whose_folder_is_not_synced_loses_nothing),

@@ -192,8 +192,8 @@ static void one_more(struct fixture *f, bool renews)
 	if (renews)
 		assert_int_equal(grants_renewed(f->m.grants, &g.id, NULL), 0);
 	else
-		assert_int_equal(grants_revoke(f->m.grants, &g.id, GRANTS_WITH_ALL, g.issued_ns, "uid 0", &out, NULL),
-				 0);
+		assert_int_equal(
+		    grants_revoke(f->m.grants, &g.id, GRANTS_WITH_ALL, g.issued_ns, "admin", "uid 0", &out, NULL), 0);
 }
 
 static void is_unknown_field(struct fixture *f, const struct admin_op *op, const char *key)

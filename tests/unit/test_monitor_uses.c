@@ -60,8 +60,8 @@ static void a_use_is_by_a_token_that_counts(void **state)
 	assert_int_equal(use(f, f->token, 9), 0);
 	assert_int_equal(use(f, f->token, 9), 0); /* the same start */
 	assert_int_equal(use(f, f->token, 0), ERR_TOKEN_USED);
-	assert_int_equal(grants_revoke(f->m.grants, &f->grant.id, GRANTS_WITH_ALL, NOW * SECOND, "test", &out, NULL),
-			 0);
+	assert_int_equal(
+	    grants_revoke(f->m.grants, &f->grant.id, GRANTS_WITH_ALL, NOW * SECOND, "admin", "test", &out, NULL), 0);
 	assert_int_equal(use(f, f->token, 9), ERR_TOKEN_REVOKED);
 }
 
