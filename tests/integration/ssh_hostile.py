@@ -16,6 +16,7 @@ from paramiko.common import (  # noqa: E402
     cMSG_CHANNEL_REQUEST,
     cMSG_GLOBAL_REQUEST,
     cMSG_SERVICE_REQUEST,
+    cMSG_USERAUTH_INFO_RESPONSE,
     cMSG_USERAUTH_REQUEST,
 )
 
@@ -141,6 +142,26 @@ def impatient():
     while t.is_active() and time.time() - start < 30:
         time.sleep(0.1)
     print("ended", not t.is_active())
+
+
+def renamed():
+    """A good token, under another name than the connection's first one."""
+    t = transport()
+    t._send_message(message(cMSG_SERVICE_REQUEST, "ssh-userauth"))
+    t._send_message(message(cMSG_USERAUTH_REQUEST, login, "ssh-connection", "none"))
+    t._send_message(message(cMSG_USERAUTH_REQUEST, login + "2", "ssh-connection", "password", False, token))
+    time.sleep(0.5)
+    print("in", t.is_authenticated())
+
+
+def unasked():
+    """No token where one is asked for."""
+    t = transport()
+    t._send_message(message(cMSG_SERVICE_REQUEST, "ssh-userauth"))
+    t._send_message(message(cMSG_USERAUTH_REQUEST, login, "ssh-connection", "keyboard-interactive", "", ""))
+    t._send_message(message(cMSG_USERAUTH_INFO_RESPONSE, 0))
+    time.sleep(0.5)
+    print("in", t.is_authenticated())
 
 
 def kerberos():

@@ -43,6 +43,12 @@ out=$(play unread_answers)
 others
 equal "sessions never closed count against the limit" "sessions 10" "$(play never_close)"
 equal "passwords without waiting end the connection" "ended True" "$(play impatient)"
+refused() { muxctl audit -n 1000 --event auth.fail -o json | jq -e --arg what "$1" --arg o "$2" 'select(.record.detail.what == $what and .record.outcome == $o)' >/dev/null; }
+wait_for 10 refused "early try" rate_limited && ok "what they sent in a delay is in the audit" || fail "no event: $(muxctl audit -n 5 --event auth.fail -o json)"
+equal "another name than the first gets nothing" "in False" "$(play renamed)"
+wait_for 10 refused "login name" unauthenticated && ok "and is in the audit" || fail "no event: $(muxctl audit -n 5 --event auth.fail -o json)"
+equal "nor does an answer without a question" "in False" "$(play unasked)"
+wait_for 10 refused answer unauthenticated && ok "which is in the audit as well" || fail "no event: $(muxctl audit -n 5 --event auth.fail -o json)"
 equal "Kerberos is not asked" "authenticated True" "$(play kerberos)"
 others
 equal "one address full of silent connections does not close the door" "held 23, others True" "$(play silent)"

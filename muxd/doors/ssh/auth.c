@@ -61,25 +61,44 @@ static int auth_refused(struct ssh_conn *c, const struct err *e)
 	return SSH_AUTH_DENIED;
 }
 
+/* A try whose content is not looked at is a failure like any other, and its reason is in the audit log. */
+static int auth_unseen(struct ssh_conn *c, const char *what, int code, const char *why)
+{
+	ssh_auth_audit(c, what, code, why);
+	auth_failed(c);
+	return SSH_AUTH_DENIED;
+}
+
+/* Without a login name that can be one there is nothing to try again. */
+static void auth_nameless(struct ssh_conn *c, int code, const char *why, const char *doom)
+{
+	ssh_auth_given_up(c, "login name", code, why);
+	ssh_auth_set_state(c, SSH_AUTHN_FAILED);
+	ssh_conn_doom(c, "%s", doom);
+}
+
 /* The login name holds for the whole connection. False: refused, and said so. */
 static bool auth_user(struct ssh_conn *c, const char *user)
 {
+	static const char too_long[] = "a login name that is too long";
 	struct err e = {0};
 
 	if (c->auth.state == SSH_AUTHN_FAILED || c->auth.state == SSH_AUTHN_DONE)
 		return false;
 	if (!user || strlen(user) >= sizeof(c->auth.user)) {
-		ssh_conn_doom(c, "a login name that is too long");
+		auth_nameless(c, ERR_INVAL, too_long, too_long);
 		return false;
 	}
 	admit_spoke(c->place, clock_boot_ns());
+	if (c->auth.user[0] && strcmp(c->auth.user, user) != 0) {
+		(void)auth_unseen(c, "login name", ERR_UNAUTHENTICATED, "another login name than the first one");
+		return false;
+	}
 	if (c->auth.user[0])
-		return strcmp(c->auth.user, user) == 0;
+		return true;
 	if (ssh_login_parse(user, &c->auth.login, &e) != 0) {
 		auth_say(c, "muxd: %s. Log in as AGENT@host, or AGENT+SESSION@host.", e.message);
-		ssh_auth_given_up(c, "login name", e.code, e.message);
-		ssh_auth_set_state(c, SSH_AUTHN_FAILED);
-		ssh_conn_doom(c, "no login name");
+		auth_nameless(c, e.code, e.message, "no login name");
 		return false;
 	}
 	strcpy(c->auth.user, user);
@@ -91,7 +110,7 @@ static bool auth_too_early(struct ssh_conn *c)
 {
 	if (!c->paused)
 		return false;
-	auth_failed(c);
+	(void)auth_unseen(c, "early try", ERR_RATE_LIMITED, "sent during the delay after a failure, and not looked at");
 	return true;
 }
 
@@ -152,6 +171,13 @@ static int auth_on_none(ssh_session s, const char *user, void *arg)
 	return SSH_AUTH_DENIED;
 }
 
+static const char reason_alone[] = "after a key only the reason is wanted";
+
+static bool auth_has_key(const struct ssh_conn *c)
+{
+	return c->auth.state != SSH_AUTHN_START && c->auth.state != SSH_AUTHN_TOKEN_ASKED;
+}
+
 static int auth_on_password(ssh_session s, const char *user, const char *password, void *arg)
 {
 	struct ssh_conn *c = arg;
@@ -159,8 +185,8 @@ static int auth_on_password(ssh_session s, const char *user, const char *passwor
 	(void)s;
 	if (!auth_user(c, user) || !password)
 		return SSH_AUTH_DENIED;
-	if (c->auth.state != SSH_AUTHN_START && c->auth.state != SSH_AUTHN_TOKEN_ASKED)
-		return SSH_AUTH_DENIED; /* after a key only the reason is wanted */
+	if (auth_has_key(c))
+		return auth_unseen(c, "password", ERR_UNAUTHENTICATED, reason_alone);
 	return token_check(c, password);
 }
 
@@ -198,8 +224,10 @@ static int auth_on_key(ssh_session s, const char *user, struct ssh_key_struct *k
 	const struct conf_staff *who;
 
 	(void)s;
-	if (!auth_user(c, user) || (c->auth.state != SSH_AUTHN_START && c->auth.state != SSH_AUTHN_TOKEN_ASKED))
+	if (!auth_user(c, user) || (auth_has_key(c) && signature == SSH_PUBLICKEY_STATE_NONE))
 		return SSH_AUTH_DENIED;
+	if (auth_has_key(c))
+		return auth_unseen(c, "key", ERR_UNAUTHENTICATED, reason_alone);
 	if (signature != SSH_PUBLICKEY_STATE_NONE && auth_too_early(c))
 		return SSH_AUTH_DENIED;
 	who = key_owner(c, key);
@@ -341,23 +369,21 @@ static bool issue_finish(struct ssh_conn *c, ssh_message msg)
 
 static bool prompt_answered(struct ssh_conn *c, ssh_message msg)
 {
+	const enum ssh_auth_state state = c->auth.state;
 	const char *answer = NULL;
 
+	if (state == SSH_AUTHN_DONE || state == SSH_AUTHN_FAILED)
+		return false;
+	if (state == SSH_AUTHN_ISSUED)
+		return issue_finish(c, msg);
 	if (ssh_userauth_kbdint_getnanswers(c->ssh) == 1)
 		answer = ssh_userauth_kbdint_getanswer(c->ssh, 0);
-	switch (c->auth.state) {
-	case SSH_AUTHN_TOKEN_ASKED:
-		if (answer && token_check(c, answer) == SSH_AUTH_SUCCESS)
-			return ssh_message_auth_reply_success(msg, 0) == SSH_OK;
-		return false;
-	case SSH_AUTHN_REASON_ASKED:
-		return answer && !auth_too_early(c) && reason_given(c, msg, answer);
-	case SSH_AUTHN_ISSUED:
-		return issue_finish(c, msg);
-	default: /* an answer nobody waits for, or before its time */
-		auth_failed(c);
-		return false;
-	}
+	if (answer && state == SSH_AUTHN_TOKEN_ASKED)
+		return token_check(c, answer) == SSH_AUTH_SUCCESS && ssh_message_auth_reply_success(msg, 0) == SSH_OK;
+	if (answer && state == SSH_AUTHN_REASON_ASKED)
+		return !auth_too_early(c) && reason_given(c, msg, answer);
+	(void)auth_unseen(c, "answer", ERR_UNAUTHENTICATED, "not the one answer that was asked for");
+	return false;
 }
 
 bool ssh_auth_message(struct ssh_conn *c, ssh_message msg)
