@@ -553,6 +553,16 @@ static int policy_show_run(struct ctl *c, const struct ctl_args *a)
 
 /* ---- why */
 
+/* A denial that was counted is in an event with others. */
+static bool has_request(const json_t *detail, const char *id)
+{
+	const json_t *ids = json_object_get(detail, "request_ids"), *one;
+	size_t i;
+
+	json_array_foreach(ids, i, one) if (json_is_string(one) && strcmp(json_string_value(one), id) == 0) return true;
+	return false;
+}
+
 static bool is_about(void *arg, const json_t *record)
 {
 	const char *id = arg;
@@ -560,7 +570,7 @@ static bool is_about(void *arg, const json_t *record)
 	bool judged = json_object_get(record, "policy") || strcmp(json_get_text(record, "event"), "policy.deny") == 0;
 
 	return judged &&
-	       (strcmp(json_get_text(record, "request_id"), id) == 0 ||
+	       (strcmp(json_get_text(record, "request_id"), id) == 0 || has_request(d, id) ||
 		strcmp(json_get_text(record, "session"), id) == 0 || strcmp(json_get_text(d, "session"), id) == 0);
 }
 
@@ -645,12 +655,15 @@ static int policy_explain_run(struct ctl *c, const struct ctl_args *a)
 	if (rc == 0 && !row)
 		rc = err_set(
 		    &e, ERR_NOT_FOUND,
-		    "the log has no verdict of %.60s: give the request_id of an error, or the id of a session or round",
+		    "the log has no verdict of %.60s: give the request_id of an error, or the id of a session or "
+		    "round; "
+		    "a denial that repeats is told within a minute, and of many in that time the first and the last 8",
 		    a->operands[0]);
 	if (rc == 0 && !(why = why_of(row)))
 		rc = err_set(&e, ERR_NOMEM, "no memory");
 	status = rc ? ctl_fail(c, &e) : c->json ? ctl_print_json(c, why) : ctl_print_object(c, why, why_columns);
-	if (!status && !c->json) {
+	/* Very many sorts of denials are counted together, and have no rule in common. */
+	if (!status && !c->json && strcmp(json_get_text(why, "version"), "any") != 0) {
 		puts("");
 		rc = print_rule(c, json_get_text(why, "version"), json_get_text(why, "rule"), &e);
 		status = rc ? ctl_fail(c, &e) : 0;

@@ -199,9 +199,13 @@ muxctl policy explain "$denied" >"$tmp/why" || fail "not explained"
 grep -q "fix/terminal.open" "$tmp/why" && grep -q " 4  - name: fix" "$tmp/why" && ok "a denial is explained with its profile" || fail "$(cat "$tmp/why")"
 muxctl policy explain "$round" | grep -q "fix/round.start" && ok "and a round's allowance" || fail "$(muxctl policy explain "$round")"
 
-# A daemon that is started again has the same policy, and says so again.
+# A daemon that is started again has the same policy, and says so again. What it had counted is in an event.
+for _ in 1 2; do try "$fix" POST /v1/agents/demo/rounds "$run" >/dev/null; done
+again=$(jq -r .error.request_id "$tmp/o")
 kill -9 "$(jq .pids.net "$MUXD_STATE/ready.json")"
 wait_for 30 in_force || fail "not in force after a restart"
+explained() { muxctl policy explain "$again" >"$tmp/why" 2>&1 && grep -q "fix/round.start" "$tmp/why"; }
+wait_for 10 explained && ok "a denial that was counted is explained as well" || fail "$(cat "$tmp/why")"
 equal "after a restart of net it counts as before" "policy_denied fix/round.start" "$(try "$fix" POST /v1/agents/demo/rounds "$run")"
 loose=$(PRINCIPAL=typist new_token demo agent rounds)
 equal "the output of a round that has left memory is asked for under the round's task" "policy_denied typed/round.read" "$(try "$loose" GET "/v1/rounds/$kept/output")"

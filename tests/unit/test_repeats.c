@@ -523,6 +523,103 @@ static void a_counted_denial_has_its_rule_and_version(void **state)
 	end(&w);
 }
 
+static bool deny_request(struct world *w, unsigned n, const char *message)
+{
+	struct grant who = {.kind = GRANT_AGENT, .principal = "robot", .id.b = {1}};
+	struct id request = {.b = {n >> 8, n, 1}};
+	struct repeat it = {.door = "rest",
+			    .what = "round",
+			    .outcome = "policy_denied",
+			    .endpoint = "POST /a",
+			    .peer = "192.0.2.7:1",
+			    .message = message,
+			    .operation = "round.start",
+			    .rule = "fix/round.start",
+			    .version = "0123456789abcdef",
+			    .agent = "one",
+			    .who = &who,
+			    .request = n ? &request : NULL};
+
+	return repeats_note(w->f, &it, T0, WALL);
+}
+
+static void has_requests(const json_t *event, const unsigned *ids, size_t n)
+{
+	const json_t *list = json_object_get(json_object_get(event, "detail"), "request_ids");
+
+	assert_int_equal(json_array_size(list), n);
+	for (size_t i = 0; i < n; i++) {
+		const struct id want = {.b = {ids[i] >> 8, ids[i], 1}};
+		struct id got;
+
+		assert_int_equal(id_parse(json_string_value(json_array_get(list, i)), &got), 0);
+		assert_true(id_equal(&got, &want));
+	}
+}
+
+/* The event names the requests that its callers were told: of very many the first and the last. */
+static void a_counted_denial_has_ids_of_its_requests(void **state)
+{
+	static const unsigned few[] = {2, 3, 4}, sixteen[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16},
+			      many[] = {1, 2, 3, 4, 5, 6, 7, 8, 993, 994, 995, 996, 997, 998, 999, 1000};
+	struct world w;
+
+	(void)state;
+	begin(&w);
+	repeats_destroy(w.f);
+	assert_int_equal(repeats_create(REPEATS_DENIALS, &ops, &w, &w.f), 0);
+	for (unsigned n = 1; n <= 4; n++)
+		assert_int_equal(deny_request(&w, n, "no"), n == 1); /* the first is an event of its own */
+	assert_false(deny_request(&w, 0, "no"));
+	repeats_tick(w.f, T0, WALL, true);
+	has_requests(event_at(&w, 0), few, 3);
+	for (unsigned n = 1; n <= 16; n++)
+		assert_false(deny_request(&w, n, "no"));
+	repeats_tick(w.f, T0, WALL, true);
+	has_requests(event_at(&w, 1), sixteen, 16);
+	for (unsigned n = 1; n <= 1000; n++)
+		assert_false(deny_request(&w, n, "no"));
+	kill_it_of(&w, REPEATS_DENIALS);
+	repeats_tick(w.f, T0, WALL, true);
+	has_requests(event_at(&w, 2), many, 16);
+	end(&w);
+}
+
+/* Message and principal of nothing but escapes: the count outlives a kill, and the ids do not. */
+static void ids_give_way_where_an_event_is_too_long(void **state)
+{
+	struct grant who = {.kind = GRANT_AGENT, .id.b = {1}};
+	struct id request = {.b = {1}};
+	char message[256] = "", endpoint[80] = "", agent[AGENT_NAME_MAX + 1] = "";
+	struct repeat it = {.door = "rest",
+			    .what = "round",
+			    .outcome = "policy_denied",
+			    .endpoint = endpoint,
+			    .peer = "192.0.2.7:1",
+			    .message = message,
+			    .agent = agent,
+			    .who = &who,
+			    .request = &request};
+	struct world w;
+
+	(void)state;
+	memset(message, 1, sizeof(message) - 1);
+	memset(who.principal, 1, sizeof(who.principal) - 1);
+	memset(endpoint, 'e', sizeof(endpoint) - 1);
+	memset(agent, 'a', sizeof(agent) - 1);
+	begin_verdicts(&w);
+	for (int n = 0; n <= 100; n++) {
+		agent[0] = (char)('a' + n % 4);
+		(void)repeats_note(w.f, &it, T0, WALL);
+	}
+	kill_it_of(&w, REPEATS_VERDICTS);
+	repeats_tick(w.f, T0, WALL, true);
+	assert_int_equal(count_of(event_at(&w, 0)), 100);
+	assert_int_equal(json_array_size(json_object_get(json_object_get(event_at(&w, 0), "detail"), "request_ids")),
+			 0);
+	end(&w);
+}
+
 static bool look_at(struct world *w, unsigned grant)
 {
 	struct grant who = {.kind = GRANT_STAFF, .principal = "pat"};
@@ -669,6 +766,8 @@ int main(void)
 	    cmocka_unit_test(a_flood_is_one_event_a_minute),
 	    cmocka_unit_test(the_same_refusal_is_one_event_a_minute),
 	    cmocka_unit_test(a_counted_denial_has_its_rule_and_version),
+	    cmocka_unit_test(a_counted_denial_has_ids_of_its_requests),
+	    cmocka_unit_test(ids_give_way_where_an_event_is_too_long),
 	    cmocka_unit_test(a_counted_allowance_has_its_rule_and_version),
 	    cmocka_unit_test(an_allowance_is_never_counted_without_its_rule),
 	    cmocka_unit_test(refusals_of_any_kind_are_few_events_and_none_is_lost),

@@ -217,7 +217,8 @@ void audit_failure(struct hub *h, const struct request *rq, const char *what, co
 			    .endpoint = rq->endpoint,
 			    .peer = rq->peer,
 			    .message = message,
-			    .who = &rq->grant};
+			    .who = &rq->grant,
+			    .request = &rq->id};
 	uint64_t boot = clock_boot_ns();
 	int64_t wall = hub_now_wall(h);
 
@@ -246,7 +247,8 @@ static void audit_counted(struct hub *h, enum repeats_of kind, const char *event
 			    .peer = rq->peer,
 			    .message = detail_text(detail, "message"),
 			    .agent = agent,
-			    .who = &rq->grant};
+			    .who = &rq->grant,
+			    .request = &rq->id};
 	uint64_t boot = clock_boot_ns();
 	int64_t wall = hub_now_wall(h);
 	struct repeats *of = hub_repeats(h)->of[kind];

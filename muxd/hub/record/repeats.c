@@ -55,6 +55,7 @@ struct slot {
 	const char *principal_kind;
 	char peer[64]; /* of the first verdict that no event has told; "any": there were several */
 	struct tally endpoints, agents;
+	struct id requests[2 * REPEATS_IDS]; /* the first ones; behind them the last ones, in a circle */
 	json_t *owed;
 };
 
@@ -208,6 +209,28 @@ static json_t *tally_json(const struct tally *t)
 	return o;
 }
 
+/* Where the id of that one of the requests is kept, counted from 0. */
+static size_t request_at(uint64_t n)
+{
+	return n < REPEATS_IDS ? n : REPEATS_IDS + n % REPEATS_IDS;
+}
+
+static json_t *requests_json(const struct slot *s)
+{
+	json_t *list = json_array();
+	char id[ID_STR_LEN];
+
+	for (uint64_t n = 0; list && n < s->count; n++) {
+		if (n == REPEATS_IDS && s->count > sizeof(s->requests) / sizeof(s->requests[0]))
+			n = s->count - REPEATS_IDS;
+		if (id_is_nil(&s->requests[request_at(n)]))
+			continue;
+		id_format(&s->requests[request_at(n)], id);
+		json_array_append_new(list, json_string(id));
+	}
+	return list;
+}
+
 static const char *or_any(const char *text)
 {
 	return text[0] ? text : "any";
@@ -221,9 +244,9 @@ static json_t *detail_json(const struct repeats *f, const struct slot *s, const 
 	id_format(&s->event, id);
 	clock_format_utc(s->first_wall_ns, first, sizeof(first));
 	clock_format_utc(s->last_wall_ns, last, sizeof(last));
-	o = json_pack("{s:s,s:s,s:I,s:s,s:s,s:s,s:o,s:s}", "what", or_any(s->sort.what), "message", s->message, "count",
-		      (json_int_t)s->count, "first_at", first, "last_at", last, "from", from, "endpoints",
-		      tally_json(&s->endpoints), "event_id", id);
+	o = json_pack("{s:s,s:s,s:I,s:s,s:s,s:s,s:o,s:s,s:o}", "what", or_any(s->sort.what), "message", s->message,
+		      "count", (json_int_t)s->count, "first_at", first, "last_at", last, "from", from, "endpoints",
+		      tally_json(&s->endpoints), "event_id", id, "request_ids", requests_json(s));
 	if (o && f->of != REPEATS_LOGINS)
 		json_object_set_new(o, "agents", tally_json(&s->agents));
 	if (o && f->of >= REPEATS_DENIALS)
@@ -289,11 +312,18 @@ static json_t *event_json(const struct repeats *f, const struct slot *s, int64_t
 	return o;
 }
 
+/* One that is too long, as its message is all escapes, goes without the ids of its requests: the count comes first. */
 static void repeats_keep(struct repeats *f, const struct slot *s, const json_t *event)
 {
 	char *text = event ? json_text(event) : NULL;
 	size_t n = text ? strlen(text) : 0;
 
+	if (n > REPEATS_EVENT_MAX) {
+		json_object_del(json_object_get(event, "detail"), "request_ids");
+		free(text);
+		text = json_text(event);
+		n = text ? strlen(text) : 0;
+	}
 	if (n <= REPEATS_EVENT_MAX)
 		f->ops->keep(f->arg, f->of, (size_t)(s - f->slots), text ? text : "", n);
 	free(text);
@@ -316,9 +346,11 @@ static void tally_count(struct tally *t, size_t most, const char *name)
 
 static void repeats_count(struct repeats *f, struct slot *s, const struct repeat *it, int64_t wall_ns)
 {
+	static const struct id none;
 	char endpoint[ENDPOINT_LEN + 1];
 	json_t *event;
 
+	s->requests[request_at(s->count)] = it->request ? *it->request : none;
 	if (s->count++ == 0) {
 		(void)id_new(&s->event);
 		s->first_wall_ns = wall_ns;

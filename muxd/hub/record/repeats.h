@@ -13,8 +13,9 @@
  * everything together. A verdict is known by its grant, door, operation (endpoint and what was asked), and outcome,
  * a denial and an allowance by the policy's operation, rule and version as well, wherever it comes from; further ones
  * are counted by grant and outcome, then by grant, by outcome, at last together. An event names the agents that were
- * asked for. So 257 events are written a minute at most, and as many firsts. Of allowances all slots are for single
- * sorts, and what finds none is an event each time, since a wider one would have lost its rule.
+ * asked for, and the ids of its first and last requests, REPEATS_IDS of each. So 257 events are written a minute at
+ * most, and as many firsts. Of allowances all slots are for single sorts, and what finds none is an event each time,
+ * since a wider one would have lost its rule.
  *
  * A slot: FREE -> COUNTING -> FREE, or OWED (what was kept before a kill) -> FREE once it is written. What is counted
  * is kept before repeats_note() returns. A kill between a write and the word that it was done writes that event once
@@ -27,10 +28,12 @@
 
 struct repeats;
 struct grant;
+struct id;
 
 #define REPEATS_SLOTS     257
 #define REPEATS_EVERY_NS  UINT64_C(60000000000)
 #define REPEATS_EVENT_MAX 4095 /* bytes of an event as it is kept */
+#define REPEATS_IDS       8
 
 /* Denials and allowances are the policy's, with events of their own. */
 enum repeats_of { REPEATS_LOGINS, REPEATS_VERDICTS, REPEATS_DENIALS, REPEATS_ALLOWANCES, REPEATS_KINDS };
@@ -42,6 +45,7 @@ struct repeat {
 	const char *operation, *rule, *version; /* the policy's, as policy/verdict.h has them; NULL */
 	const char *agent;                      /* of a verdict; NULL */
 	const struct grant *who;                /* NULL, or without id: no good signature */
+	const struct id *request;               /* that the caller was told; NULL: none */
 };
 
 struct repeats_ops {
