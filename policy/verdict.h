@@ -37,6 +37,7 @@ struct policy_question {
 	bool some_server;                    /* none in particular, of a list: is there one that it would be? */
 	bool interpreter;                    /* of a context, that begins: it is no round, whatever the operation */
 	bool opens_nothing;                  /* what runs is counted already: no number is a limit to it */
+	bool ends;                           /* something, or interrupts it: no record is waited for (policy.h) */
 	uint64_t timeout_ns;                 /* of a round; 0: none was asked for */
 	uint64_t bytes;                      /* of a file's content, when known, of a request's parameters; 0 */
 	unsigned rounds, sessions, contexts; /* of the task, that live already */

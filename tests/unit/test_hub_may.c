@@ -8,6 +8,7 @@
 #include "muxd/hub/access/broker_check.h"
 #include "muxd/hub/access/policy.h"
 #include "muxd/hub/agent/agent.h"
+#include "muxd/hub/broker/broker_context.h"
 #include "muxd/hub/broker/broker_round.h"
 #include "muxd/hub/record/reader.h"
 #include "muxd/hub/session/session_json.h"
@@ -359,6 +360,60 @@ static void a_pod_is_judged_by_its_whole_name(void **state)
 	hub_rig_destroy(r);
 }
 
+/* ---- a first policy that the record has no room for */
+
+static void policy_without_room(struct hub_rig *r, const char *text, size_t n)
+{
+	struct policy *p = NULL;
+	struct err e = {0};
+
+	if (policy_parse(text, n, "p", &p, &e))
+		fail_msg("%s", e.message);
+	r->stalled = true;
+	while (journal_bytes(r->hub->journal, RING_CLOCK, NULL, "x", 1) == 0)
+		;
+	hub_set_policy(r->hub, p, NULL);
+	assert_true(hub_policy_waits(r->hub));
+}
+
+static void on_refused(void *arg, int rc, const struct err *e, json_t *o)
+{
+	(void)e, (void)o;
+	*(int *)arg = rc;
+}
+
+/* An end protects: the policy that waits decides it, as the record has none before it. Nothing begins. */
+static void an_end_waits_for_no_record(void **state)
+{
+	static const char text[] = "policy: 1\notherwise: deny\nprofiles:\n"
+				   "- name: all\n  match: {principal: tester}\n  allow: ['*']\n";
+	struct request own = hub_request(), others = hub_request();
+	const struct context_wish wish = {.agent = "box", .id = {.b = {1}}};
+	struct hub_client c;
+	struct err e = {0};
+	size_t taken = 0;
+	int deleted = 1, reset = 1;
+	FRESH(r);
+
+	(void)state;
+	snprintf(others.grant.principal, sizeof(others.grant.principal), "other");
+	others.grant.scopes |= SCOPE_ADMIN | SCOPE_DRIVE | SCOPE_OBSERVE;
+	start(r, &c, "trap 'echo got' USR1; while :; do sleep 0.1; done", (struct exec_spec){.stdin_open = true});
+	policy_without_room(r, text, sizeof(text) - 1);
+	assert_int_equal(broker_round_stdin(r->hub, &own, &c.s->id, UINT64_MAX, "x", 1, false, &taken, &e),
+			 ERR_RECORD_UNAVAILABLE);
+	broker_context_reset(r->hub, &own, &wish, on_refused, &reset);
+	assert_int_equal(reset, ERR_RECORD_UNAVAILABLE);
+	broker_context_delete(r->hub, &own, &wish, on_refused, &deleted);
+	assert_int_equal(deleted, ERR_NOT_FOUND);
+	assert_int_equal(broker_terminate(r->hub, &others, &c.s->id, "because", &e), ERR_POLICY_DENIED);
+	assert_int_equal(broker_round_signal(r->hub, &own, &c.s->id, SIGUSR1, &e), 0);
+	assert_int_equal(broker_terminate(r->hub, &own, &c.s->id, "because", &e), 0);
+	r->stalled = false;
+	assert_true(hub_until(r, c.s->end == END_TOLD));
+	hub_rig_destroy(r);
+}
+
 /* ---- a grant that ends while its holder waits */
 
 struct waited {
@@ -560,6 +615,7 @@ int main(void)
 	    cmocka_unit_test(nothing_is_shown_before_it_is_journaled),
 	    cmocka_unit_test(no_sandbox_is_woken_for_what_belongs_to_another),
 	    cmocka_unit_test(a_pod_is_judged_by_its_whole_name),
+	    cmocka_unit_test(an_end_waits_for_no_record),
 	    cmocka_unit_test(a_calls_task_does_not_become_the_grants),
 	    cmocka_unit_test(a_revoked_grant_waits_in_vain),
 	    cmocka_unit_test(who_left_waits_no_longer),

@@ -334,12 +334,15 @@ int broker_check_server(struct hub *h, const struct request *rq, const struct se
 	return broker_refused(h, rq, s->agent->name, what, e);
 }
 
-static int check_act(struct hub *h, const struct request *rq, const struct session *s, uint32_t scope, const char *what,
-		     struct err *e)
+/* A signal ends or interrupts; anything else goes into what runs. */
+static int check_act(struct hub *h, const struct request *rq, const struct session *s, uint32_t scope, bool signal,
+		     const char *what, struct err *e)
 {
 	bool owner = broker_owns(rq, s);
-	const struct policy_question q = {
-	    .op = owner ? POLICY_ROUND_INPUT : POLICY_SESSION_DRIVE, .agent = s->agent->name, .task = s->launch.task};
+	const struct policy_question q = {.op = owner ? POLICY_ROUND_INPUT : POLICY_SESSION_DRIVE,
+					  .agent = s->agent->name,
+					  .task = s->launch.task,
+					  .ends = signal};
 	struct err own = {0};
 	int rc;
 
@@ -384,7 +387,20 @@ int broker_find_round(struct hub *h, const struct request *rq, const struct id *
 	int rc = scope ? find_known(h, rq, round, what, &s, e) : broker_find_look(h, rq, round, what, &s, NULL, e);
 
 	if (!rc && scope)
-		rc = check_act(h, rq, s, scope, what, e);
+		rc = check_act(h, rq, s, scope, false, what, e);
+	if (!rc)
+		*out = s;
+	return rc;
+}
+
+int broker_find_signalled(struct hub *h, const struct request *rq, const struct id *round, struct session **out,
+			  struct err *e)
+{
+	struct session *s = NULL;
+	int rc = find_known(h, rq, round, "signal", &s, e);
+
+	if (!rc)
+		rc = check_act(h, rq, s, SCOPE_ROUNDS, true, "signal", e);
 	if (!rc)
 		*out = s;
 	return rc;

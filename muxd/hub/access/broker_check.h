@@ -51,6 +51,9 @@ int broker_check_enter(struct hub *h, const struct request *rq, const char *agen
  * drive. ERR_NOT_FOUND: there is none, or none that this grant may know of. */
 int broker_find_round(struct hub *h, const struct request *rq, const struct id *round, uint32_t scope, const char *what,
 		      struct session **out, struct err *e);
+/* The same for a signal, whether the record takes anything now or not. */
+int broker_find_signalled(struct hub *h, const struct request *rq, const struct id *round, struct session **out,
+			  struct err *e);
 /* The same for a look that has an event of its own: *out_mark is for that. */
 int broker_find_look(struct hub *h, const struct request *rq, const struct id *round, const char *what,
 		     struct session **out, struct policy_mark *out_mark, struct err *e);

@@ -109,9 +109,19 @@ static int named(struct hub *h, const struct request *rq, const struct policy_qu
 	return rc;
 }
 
+/* The policy that decides, NULL: none. An end protects, and does not wait until the record has the first one. */
+static int may_decide(struct hub *h, const struct policy_question *asked, const struct policy **out, struct err *e)
+{
+	int rc = hub_policy_settle(h, asked->ends ? NULL : e);
+
+	*out = asked->ends ? hub_policy_of_ends(h) : hub_policy(h);
+	return asked->ends ? 0 : rc;
+}
+
 int broker_policy(struct hub *h, const struct request *rq, const struct policy_question *asked, const char *what,
 		  struct policy_mark *out_mark, struct err *e)
 {
+	const struct policy *p;
 	struct policy_question q;
 	struct verdict v;
 	struct err own;
@@ -119,14 +129,12 @@ int broker_policy(struct hub *h, const struct request *rq, const struct policy_q
 
 	if (out_mark)
 		*out_mark = (struct policy_mark){0};
-	if (!rc)
-		rc = hub_policy_settle(h, e);
-	if (rc || !hub_policy(h))
+	if (rc || (rc = may_decide(h, asked, &p, e)) || !p)
 		return rc;
 	q = whole(rq, asked);
 	if (!q.opens_nothing && !q.judged)
 		session_share_count(h, &q);
-	v = policy_verdict(hub_policy(h), &q);
+	v = policy_verdict(p, &q);
 	if (!v.allowed)
 		return deny(h, rq, &v, &q, what, e ? e : &own);
 	if (out_mark)

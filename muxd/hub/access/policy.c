@@ -119,6 +119,13 @@ const struct policy *hub_policy(const struct hub *h)
 	return hub_policies(h)->in_force;
 }
 
+const struct policy *hub_policy_of_ends(const struct hub *h)
+{
+	const struct policies *x = hub_policies(h);
+
+	return x->waits && !x->known ? x->next : x->in_force;
+}
+
 bool hub_policy_waits(const struct hub *h)
 {
 	return hub_policies(h)->waits;

@@ -82,7 +82,7 @@ int broker_terminate(struct hub *h, const struct request *rq, const struct id *s
 		     struct err *e)
 {
 	struct session *s = hub_session_find(h, session);
-	struct policy_question q = {.op = POLICY_SESSION_END};
+	struct policy_question q = {.op = POLICY_SESSION_END, .ends = true};
 	struct request own = {0};
 	uint32_t need;
 	char text[180];

@@ -543,8 +543,12 @@ static void context_ask(struct hub *h, const struct request *rq, const struct co
 {
 	struct context_job *j = calloc(1, sizeof(*j));
 	struct err e = {0};
-	const struct policy_question q = {
-	    .op = op->op, .agent = w->agent, .task = w->task, .opens_nothing = !op->runs, .timeout_ns = w->timeout_ns};
+	const struct policy_question q = {.op = op->op,
+					  .agent = w->agent,
+					  .task = w->task,
+					  .opens_nothing = !op->runs,
+					  .ends = op->run == context_interrupt || op->run == context_delete,
+					  .timeout_ns = w->timeout_ns};
 	struct policy_mark mark = {0};
 	int rc = j ? broker_check_call(h, rq, &q, SCOPE_ROUNDS, op->event ? op->event : "contexts",
 				       op->event ? &mark : NULL, &e)

@@ -246,7 +246,7 @@ int broker_round_stdin_end(struct hub *h, const struct request *rq, const struct
 int broker_round_signal(struct hub *h, const struct request *rq, const struct id *round, int signum, struct err *e)
 {
 	struct session *s;
-	int rc = broker_find_round(h, rq, round, SCOPE_ROUNDS, "signal", &s, e);
+	int rc = broker_find_signalled(h, rq, round, &s, e);
 
 	if (rc)
 		return rc;
