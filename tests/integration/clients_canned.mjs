@@ -5,7 +5,7 @@ import { join } from "node:path";
 
 const [, , folder, path] = process.argv;
 const load = (name) => import(join(folder, "dist", name));
-const { AnswerLost, ConnectionLost } = await load("index.js");
+const { AnswerLost, ConnectionLost, Sandbox } = await load("index.js");
 const { Client } = await load("http.js");
 const { CommandHandle } = await load("commands.js");
 const { Files } = await load("files.js");
@@ -123,6 +123,19 @@ async function goneBetween() {
   server.close();
 }
 
+/** Whose grant names no one agent makes a name up, which the grant covers. */
+async function namedByItsGrant() {
+  const ok = (body) => `${OK}Content-Length: ${JSON.stringify(body).length}\r\n\r\n${JSON.stringify(body)}`;
+  const woken = { agent: "a", state: "running" };
+  for (const [granted, given, name] of [["*", undefined, /^sbx-[0-9a-f]{16}$/], ["ci-*", undefined, /^ci-[0-9a-f]{16}$/], ["ci-7", undefined, /^ci-7$/], ["ci-*", "ci-8", /^ci-8$/]]) {
+    const { server, asked } = await serve(...(given ? [] : [ok({ agent: granted })]), ok(woken));
+    const s = await Sandbox.create({ agent: given, socketPath: path, token: "t" });
+    equal(`a grant for ${granted}, asked for ${given ?? "any"}`, [true, true], [name.test(s.sandboxId), asked.at(-1).includes(`/v1/agents/${s.sandboxId}/resume `)]);
+    s.close();
+    server.close();
+  }
+}
+
 async function noLength() {
   const { server } = await serve(...Array(40).fill(`${OK}\r\nhalf of`));
   const e = await new Files(client(), "a").read("f").catch((why) => why);
@@ -155,4 +168,4 @@ async function lineWithoutEnd() {
   equal("a line without end is not kept, and what comes behind it is heard", [1, "next", "half"], [lost, ...got]);
 }
 
-for (const part of [lostAnswer, lineWithoutEnd, holes, noLength, pauses, slowlyTaken, goneBetween]) await part();
+for (const part of [lostAnswer, lineWithoutEnd, holes, noLength, pauses, slowlyTaken, goneBetween, namedByItsGrant]) await part();

@@ -2,7 +2,10 @@
 """clients_canned.py SOCKET: the Python client before answers that a daemon gives rarely, or cannot be made to give: output with holes
 that is cut behind one, many small chunks, a reader that pauses, a daemon that goes between two tries."""
 import asyncio
+import contextlib
+import json
 import os
+import re
 import socket
 import sys
 import threading
@@ -171,6 +174,23 @@ def gone_between():
         equal("a first try that may have been carried out counts", (True, True), (e.maybe_done, "may have been done" in e.hint))
 
 
+def named_by_its_grant():
+    """Whose grant names no one agent makes a name up, which the grant covers."""
+    def made(granted, *given):
+        told = json.dumps({"agent": granted}).encode()
+        woken = b'{"agent": "a", "state": "running"}'
+        answers = [OK + b"Content-Length: %d\r\n\r\n" % len(body) + body for body in ([woken] if given else [told, woken])]
+        server = Server(*answers)
+        with contextlib.closing(Sandbox.create(*given, connection=config())) as s:
+            equal(f"a grant for {granted}: what is woken", [s.sandbox_id], re.findall(r"/v1/agents/(.*)/resume", server.asked[-1]))
+            return s.sandbox_id, s._own
+    for granted, name in (("*", "sbx-[0-9a-f]{16}"), ("ci-*", "ci-[0-9a-f]{16}")):
+        agent, own = made(granted)
+        equal(f"a grant for {granted} makes a new one of its client's own", (True, True), (bool(re.fullmatch(name, agent)), own))
+    equal("a grant for one agent is for that", ("ci-7", False), made("ci-7"))
+    equal("a name that was given is taken", ("ci-8", False), made("ci-*", "ci-8"))
+
+
 def no_length():
     Server(OK + b"\r\nhalf of", b"")
     try:
@@ -188,3 +208,4 @@ no_length()
 asyncio.run(pauses())
 asyncio.run(cancelled())
 gone_between()
+named_by_its_grant()

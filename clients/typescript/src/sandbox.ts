@@ -12,7 +12,7 @@ import type { Transport } from "./transport.js";
 import { sandboxInfo, snapshotInfo, type SandboxInfo, type SnapshotInfo } from "./types.js";
 
 export interface CreateOptions {
-  /** Else the one that the grant names; a grant for every agent gets a new one with a name of its own. */
+  /** Else the one that the grant names; a grant for every agent, or for all whose names begin alike (`ci-*`), gets a new one with a name of its own. */
   agent?: string;
   /** How long it may live; scope lifecycle. */
   ttlMs?: number;
@@ -72,8 +72,8 @@ export class BaseSandbox extends Code {
     let madeUp: string | undefined;
     try {
       const granted = options.agent ?? (await grantedAgent(client));
-      madeUp = granted === undefined ? `sbx-${letters(client, 16)}` : undefined;
-      const sandbox = new this(granted ?? madeUp ?? "", client, options.envs, madeUp !== undefined);
+      madeUp = granted !== options.agent && granted.endsWith("*") ? `${granted.slice(0, -1) || "sbx-"}${letters(client, 16)}` : undefined;
+      const sandbox = new this(madeUp ?? granted, client, options.envs, madeUp !== undefined);
       await sandbox.wake(options);
       return sandbox;
     } catch (e) {
@@ -206,8 +206,8 @@ export class BaseSandbox extends Code {
 
   /** A new sandbox whose workspace is a copy; without snapshotId of the current snapshot. */
   async fork(options: { agent?: string; snapshotId?: string; writable?: boolean; reason?: string; timeoutMs?: number } = {}): Promise<this> {
-    const anybodys = options.agent === undefined && (await grantedAgent(this.#client)) === undefined;
-    const madeUp = anybodys ? `${this.sandboxId.slice(0, 45)}-copy-${letters(this.#client, 12)}` : undefined; // else muxd makes one up, as the grant covers none but this agent's
+    const anybodys = options.agent === undefined && (await grantedAgent(this.#client)) === "*";
+    const madeUp = anybodys ? `${this.sandboxId.slice(0, 45)}-copy-${letters(this.#client, 12)}` : undefined; // else muxd makes one up, as the grant does not cover every name
     let raw: Agent;
     try {
       raw = await this.#do<Agent>("forkAgent", false, options.timeoutMs, {
@@ -221,10 +221,9 @@ export class BaseSandbox extends Code {
   }
 }
 
-/** The agent that the grant is for; undefined for one of any. */
-async function grantedAgent(client: Client): Promise<string | undefined> {
-  const { agent } = await client.json<{ agent: string }>("getWebSession", {}, { again: true });
-  return agent === "*" ? undefined : agent;
+/** The agent that the grant is for; with `*` at its end the beginning of the names of several, `*` alone: of all. */
+async function grantedAgent(client: Client): Promise<string> {
+  return (await client.json<{ agent: string }>("getWebSession", {}, { again: true })).agent;
 }
 
 function letters(client: Client, n: number): string {

@@ -48,19 +48,20 @@ class Sandbox(Code):
                      namespace: Optional[str] = None, exec_timeout: Optional[float] = None, transfer_timeout: Optional[float] = None,
                      timeout: Optional[float] = None, connection: Optional[ConnectionConfig] = None, **arguments: Any) -> S:
         """
-        The agent's sandbox, made, found or woken, and running. Without `agent` it is the one that the grant names; a grant for every agent
-        gets a new one with a name of its own. `ttl` is how many seconds it may live (E2B's timeout; scope lifecycle), `timeout` how many
-        this may take: then SandboxCreateTimeout. `image` is a name of the daemon's `sandbox.images`, and counts from its next start on.
-        `app_id` is the app that it belongs to (get_info().reference, list(app_id=)). `cluster` and `namespace` say where it is to be; a place
-        that the daemon does not serve is refused. `exec_timeout` and `transfer_timeout` are how many seconds its commands and its transfers
-        of files may take from now on where a call names none; then SandboxExecTimeout, SandboxTransferTimeout. The other arguments are ConnectionConfig's.
+        The agent's sandbox, made, found or woken, and running. Without `agent` it is the one that the grant names; a grant for every agent,
+        or for all whose names begin alike (`ci-*`), gets a new one with a name of its own. `ttl` is how many seconds it may live (E2B's
+        timeout; scope lifecycle), `timeout` how many this may take: then SandboxCreateTimeout. `image` is a name of the daemon's
+        `sandbox.images`, and counts from its next start on. `app_id` is the app that it belongs to (get_info().reference, list(app_id=)).
+        `cluster` and `namespace` say where it is to be; a place that the daemon does not serve is refused. `exec_timeout` and
+        `transfer_timeout` are how many seconds its commands and its transfers of files may take from now on where a call names none; then
+        SandboxExecTimeout, SandboxTransferTimeout. The other arguments are ConnectionConfig's.
         """
         client = Client(config_of(connection, arguments))
         made_up = ""
         try:
             name = _granted(client) if agent is None else agent
-            if name is None:
-                name = made_up = f"sbx-{uuid.uuid4().hex[:16]}"
+            if agent is None and name.endswith("*"):
+                name = made_up = f"{name[:-1] or 'sbx-'}{uuid.uuid4().hex[:16]}"
             sandbox = cls(name, client, envs=envs, own=bool(made_up))
             sandbox._wake(ttl, idle_ttl, timeout, pod_template, image=image, app_id=app_id, cluster=cluster, namespace=namespace,
                                 exec_timeout_ms=milliseconds(exec_timeout), transfer_timeout_ms=milliseconds(transfer_timeout))
@@ -186,8 +187,8 @@ class Sandbox(Code):
     def fork(self: S, agent: Optional[str] = None, *, snapshot_id: Optional[str] = None, writable: bool = True,
                    reason: str = "forked by its client", timeout: Optional[float] = None) -> S:
         """A new sandbox whose workspace is a copy; without `snapshot_id` of the current snapshot."""
-        made_up = f"{self.sandbox_id[:45]}-copy-{uuid.uuid4().hex[:12]}" if agent is None and _granted(self._client) is None else ""
-        name = made_up or agent  # None: muxd makes one up, as the grant covers none but this agent's
+        made_up = f"{self.sandbox_id[:45]}-copy-{uuid.uuid4().hex[:12]}" if agent is None and _granted(self._client) == "*" else ""
+        name = made_up or agent  # None: muxd makes one up, as the grant does not cover every name
         try:
             raw = self._do("forkAgent", False, timeout, snapshot_id=snapshot_id, writable=writable, reason=reason,
                                  **({} if name is None else {"as": name}))
@@ -197,10 +198,9 @@ class Sandbox(Code):
         return type(self)(raw["agent"], Client(self._client.config), own=agent is None)
 
 
-def _granted(client: Client) -> Optional[str]:
-    """The agent that the grant is for; None for one of any."""
-    agent = str((client.json("getWebSession", again=True))["agent"])
-    return None if agent == "*" else agent
+def _granted(client: Client) -> str:
+    """The agent that the grant is for; with `*` at its end the beginning of the names of several, `*` alone: of all."""
+    return str((client.json("getWebSession", again=True))["agent"])
 
 
 def _undo(client: Client, made_up: str, why: BaseException) -> None:
