@@ -131,6 +131,11 @@ int grant_task(const struct grant *g, const char *call_task, const char **out_ta
  * grant of another task is another's. A grant without a task is of each.
  */
 bool grant_owns(const struct grant *g, const char *principal, bool of_run, const char *task);
+/*
+ * May it read what its own rounds and sessions printed? One of these scopes is needed, in memory and in the record
+ * alike: another grant of the same principal may be for files alone.
+ */
+#define SCOPES_READ_OWN (SCOPE_ROUNDS | SCOPE_TERMINAL | SCOPE_OBSERVE)
 
 const char *grant_kind_name(enum grant_kind k);
 int grant_kind_parse(const char *s, enum grant_kind *out, struct err *e);

@@ -51,7 +51,7 @@ bool read_own(const struct conn *c, const struct source_info *info)
 	const char *agent = info->agent[0] ? info->agent : "*";
 
 	return owns_source(c, info) && grant_allows(&c->grant, agent, 0, NULL) == 0 &&
-	       c->grant.scopes & (SCOPE_ROUNDS | SCOPE_TERMINAL | SCOPE_OBSERVE);
+	       c->grant.scopes & SCOPES_READ_OWN;
 }
 
 /* Replay covers everything of an agent; one's own session can be read with whatever opened it. */

@@ -446,7 +446,8 @@ class Mint:
                 "other": self.token("stranger", kind="service", agent="*", scopes="lifecycle,rounds"),
                 "no scope": self.token("poor", scopes="ports"), "no scope port": self.token("poor", scopes="rounds"),
                 "no scope all": self.token("poor", kind="service", agent="*", scopes="ports"), "other task": self.token("tasked", task="other"),
-                "no task": self.token("taskless", task="")}
+                "no task": self.token("taskless", task=""),
+                "own without": self.token("other-owner", scopes="files,ports"), "own past without": self.token("owner", scopes="files,ports")}
         for kind in KINDS:
             made[kind] = self.token(kind, kind=kind, agent=AGENT)
             made[kind + " all"] = self.token(kind + "-all", kind=kind, agent="*") if kind != "agent" else made[kind]
@@ -454,7 +455,8 @@ class Mint:
         for name in operations():
             made["no-" + name] = self.token("no-" + name, kind="service", agent="*")
         names = {"expired": "past", "early": "future", "revoked": "gone", "other agent": "stranger", "other": "stranger",
-                 "no scope": "poor", "no scope port": "poor", "no scope all": "poor", "other task": "tasked", "no task": "taskless", "foreign origin": "staff", "no origin": "staff"}
+                 "no scope": "poor", "no scope port": "poor", "no scope all": "poor", "other task": "tasked", "no task": "taskless", "foreign origin": "staff", "no origin": "staff",
+                 "own without": "other-owner", "own past without": "owner"}
         self.principals = {c: names.get(c, "agent" if c == "agent all" else c.replace(" all", "-all")) for c in made}
         return made
 
@@ -474,6 +476,8 @@ def expected(door, name, o, cred):
     """(answers, event, outcome) of a cell; None: it does not apply. answers: codes, or a predicate's name."""
     if (door, name, cred) in EXCEPTIONS:
         return EXCEPTIONS[door, name, cred]
+    if cred in OWN:
+        return own_without(name, o, cred)
     if cred in OUTSIDE or door == "exchange":
         return exchanged(door, cred)
     if cred in POLICIES and not policy_of(door, name):
@@ -576,6 +580,22 @@ def poor(door, name, o):
     return ({"not_found"} if o.about == "session" else {"forbidden"}), "verdict", "forbidden"
 
 
+# Another grant of the principal whose round it is, for files and ports: of one that runs, and of one that has left memory.
+OWN = ("own without", "own past without")
+TOLD_TO_OWNERS = ("GET /v1/sessions/{id}", "session")  # that it is there, and its facts: no scope is needed for one's own
+
+
+def own_without(name, o, cred):
+    if o.about != "session" or o.auth != GRANT or (cred == "own past without" and o.event != "record.read"):
+        return None
+    return ("let in", o.event, "ok") if name in TOLD_TO_OWNERS else ({"forbidden"}, "refused", "*")
+
+
+def session_of(facts, fresh, cred):
+    """One at hand, or in the record alone."""
+    return facts["live"] if cred == "own without" else facts["round"] if fresh else facts["old"]
+
+
 FRESH = 50
 POLICIES = ("policy denies", "policy allows")
 TASKS = ("other task", "no task")
@@ -583,7 +603,7 @@ GOOD = ("policy allows", *KINDS)
 # Of an issuer's tokens: the answer, "" : a grant.
 OUTSIDE = {"outside good": "", "outside used": "token_used", "outside forged": "token_signature", "outside stranger": "token_key_unknown",
            "outside none": "token_algorithm", "outside expired": "token_expired", "outside foreign": "token_foreign", "outside claims": "token_claims"}
-GENERAL = [*UNKNOWN, *KNOWN, *PAGES, "other agent", "no scope", *TASKS, *POLICIES, *KINDS]
+GENERAL = [*UNKNOWN, *KNOWN, *PAGES, "other agent", "no scope", *OWN, *TASKS, *POLICIES, *KINDS]
 CREDENTIALS = [*GENERAL, *OUTSIDE]
 # Operations that answer otherwise.
 EXCEPTIONS = {
@@ -653,9 +673,9 @@ def rest(facts, source, name, o, path, token, cred, headers=(), patience=30):
     elif token:
         lines.append("Authorization: Bearer " + token)
     sock.sendall(("\r\n".join(lines) + "\r\n\r\n").encode() + body)
-    got = b""
+    got, end = b"", time.monotonic() + patience  # what is let in by mistake may be a stream
     try:
-        while not whole(got) and (piece := sock.recv(65536)):
+        while not whole(got) and time.monotonic() < end and (piece := sock.recv(65536)):
             got += piece
     except OSError:
         pass
@@ -823,7 +843,7 @@ def recorded(facts, token, cells):
 # ---- driving
 
 def path_of(name, o, agent, facts, fresh, door, cred, made=None):
-    session = facts["round"] if fresh else facts["old"]  # at hand, or in the record alone
+    session = session_of(facts, fresh, cred)
     if made:
         return name.split()[1].replace("{agent}", agent).replace("{id}", made["id"]) + ("?reason=matrix" if "/holds/" in name else "")
     path = name.split()[1].replace("{agent}", agent).replace("{file}", "index.js").replace("{server}", "none").replace("{service}", "none")
@@ -898,7 +918,7 @@ def drive(state, facts, out):
             o = o._replace(body=RESIZED[door])
         # What is done to a session is refused or not while it is at hand; what is read is in the record.
         fresh = slot >= FRESH or (o.about == "session" and door != "recorder.sock" and o.event not in ("record.read", "sandbox.fork"))
-        session = made["id"] if made else facts["round"] if fresh else facts["old"]
+        session = made["id"] if made else session_of(facts, fresh, cred)
         source = address(index + {"rest": 0, "ws": 90, "ssh": 100, "port": 110, "runtime": 130, "exchange": 140}.get(door, 120), slot)
         path = path_of(name, o, agent, facts, fresh, door, cred, made) if door in ("rest", "exchange", "api.sock", "ws") else ""
         if cred in TASKS:

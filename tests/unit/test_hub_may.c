@@ -513,6 +513,45 @@ static void a_round_that_is_refused_is_not_handed_out(void **state)
 	hub_rig_destroy(r);
 }
 
+/* A round of one's own is read with a scope that reads, as the recorder asks once the round has left memory. */
+static void reading_ones_own_takes_a_scope(void **state)
+{
+	static const struct {
+		uint32_t scope;
+		int rc;
+	} rows[] = {{SCOPE_ROUNDS, 0},
+		    {SCOPE_TERMINAL, 0},
+		    {SCOPE_OBSERVE, 0},
+		    {SCOPE_REPLAY, 0},
+		    {SCOPE_FILES, ERR_FORBIDDEN},
+		    {SCOPE_PORTS, ERR_FORBIDDEN},
+		    {SCOPE_DRIVE, ERR_FORBIDDEN},
+		    {SCOPE_LIFECYCLE, ERR_FORBIDDEN},
+		    {SCOPE_GRANT, ERR_FORBIDDEN},
+		    {SCOPE_ADMIN, ERR_FORBIDDEN}};
+	struct hub_client runs, ended;
+	FRESH(r);
+
+	(void)state;
+	start(r, &runs, "sleep 60", (struct exec_spec){.pty = true});
+	start(r, &ended, "true", (struct exec_spec){0});
+	assert_true(hub_until(r, ended.s->end == END_TOLD));
+	for (size_t i = 0; i < 2 * sizeof(rows) / sizeof(rows[0]); i++) {
+		const struct session *s = i % 2 ? ended.s : runs.s;
+		struct request rq = may(rows[i / 2].scope);
+		struct session *out = NULL;
+		struct waited w = {0};
+		struct err e = {0};
+
+		assert_int_equal(broker_find_look(r->hub, &rq, &s->id, "screen", &out, NULL, &e), rows[i / 2].rc);
+		assert_int_equal(broker_find_round(r->hub, &rq, &s->id, 0, "output", &out, &e), rows[i / 2].rc);
+		broker_round_wait(r->hub, &rq, &s->id, 0, on_waited, &w);
+		assert_int_equal(w.rc, rows[i / 2].rc);
+		assert_true(w.told == !w.rc);
+	}
+	hub_rig_destroy(r);
+}
+
 /* ---- input by offset, of several writers */
 
 static int give(struct hub_rig *r, const struct session *s, uint64_t offset, const char *text, size_t *taken)
@@ -620,6 +659,7 @@ int main(void)
 	    cmocka_unit_test(a_revoked_grant_waits_in_vain),
 	    cmocka_unit_test(who_left_waits_no_longer),
 	    cmocka_unit_test(a_round_that_is_refused_is_not_handed_out),
+	    cmocka_unit_test(reading_ones_own_takes_a_scope),
 	    cmocka_unit_test(another_writers_input_is_no_repeat),
 	    cmocka_unit_test(what_is_forgotten_is_not_guessed),
 	};

@@ -294,19 +294,25 @@ bool broker_may_see(const struct request *rq, const struct session *s)
 }
 
 /*
- * Another's: while it runs with observe or replay, once it has ended with replay, as the recorder has it. What a round
- * did is looked at whether its sandbox is still there or not: nobody enters that.
+ * One's own as the recorder has it (SCOPES_READ_OWN, or replay). Another's: while it runs with observe or replay, once
+ * it has ended with replay.
  */
+static uint32_t look_scopes(const struct session *s, bool owner)
+{
+	return SCOPE_REPLAY | (owner ? SCOPES_READ_OWN : s->state == SESSION_ENDED ? 0 : SCOPE_OBSERVE);
+}
+
+/* What a round did is looked at whether its sandbox is still there or not: nobody enters that. */
 static int check_look(struct hub *h, const struct request *rq, const struct session *s, const char *what,
 		      struct policy_mark *out_mark, struct err *e)
 {
 	bool owner = broker_owns(rq, s);
-	uint32_t any = s->state == SESSION_ENDED ? SCOPE_REPLAY : SCOPE_OBSERVE | SCOPE_REPLAY;
+	uint32_t any = look_scopes(s, owner), told = owner ? SCOPE_ROUNDS : any & (~any + 1);
 	struct err own = {0};
 
 	e = e ? e : &own;
 	if (in_force(h, rq, e) == 0 &&
-	    (owner || rq->grant.scopes & any || grant_allows(&rq->grant, s->agent->name, any & (~any + 1), e) == 0))
+	    (rq->grant.scopes & any || grant_allows(&rq->grant, s->agent->name, told, e) == 0))
 		return broker_policy(h, rq,
 				     &(struct policy_question){.op = owner ? POLICY_ROUND_READ : POLICY_SESSION_WATCH,
 							       .agent = s->agent->name,

@@ -240,7 +240,7 @@ static struct session *find_to_follow(struct hub *h, const struct request *rq, c
 	if (!s || s->kind != SESSION_ROUND || broker_grant_check(h, &line, &e) ||
 	    grant_allows(&rq->grant, s->agent->name, 0, NULL))
 		return NULL;
-	any = broker_owns(rq, s) ? SCOPE_ROUNDS | SCOPE_TERMINAL | SCOPE_OBSERVE : SCOPE_OBSERVE | SCOPE_DRIVE;
+	any = broker_owns(rq, s) ? SCOPES_READ_OWN : SCOPE_OBSERVE | SCOPE_DRIVE;
 	return rq->grant.scopes & any ? s : NULL;
 }
 
