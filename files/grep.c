@@ -22,12 +22,6 @@ static uint64_t newlines(const char *p, size_t n)
 	return count;
 }
 
-static size_t without_end(const char *p, size_t n)
-{
-	n -= n && p[n - 1] == '\n';
-	return n - (n && p[n - 1] == '\r');
-}
-
 /* Where the line that ends before `at` begins. */
 static size_t line_before(const char *p, size_t at)
 {
@@ -52,7 +46,7 @@ static bool window_tell(struct window *w, size_t from, size_t to, uint64_t numbe
 	struct grep_line line = {.number = number,
 				 .offset = w->g->offset + from,
 				 .p = w->p + from,
-				 .n = without_end(w->p + from, to - from),
+				 .n = match_line_text(w->p + from, to - from),
 				 .match = span != NULL};
 
 	if (span)
@@ -83,7 +77,7 @@ static enum grep_result window_line(struct window *w, size_t to)
 	struct grep *g = w->g;
 	const char *p = w->p + w->at;
 	struct match_span span = {0, 0};
-	enum match_result found = match_line(g->match, p, without_end(p, to - w->at), g->invert ? NULL : &span);
+	enum match_result found = match_line(g->match, p, match_line_text(p, to - w->at), g->invert ? NULL : &span);
 
 	if (found == MATCH_TOO_COMPLEX)
 		return GREP_TOO_COMPLEX;

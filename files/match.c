@@ -181,6 +181,14 @@ static enum match_result match_place(struct match *m, const uint8_t *p, size_t n
 	return match_told(rc);
 }
 
+size_t match_line_text(const void *p, size_t n)
+{
+	const char *line = p;
+
+	n -= n && line[n - 1] == '\n';
+	return n - (n && line[n - 1] == '\r');
+}
+
 enum match_result match_line(struct match *m, const void *p, size_t n, struct match_span *out_span)
 {
 	const uint8_t *line = p ? p : (const uint8_t *)"", *held = NULL;

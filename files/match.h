@@ -51,6 +51,8 @@ struct match_span {
 /* NULL with *err: a syntax error, or one that names which bound was passed, or no memory. */
 struct match *match_new(const char *pattern, size_t n, unsigned flags, struct match_error *err);
 void match_free(struct match *m); /* NULL allowed */
+/* How many bytes of a line are its text: its end is "\n", "\r\n", or a "\r" behind which nothing comes. */
+size_t match_line_text(const void *p, size_t n);
 /* The first match in a line (without its end). out_span NULL: only whether, which is cheaper. */
 enum match_result match_line(struct match *m, const void *p, size_t n, struct match_span *out_span);
 /* Could text that begins with these bytes match from its first byte on? What prunes a walk. */

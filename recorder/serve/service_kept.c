@@ -336,15 +336,16 @@ static int grep_lines(struct grep *g, uint64_t offset, const uint8_t *p, size_t 
 	int rc = 0;
 
 	while (rc == 0 && at < n && !(at && grep_full(g))) {
-		size_t most = n - at < GREP_LINE ? n - at : GREP_LINE, len;
+		size_t most = n - at < GREP_LINE ? n - at : GREP_LINE, len, text;
 		const uint8_t *end = memchr(p + at, '\n', most);
 
 		if (!end && most < GREP_LINE && !whole)
 			break;
-		len = end ? (size_t)(end - (p + at)) : most;
-		switch (match_line(g->match, p + at, len, NULL)) {
+		len = end ? (size_t)(end + 1 - (p + at)) : most;
+		text = match_line_text(p + at, len);
+		switch (match_line(g->match, p + at, text, NULL)) {
 		case MATCH_YES:
-			rc = grep_add(g, offset + at, p + at, len);
+			rc = grep_add(g, offset + at, p + at, text);
 			break;
 		case MATCH_TOO_COMPLEX:
 			return ERR_INVAL;
@@ -352,7 +353,7 @@ static int grep_lines(struct grep *g, uint64_t offset, const uint8_t *p, size_t 
 			break;
 		}
 		g->lines += end != NULL;
-		at += len + (end != NULL);
+		at += len;
 	}
 	*out_done = at;
 	return rc;

@@ -117,6 +117,9 @@ equal "goes on behind the last one" "$(grep '^12*3$' "$tmp/followed" | sed -n 6p
 	"$(api "$token" GET "/v1/rounds/$id/output?regex=true&limit=1&offset=$(jq .next_offset <<<"$g")&grep=%5E12*3%24" | jq -r '.matches[].data')"
 equal "one that is none is refused by name" "invalid_request grep: ( without its ): write \\( for the character (at byte 0 of the pattern)" \
 	"$(api "$token" GET "/v1/rounds/$id/output?regex=true&grep=(a" | jq -r '.error | "\(.code) \(.message)"')"
+crlf=$(round '{"command":"printf \"undone\\r\\ndone\\r\\nx\\rdone\\n\\ndone\\r\"","wait_ms":20000}' | jq -r .round_id)
+equal "a line's end may be a return and a newline, as from a terminal" "1 0 6 undone,2 8 4 done,3 14 6 x\rdone,5 22 4 done" \
+	"$(api "$token" GET "/v1/rounds/$crlf/output?regex=true&grep=done%24" | jq -c '.matches[] | "\(.line) \(.offset) \(.bytes) \(.data)"' | tr -d '"' | paste -sd,)"
 
 # ---- ranges
 
