@@ -265,6 +265,27 @@ static void lines_of_strangers_are_bounded(void **state)
 	free(fat);
 }
 
+/* Results for which an answer has no place are counted, as lines that were not read are. */
+static void results_past_the_last_are_counted(void **state)
+{
+	static const char end[] = "{\"type\":\"end\",\"status\":\"ok\",\"stdout_bytes\":0,\"stderr_bytes\":0}\n";
+	static const size_t given[] = {CONTEXT_RESULTS_MAX, CONTEXT_RESULTS_MAX + 1, 300, CONTEXT_LINES_MAX + 50};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(given) / sizeof(given[0]); i++) {
+		char *text = repeated("", "{\"type\":\"result\",\"data\":{\"text/plain\":\"1\"}}\n", given[i], end);
+		json_t *o = answer(text);
+
+		assert_int_equal(json_array_size(json_object_get(o, "results")), CONTEXT_RESULTS_MAX);
+		assert_int_equal(json_integer_value(json_object_get(o, "lines_left_out")),
+				 given[i] - CONTEXT_RESULTS_MAX);
+		assert_string_equal(json_get_text(o, "cause"), "done");
+		assert_false(json_is_true(json_object_get(json_object_get(o, "stdout"), "truncated")));
+		json_decref(o);
+		free(text);
+	}
+}
+
 /* ---- read in a thread, and kept */
 
 struct heard {
@@ -416,11 +437,17 @@ static void programs_are_called(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(one_execution_at_a_time),        cmocka_unit_test(an_end_has_its_reason),
-	    cmocka_unit_test(a_restart_tells_again),          cmocka_unit_test(there_is_room_for_some),
-	    cmocka_unit_test(lines_become_an_answer),         cmocka_unit_test(an_answer_has_bounds),
-	    cmocka_unit_test(lines_of_strangers_are_bounded), cmocka_unit_test(long_output_waits_for_its_turn),
-	    cmocka_unit_test(what_is_kept_is_bounded),        cmocka_unit_test(programs_are_called),
+	    cmocka_unit_test(one_execution_at_a_time),
+	    cmocka_unit_test(an_end_has_its_reason),
+	    cmocka_unit_test(a_restart_tells_again),
+	    cmocka_unit_test(there_is_room_for_some),
+	    cmocka_unit_test(lines_become_an_answer),
+	    cmocka_unit_test(an_answer_has_bounds),
+	    cmocka_unit_test(lines_of_strangers_are_bounded),
+	    cmocka_unit_test(results_past_the_last_are_counted),
+	    cmocka_unit_test(long_output_waits_for_its_turn),
+	    cmocka_unit_test(what_is_kept_is_bounded),
+	    cmocka_unit_test(programs_are_called),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

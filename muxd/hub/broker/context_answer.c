@@ -26,7 +26,7 @@ struct told {
 	bool cut[2];
 	size_t lines, values; /* that may still be read */
 	struct line last[ENDINGS];
-	size_t left_out;
+	size_t left_out, results_left_out;
 	bool ended; /* it said how much it printed */
 	json_t *results, *error, *count, *cause, *message;
 };
@@ -224,6 +224,8 @@ static void context_answer_take_line(struct told *t, const uint8_t *p, size_t n)
 		answer_take_text(t, 1, o);
 	else if (strcmp(type, "result") == 0 && json_array_size(t->results) < CONTEXT_RESULTS_MAX)
 		take_result(t, o);
+	else if (strcmp(type, "result") == 0)
+		t->results_left_out++;
 	else if (strcmp(type, "error") == 0)
 		take_error(t, o);
 	else if (strcmp(type, "end") == 0)
@@ -262,9 +264,10 @@ json_t *context_answer(const uint8_t *p, size_t n)
 	for (; p < last && (end = memchr(p, '\n', (size_t)(last - p))); p = end + 1)
 		context_answer_take_line(&t, p, (size_t)(end - p));
 	take_endings(&t);
-	answer = json_pack("{s:o,s:o,s:o,s:o?,s:o?,s:o?,s:o?,s:I}", "stdout", stream_json(&t, 0), "stderr",
-			   stream_json(&t, 1), "results", t.results, "error", t.error, "execution_count", t.count,
-			   "cause", t.cause, "message", t.message, "lines_left_out", (json_int_t)t.left_out);
+	answer =
+	    json_pack("{s:o,s:o,s:o,s:o?,s:o?,s:o?,s:o?,s:I}", "stdout", stream_json(&t, 0), "stderr",
+		      stream_json(&t, 1), "results", t.results, "error", t.error, "execution_count", t.count, "cause",
+		      t.cause, "message", t.message, "lines_left_out", (json_int_t)(t.left_out + t.results_left_out));
 	for (int i = 0; i < 2; i++)
 		buf_finish(&t.text[i]);
 	return answer;

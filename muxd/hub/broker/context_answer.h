@@ -28,7 +28,8 @@
  * execution_count, cause, message}; the last three null where nothing was said. cause: done, error, interrupted,
  * timeout, context_died. A line that has not ended counts not yet. Past CONTEXT_LINES_MAX lines or CONTEXT_VALUES_MAX
  * values lines are not read, but for an error and an end among the last ENDINGS of them: lines_left_out has their
- * number. JSON for which no values are left stands as its text. Called in any thread. NULL: no memory.
+ * number, and that of the results past CONTEXT_RESULTS_MAX. JSON for which no values are left stands as its text.
+ * Called in any thread. NULL: no memory.
  */
 json_t *context_answer(const uint8_t *p, size_t n);
 /* Bytes of memory behind an answer, at the most. */
