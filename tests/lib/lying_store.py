@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """muxd-filestore with answers that lie as the file LIE says at that moment: digest, times, names, endless,
 slow (without an end, too, a page each half second), garbage, held (no answer as long as it says so), over (a put is a
-conflict with nothing, and the next one is passed over; each is a line of LIE.puts); empty: none."""
+conflict with nothing, and the next one is passed over; each is a line of LIE.puts), deaf (a put of
+muxd's is passed over, and not made); empty: none."""
 import base64
 import importlib.machinery
 import importlib.util
@@ -18,6 +19,10 @@ true_call = module.Handler.call
 
 
 def lie(self, method):
+    how = pathlib.Path(os.environ["LIE"]).read_text().strip()
+    if how == "deaf" and self.path.endswith("/put") and not self.headers.get("User-Agent", "").startswith("curl/"):
+        self.body()
+        return {"done": [], "conflicts": [], "now": self.store.now()}
     body = true_call(self, method)
     how = pathlib.Path(os.environ["LIE"]).read_text().strip()
     while how == "held":
