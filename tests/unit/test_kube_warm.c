@@ -197,31 +197,110 @@ static void a_claim_sleeps_and_wakes(void **state)
 	end();
 }
 
+/* ---- wiped is wiped */
+
+static struct result wiped(uint64_t timeout_ns)
+{
+	struct result r = {0};
+
+	ASK(c.p, on_done, &r, .op = SANDBOX_WIPE, .agent = "coder", .reason = "x", .timeout_ns = timeout_ns);
+	assert_true(until(&r.times));
+	return r;
+}
+
+/* What the cluster does once the claim is deleted. */
+static void collect(void)
+{
+	json_object_del(c.boxes, BOX);
+	json_object_del(c.wants, CLAIM);
+}
+
+static void work_claim(const char *more)
+{
+	char text[300];
+
+	snprintf(text, sizeof(text),
+		 "{'metadata':{'name':'work-" BOX "','uid':'uid-pvc'},'spec':{%s},'status':{'phase':'Bound'}}", more);
+	json_object_set_new(c.claims, "work-" BOX, parsed(text));
+}
+
 /* Everything goes with the claim, and it is wiped when all of it is gone, the volume of the template's claim included.
  */
 static void a_claim_is_wiped(void **state)
 {
-	struct result r = {0}, again = {0};
+	struct result r = {0};
 
 	(void)state;
 	begin_warm();
 	claimed(true);
-	json_object_set_new(c.claims, "work-" BOX,
-			    parsed("{'metadata':{'name':'work-" BOX "','uid':'uid-pvc'},'status':{'phase':'Bound'}}"));
+	work_claim("");
 	ASK(c.p, on_done, &r, .op = SANDBOX_WIPE, .agent = "coder", .reason = "x");
-	settle();
-	assert_null(claim());
+	for (int i = 0; i < 20000 && !meta(claim(), "deletionTimestamp"); i++) {
+		settle();
+		usleep(1000);
+	}
+	assert_string_equal(mode(), "Suspended"); /* so that its controller does not make the pod again */
+	assert_null(json_object_get(c.pods, BOX));
 	let_it_look(3);
-	assert_int_equal(r.times, 0); /* its Sandbox is there still, whose controller would make the pod again */
-	assert_non_null(json_object_get(c.pods, BOX));
-	json_object_del(c.boxes, BOX);
+	assert_int_equal(r.times, 0); /* its Sandbox is there still */
+	collect();
 	assert_true(until(&r.times));
 	assert_int_equal(r.rc, 0);
-	assert_null(json_object_get(c.pods, BOX));
 	assert_null(json_object_get(c.claims, "work-" BOX));
-	ASK(c.p, on_done, &again, .op = SANDBOX_WIPE, .agent = "coder", .reason = "x"); /* gone already */
-	settle();
-	assert_int_equal(again.rc, 0);
+	assert_int_equal(wiped(0).rc, 0); /* gone already */
+	end();
+}
+
+/* Late is late for whoever asks again, too: the claim is there until all of it is gone. */
+static void a_late_wipe_is_not_done_by_asking_again(void **state)
+{
+	struct result r;
+
+	(void)state;
+	begin_warm();
+	claimed(true);
+	work_claim("");
+	for (int i = 0; i < 2; i++) {
+		r = wiped(NS_PER_SEC);
+		assert_int_equal(r.rc, ERR_TIMEOUT);
+		assert_non_null(strstr(r.message, BOX " does not go away"));
+	}
+	collect();
+	assert_int_equal(wiped(0).rc, 0);
+	end();
+}
+
+/* The claim stays as well, so that every wipe finds the data by it; nothing runs in it, and nothing ends it. */
+static void data_that_would_stay_keeps_its_claim(void **state)
+{
+	json_t *life;
+	struct result r;
+
+	(void)state;
+	begin_warm();
+	c.p->ops->set_end(c.p, "coder", INT64_C(1800000000) * (int64_t)NS_PER_SEC, false);
+	claimed(true);
+	work_claim("'volumeName':'v'");
+	json_object_set_new(
+	    c.claims, "v",
+	    parsed("{'metadata':{'name':'v','uid':'uid-v'},'spec':{'persistentVolumeReclaimPolicy':'Retain','local':{"
+		   "'path':'/mnt/disk7'},'claimRef':{'namespace':'agents','name':'work-" BOX "','uid':'uid-pvc'}}}"));
+	for (int i = 0; i < 2; i++) {
+		r = wiped(0);
+		assert_int_equal(r.rc, ERR_DATA_KEPT);
+		assert_non_null(strstr(r.message, "PersistentVolume v stays with claim work-" BOX));
+		assert_non_null(claim());
+		assert_null(meta(claim(), "deletionTimestamp"));
+		assert_non_null(json_object_get(c.claims, "work-" BOX));
+		assert_string_equal(mode(), "Suspended");
+		assert_null(json_object_get(c.pods, BOX));
+	}
+	life = json_object_get(json_object_get(claim(), "spec"), "lifecycle");
+	assert_true(json_is_null(json_object_get(life, "shutdownTime")));
+	json_object_del(c.claims, "v"); /* its maker has emptied it */
+	json_object_del(c.boxes, BOX);
+	assert_int_equal(wiped(0).rc, 0);
+	assert_null(claim());
 	end();
 }
 
@@ -479,6 +558,8 @@ int main(int argc, char **argv)
 	    cmocka_unit_test(its_end_is_told),
 	    cmocka_unit_test(a_claim_sleeps_and_wakes),
 	    cmocka_unit_test(a_claim_is_wiped),
+	    cmocka_unit_test(a_late_wipe_is_not_done_by_asking_again),
+	    cmocka_unit_test(data_that_would_stay_keeps_its_claim),
 	    cmocka_unit_test(reasons_that_fail_and_reasons_that_wait),
 	    cmocka_unit_test(the_deadline_tells_the_controllers_words),
 	    cmocka_unit_test(a_refused_claim_is_told_in_the_clusters_words),

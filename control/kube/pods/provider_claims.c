@@ -242,17 +242,6 @@ static void provider_claims_on_shed(struct kjob *j, int rc, const struct err *e)
 	}
 }
 
-static void shed_claim(struct kjob *j, const struct claim_view *c)
-{
-	struct backing_owner o = {.type = BACKING_VOLUME};
-
-	text_put(o.ns, sizeof(o.ns), j->ns);
-	text_put(o.name, sizeof(o.name), c->name);
-	text_put(o.uid, sizeof(o.uid), c->uid);
-	text_put(o.backing, sizeof(o.backing), c->volume);
-	shed_take_over(j, &o, provider_claims_on_shed);
-}
-
 /* One on its way out is looked at by whoever wipes: it takes its volume with it only where that goes. */
 static bool is_left_alone(const struct kjob *j, const struct claim_view *c)
 {
@@ -268,7 +257,7 @@ static void tidy_next(struct kjob *j)
 	if (j->binding)
 		look_for_binder(j);
 	else if (j->at < j->nclaims)
-		shed_claim(j, &j->claims[j->at]);
+		shed_claim(j, &j->claims[j->at], provider_claims_on_shed);
 	else
 		j->step(j);
 }

@@ -23,7 +23,7 @@ static void pod_ended(struct kjob *j)
 	if (n)
 		kname_forget(n);
 	text_put(info.agent, sizeof(info.agent), j->name);
-	info.has_workspace = j->op == SANDBOX_DESTROY && (j->view.claim[0] || j->keeps);
+	info.has_workspace = j->op == SANDBOX_DESTROY && (j->view.claim[0] || j->keeps[0]);
 	kjob_answer(j, 0, NULL, &info, -1);
 }
 
@@ -51,14 +51,24 @@ static void claims_listed(struct kjob *j)
 	claims_tidy(j, NULL, wipe_volumes);
 }
 
-static void pod_is_gone(struct kjob *j)
+static void wipe_claims(struct kjob *j)
 {
-	if (j->op == SANDBOX_WIPE && kp_pooled(j->kp) && j->nclaims)
+	if (j->nclaims) /* of one out of a pool */
 		claims_tidy(j, NULL, wipe_volumes);
-	else if (j->op == SANDBOX_DESTROY || j->kp->p.spec.workspace != WORKSPACE_CLAIM)
-		pod_ended(j);
+	else if (j->kp->p.spec.workspace != WORKSPACE_CLAIM)
+		wipe_volumes(j);
 	else
 		claims_get(j, claims_listed);
+}
+
+static void pod_is_gone(struct kjob *j)
+{
+	if (j->op == SANDBOX_DESTROY)
+		pod_ended(j);
+	else if (kp_pooled(j->kp))
+		pool_wipe(j, wipe_claims);
+	else
+		wipe_claims(j);
 }
 
 static void provider_end_on_deleted(struct kjob *j, int rc, const struct err *e, const struct kube_reply *reply)

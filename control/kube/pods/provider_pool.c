@@ -2,8 +2,8 @@
  * kubernetes.warm_pool: an agent's sandbox comes from a SandboxClaim. Each question first looks at the claim, then at
  * the Sandbox that the claim was given, which is the claim's by its owner reference and by nothing else, and only then
  * at the pod, whose name is that Sandbox's. ensure makes the claim, waits on what its controller tries again and fails
- * on what it does not; destroy puts the Sandbox to sleep, so that another start wakes the same one; wipe deletes the
- * claim, and everything of it goes with it.
+ * on what it does not; destroy puts the Sandbox to sleep, so that another start wakes the same one; wipe does the same,
+ * then deletes the claim, which stays and names all of it until everything of it is gone.
  */
 #define LOG_SUBSYS "kube"
 #include "base/clock.h"
@@ -34,11 +34,12 @@ static struct kube_ref claim_ref(const struct kjob *j, char name[KUBE_NAME_MAX +
 				 .name = name};
 }
 
+/* While it is wiped it has none: what is kept would lose the claim that names it. */
 static int64_t end_of(const struct kjob *j)
 {
 	const struct kname *n = kname_find(j->kp, j->name);
 
-	return n ? n->end_ns : 0;
+	return n && j->op != SANDBOX_WIPE ? n->end_ns : 0;
 }
 
 static bool is_for_end(const struct kjob *j)
@@ -139,81 +140,129 @@ static void set_mode(struct kjob *j, const struct agentsandbox_view *v, bool awa
 /* ---- the end of everything: what keeps its data first, for nothing names it when the claim is gone */
 
 static void await_box(struct kjob *j);
+static void await_claim(struct kjob *j);
 
-/* While the Sandbox is there its controller would make the pod again. */
-static void provider_pool_on_awaited(struct kjob *j, int rc, const struct err *e, const struct kube_reply *reply)
+/* False: it is answered. */
+static bool goes_on_waiting(struct kjob *j, int rc, const struct err *e, const char *what)
+{
+	if (rc && !kjob_may_wait(j, rc))
+		kjob_answer(j, rc, e, NULL, -1);
+	else if (kjob_is_late(j))
+		kjob_fail(j, ERR_TIMEOUT, "SandboxClaim of %s in %s is deleted, and %s%s%s does not go away", j->name,
+			  j->ns, what, *what ? " " : "", j->box[0] ? j->box : "what it was given");
+	else
+		return true;
+	return false;
+}
+
+static void provider_pool_on_box_awaited(struct kjob *j, int rc, const struct err *e, const struct kube_reply *reply)
 {
 	if (served_is_gone(j, rc, e, reply))
 		return;
-	if (rc == ERR_NOT_FOUND) {
-		j->kp->pod_look(j);
-	} else if (rc && !kjob_may_wait(j, rc)) {
-		kjob_answer(j, rc, e, NULL, -1);
-	} else if (kjob_is_late(j)) {
-		kjob_fail(j, ERR_TIMEOUT, "SandboxClaim of %s is deleted, and its Sandbox %s in %s does not go away",
-			  j->name, j->box, j->ns);
-	} else {
+	if (rc == ERR_NOT_FOUND)
+		j->then(j);
+	else if (goes_on_waiting(j, rc, e, "its Sandbox"))
 		kjob_again(j, await_box);
-	}
 }
 
 static void await_box(struct kjob *j)
 {
-	kjob_set_state(j, KJOB_ENDING);
-	kjob_get(j, served_ref(j, j->box), provider_pool_on_awaited);
+	kjob_get(j, served_ref(j, j->box), provider_pool_on_box_awaited);
+}
+
+/* Deleted in the foreground it goes last; where its Sandbox does not hold it up, that is awaited by its name. */
+static void provider_pool_on_claim_awaited(struct kjob *j, int rc, const struct err *e, const struct kube_reply *reply)
+{
+	struct sandboxclaim_view v = {0};
+
+	if (is_unknown(j, rc, e, reply))
+		return;
+	if (rc == ERR_NOT_FOUND || (!rc && !sandboxclaim_view(reply->body, &v, NULL) && strcmp(v.uid, j->owner) != 0)) {
+		if (j->box[0])
+			await_box(j);
+		else
+			j->then(j);
+	} else if (goes_on_waiting(j, rc, e, "")) {
+		kjob_again(j, await_claim);
+	}
+}
+
+static void await_claim(struct kjob *j)
+{
+	char name[KUBE_NAME_MAX + 1];
+
+	kjob_get(j, claim_ref(j, name), provider_pool_on_claim_awaited);
 }
 
 static void provider_pool_on_unclaimed(struct kjob *j, int rc, const struct err *e, const struct kube_reply *reply)
 {
 	if (is_unknown(j, rc, e, reply))
 		return;
-	if (rc == ERR_NOT_FOUND || rc == ERR_K8S_CONFLICT)
-		rc = 0;
-	if (is_answered(j, rc, e))
-		return;
-	if (j->box[0])
-		await_box(j);
-	else
-		j->kp->pod_look(j);
+	if (rc == ERR_NOT_FOUND || rc == ERR_K8S_CONFLICT || !is_answered(j, rc, e))
+		await_claim(j);
 }
 
 static void unclaim(struct kjob *j)
 {
 	char name[KUBE_NAME_MAX + 1];
 	struct kcall c = {KCALL_DELETE, claim_ref(j, name),
-			  .del = {.uid = j->owner, .propagation = "Background", .grace_s = -1}};
+			  .del = {.uid = j->owner, .propagation = "Foreground", .grace_s = -1}};
 
-	kjob_set_state(j, KJOB_ENDING);
 	kjob_put(j, &c, provider_pool_on_unclaimed, &(struct err){0});
+}
+
+/* The claim stays with what it names, and its Sandbox sleeps. */
+static void provider_pool_on_shed(struct kjob *j, int rc, const struct err *e)
+{
+	if (rc == ERR_DATA_KEPT)
+		log_warn(&(struct log_ids){.agent = j->name}, "%s", e->message);
+	if (rc) {
+		kjob_answer(j, rc, e, NULL, -1);
+		return;
+	}
+	shed_leave(j);
+	unclaim(j);
+}
+
+static int take_kept(struct kjob *j, const json_t *o, struct err *e)
+{
+	free(j->claims);
+	j->nclaims = 0;
+	j->claims = calloc(1, sizeof(*j->claims));
+	if (!j->claims)
+		return err_set(e, ERR_NOMEM, "no memory for the claims of %s", j->name);
+	j->nclaims = 1;
+	return claim_view(o, j->claims, e);
 }
 
 static void provider_pool_on_kept_seen(struct kjob *j, int rc, const struct err *e, const struct kube_reply *reply)
 {
 	struct err here = {0};
 
-	if (rc != ERR_NOT_FOUND && is_answered(j, rc, e))
+	if (rc == ERR_NOT_FOUND) {
+		unclaim(j);
 		return;
-	if (!rc) {
-		free(j->claims);
-		j->nclaims = 0;
-		j->claims = calloc(1, sizeof(*j->claims));
-		rc = j->claims ? claim_view(reply->body, j->claims, &here)
-			       : err_set(&here, ERR_NOMEM, "no memory for the claims of %s", j->name);
-		j->nclaims = rc ? 0 : 1;
-		if (rc) {
-			kjob_answer(j, rc, &here, NULL, -1);
-			return;
-		}
 	}
-	unclaim(j);
+	if (is_answered(j, rc, e))
+		return;
+	rc = take_kept(j, reply->body, &here);
+	if (rc)
+		kjob_answer(j, rc, &here, NULL, -1);
+	else
+		shed_claim(j, j->claims, provider_pool_on_shed);
 }
 
-static void provider_pool_wipe(struct kjob *j, const struct agentsandbox_view *v)
+/* Its pod is gone. */
+void pool_wipe(struct kjob *j, void (*then)(struct kjob *j))
 {
-	if (!v->claim[0])
-		unclaim(j);
+	kjob_set_state(j, KJOB_TIDYING);
+	j->then = then;
+	if (!j->owner[0])
+		then(j);
+	else if (j->keeps[0])
+		kjob_get(j, kp_claims(j->ns, j->keeps), provider_pool_on_kept_seen);
 	else
-		kjob_get(j, kp_claims(j->ns, v->claim), provider_pool_on_kept_seen);
+		unclaim(j);
 }
 
 /* ---- the Sandbox that the claim was given */
@@ -232,13 +281,11 @@ static void box_seen(struct kjob *j, const struct agentsandbox_view *v)
 {
 	text_put(j->box_uid, sizeof(j->box_uid), v->uid);
 	text_put(j->pod, sizeof(j->pod), v->pod);
-	j->keeps = v->claim[0];
+	text_put(j->keeps, sizeof(j->keeps), v->claim);
 	text_put(j->last.message, sizeof(j->last.message), v->why);
 	if (j->op == SANDBOX_ENSURE)
 		provider_pool_start(j, v);
-	else if (j->op == SANDBOX_WIPE)
-		provider_pool_wipe(j, v);
-	else if (j->op == SANDBOX_DESTROY && !v->asleep)
+	else if (is_for_end(j) && !v->asleep && !v->deleting)
 		set_mode(j, v, false);
 	else
 		j->kp->pod_look(j);
@@ -253,9 +300,7 @@ static void provider_pool_on_box(struct kjob *j, int rc, const struct err *e, co
 		return;
 	if (rc == ERR_NOT_FOUND) {
 		j->box[0] = '\0';
-		if (j->op == SANDBOX_WIPE)
-			unclaim(j);
-		else if (j->op == SANDBOX_ENSURE) /* its controller makes another, or says why not */
+		if (j->op == SANDBOX_ENSURE) /* its controller makes another, or says why not */
 			pool_wait(j);
 		else
 			j->kp->pod_look(j);
@@ -316,7 +361,8 @@ static void claim_seen(struct kjob *j, const struct sandboxclaim_view *v)
 	if (j->op == SANDBOX_ENSURE && v->deleting) {
 		if (!is_late(j, "an earlier one does not go away"))
 			wait_ms(j, KP_AGAIN_MS);
-	} else if ((j->op == SANDBOX_ENSURE || j->op == KJOB_SET_END) && follow_end(j, v)) {
+	} else if ((j->op == SANDBOX_ENSURE || j->op == KJOB_SET_END || (j->op == SANDBOX_WIPE && !v->deleting)) &&
+		   follow_end(j, v)) {
 		return; /* looked at again */
 	} else if (j->op == KJOB_SET_END) {
 		kjob_answer(j, 0, NULL, NULL, -1);
@@ -329,8 +375,6 @@ static void claim_seen(struct kjob *j, const struct sandboxclaim_view *v)
 		kjob_get(j, served_ref(j, j->box), provider_pool_on_box);
 	} else if (j->op == SANDBOX_ENSURE) {
 		pool_wait(j);
-	} else if (j->op == SANDBOX_WIPE) {
-		unclaim(j);
 	} else {
 		j->kp->pod_look(j); /* nothing of that name */
 	}

@@ -156,6 +156,17 @@ void shed_take_over(struct kjob *j, const struct backing_owner *o, shed_next *ne
 	provider_shed_look(j);
 }
 
+void shed_claim(struct kjob *j, const struct claim_view *c, shed_next *next)
+{
+	struct backing_owner o = {.type = BACKING_VOLUME};
+
+	text_put(o.ns, sizeof(o.ns), j->ns);
+	text_put(o.name, sizeof(o.name), c->name);
+	text_put(o.uid, sizeof(o.uid), c->uid);
+	text_put(o.backing, sizeof(o.backing), c->volume);
+	shed_take_over(j, &o, next);
+}
+
 /* ---- until it is gone */
 
 static void late(struct kjob *j)

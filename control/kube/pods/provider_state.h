@@ -137,8 +137,8 @@ struct kjob {
 	bool held;                                              /* its Sandbox is awake */
 	char box[AGENT_NAME_MAX + 1], box_uid[POD_UID_MAX + 1]; /* the Sandbox that its claim was given; "" */
 	bool end_told;                                          /* the claim was told its end by this job */
-	bool keeps;                                             /* whose workspace outlives its pod */
-	char owner[POD_UID_MAX + 1];                            /* the claim */
+	char keeps[KUBE_OBJECT_MAX + 1]; /* the claim of its template that holds its workspace; "" */
+	char owner[POD_UID_MAX + 1];     /* the claim */
 	struct kube_call *call;
 	kjob_heard *heard;              /* gets its answer */
 	void (*step)(struct kjob *j);   /* after the claims */
@@ -315,6 +315,8 @@ bool kp_pooled(const struct kp *kp);
 /* The claim, its Sandbox awake or asleep as the question wants it, then a look at its pod; once more; another end */
 void pool_begin(struct kjob *j);
 void pool_wait(struct kjob *j);
+/* The pod is gone: the claim goes with all that is its, unless data would stay; then. */
+void pool_wipe(struct kjob *j, void (*then)(struct kjob *j));
 /*
  * provider_served.c: then j->api is a version, the configured one or the best that the cluster serves. An error is
  * answered.
@@ -337,6 +339,7 @@ int snapshots_allowed(const struct kp *kp, struct err *e);
  * ERR_DATA_KEPT: it would stay, the owner is not to be deleted; others: not known.
  */
 void shed_take_over(struct kjob *j, const struct backing_owner *o, shed_next *next);
+void shed_claim(struct kjob *j, const struct claim_view *c, shed_next *next); /* the volume of a claim */
 /* Until it is gone; ERR_TIMEOUT at the job's deadline. */
 void shed_await(struct kjob *j, const struct backing_view *v, shed_next *next);
 /* The same for everything that an owner of the job's agent has left behind (NULL: any claim). */

@@ -109,7 +109,7 @@ static void stat_answer(struct kjob *j)
 		kp_describe(j->kp, j->name, j->ours, &j->view, &info);
 	else
 		describe_absent(j, &info);
-	info.has_workspace = (j->claim.name[0] && !j->claim.lost) || j->keeps;
+	info.has_workspace = (j->claim.name[0] && !j->claim.lost) || j->keeps[0];
 	if (!j->there && j->box[0])
 		info.state = SANDBOX_STOPPED;
 	if (!j->there && j->claim.name[0]) {
