@@ -459,6 +459,64 @@ static void a_dropped_field_ends_the_start_of_a_pod(void **state)
 	}
 }
 
+static void begin_dropping(json_t *t)
+{
+	pod_template = t;
+	begin_with(WORKSPACE_CLAIM, KUBE_PIN_AUTO, 0, true);
+	pod_template = NULL;
+	json_decref(t);
+	c.dropping = "hostUsers";
+}
+
+/* The removal is tried until it is done; one that cannot be done is told behind what was dropped. */
+static void a_pod_that_lacks_something_is_never_started(void **state)
+{
+	static const struct {
+		int rc;
+		const char *words;
+	} refusals[] = {{ERR_K8S_UNREACHABLE, NULL}, {ERR_EOF, NULL}, {ERR_K8S_FORBIDDEN, "it may be there still"}};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(refusals) / sizeof(refusals[0]); i++) {
+		struct result r = {0}, again = {0};
+
+		begin_dropping(template_of(false));
+		c.fail_delete = refusals[i].rc;
+		ASK(c.p, on_done, &r, .op = SANDBOX_ENSURE, .agent = "coder");
+		assert_true(until(&r.times));
+		if (!refusals[i].words) {
+			is_told_and_gone(&r);
+		} else {
+			assert_int_equal(r.rc, ERR_FIELD_DROPPED);
+			assert_non_null(strstr(r.message, refusals[i].words));
+			set_running("muxd-coder", KUBE_CONTAINER, "containerd://1"); /* as after a kill of the daemon */
+			ASK(c.p, on_done, &again, .op = SANDBOX_ENSURE, .agent = "coder");
+			assert_true(until(&again.times));
+			is_told_and_gone(&again);
+		}
+		end();
+	}
+}
+
+/* Anybody who may can take a label from a pod that runs: that is no field which a server has dropped. */
+static void a_label_that_is_gone_by_now_ends_nothing(void **state)
+{
+	struct result r = {0};
+
+	(void)state;
+	begin_dropping(json_pack("{s:{s:{s:s}},s:{s:b}}", "metadata", "labels", "team", "red", "spec", "hostUsers", 0));
+	c.dropping = NULL;
+	(void)ensured("coder", "muxd-coder");
+	(void)json_object_del(
+	    json_object_get(json_object_get(json_object_get(c.pods, "muxd-coder"), "metadata"), "labels"), "team");
+	ASK(c.p, on_done, &r, .op = SANDBOX_ENSURE, .agent = "coder");
+	settle();
+	reach_up(0);
+	assert_true(until(&r.times));
+	assert_int_equal(r.rc, 0);
+	end();
+}
+
 /* What was said ahead of one start is nothing to the next one, nor to another agent's; what was refused, to none. */
 static void an_own_template_is_good_for_one_start(void **state)
 {
@@ -539,6 +597,8 @@ int main(int argc, char **argv)
 	    cmocka_unit_test(pods_that_end_one_after_the_other),
 	    cmocka_unit_test(a_sandbox_that_goes_under_a_start),
 	    cmocka_unit_test(a_dropped_field_ends_the_start_of_a_pod),
+	    cmocka_unit_test(a_pod_that_lacks_something_is_never_started),
+	    cmocka_unit_test(a_label_that_is_gone_by_now_ends_nothing),
 	    cmocka_unit_test(an_own_template_is_good_for_one_start),
 	    cmocka_unit_test(a_dropped_field_ends_the_start_of_a_sandbox),
 	};

@@ -59,8 +59,8 @@ bool kjob_may_wait(const struct kjob *j, int rc)
 	case KJOB_SET_END:
 		return true;
 	case SANDBOX_ENSURE:
-	case SANDBOX_STAT:
-		return j->ours && clock_boot_ns() - j->began_ns < KP_AWAY_MS * NS_PER_MS;
+	case SANDBOX_STAT: /* a start whose pod lacks something is an end by now */
+		return j->dropped.code || (j->ours && clock_boot_ns() - j->began_ns < KP_AWAY_MS * NS_PER_MS);
 	default:
 		return false; /* whoever asked asks again */
 	}
@@ -305,17 +305,32 @@ static void kjob_free(struct kjob *j)
 	free(j);
 }
 
-void kjob_answer(struct kjob *j, int rc, const struct err *e, const struct sandbox_info *info, int fd)
+/* A field that was dropped is the answer, however the removal of its pod went: that comes behind it. */
+static int add_removal(struct err *dropped, const struct err *e)
 {
-	struct sandbox_answer a = {.rc = rc, .e = rc ? e : NULL, .fd = rc ? -1 : fd};
+	size_t len = strlen(dropped->message);
+
+	if (e && e->code != dropped->code)
+		text_format(dropped->message + len, sizeof(dropped->message) - len, "; it may be there still: %s",
+			    e->message);
+	return dropped->code;
+}
+
+void kjob_answer(struct kjob *j, int rc, const struct err *why, const struct sandbox_info *info, int fd)
+{
+	struct err dropped = j->dropped;
+	const struct err *e = dropped.code ? &dropped : why;
+	struct sandbox_answer a;
 	struct sandbox_info *list = j->list;
 	struct sandbox_snapshot *snapshots = j->snapshots;
 	char name[AGENT_NAME_MAX + 1];
 	sandbox_done *done = j->done;
 	void *arg = j->arg;
 
+	if (dropped.code)
+		rc = add_removal(&dropped, why);
+	a = (struct sandbox_answer){.rc = rc, .e = rc ? e : NULL, .name = name, .fd = rc ? -1 : fd};
 	text_put(name, sizeof(name), j->name);
-	a.name = name;
 	if (!rc && j->op == SANDBOX_LIST)
 		a.info = list, a.n = j->nlist;
 	else if (!rc && info)

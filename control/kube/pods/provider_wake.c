@@ -283,10 +283,13 @@ static void make_all(struct kjob *j)
 static void provider_wake_on_old_deleted(struct kjob *j, int rc, const struct err *e, const struct kube_reply *reply)
 {
 	(void)reply;
-	if (rc && rc != ERR_NOT_FOUND && rc != ERR_K8S_CONFLICT)
+	if (rc && rc != ERR_NOT_FOUND && rc != ERR_K8S_CONFLICT && !kjob_may_wait(j, rc)) {
 		kjob_answer(j, rc, e, NULL, -1);
-	else
-		kjob_wait(j, KP_AGAIN_MS);
+		return;
+	}
+	if (rc && rc != ERR_NOT_FOUND)
+		j->forced = false; /* it was not done, or that is not known */
+	kjob_wait(j, KP_AGAIN_MS);
 }
 
 static void replace(struct kjob *j)
@@ -333,39 +336,53 @@ static bool is_outdated(const struct kjob *j)
 
 /* ---- what the server made of the pod template */
 
-/* A pod that came of this start, or of one before it and has not begun; and of the template that is in force. */
+static void dropped_late(struct kjob *j)
+{
+	kjob_fail(j, ERR_TIMEOUT, "pod %s in %s does not go away: %s", j->pod, j->ns, j->view.why);
+}
+
+/* A pod that came of this start, or has not begun. */
+static bool is_new(const struct kjob *j)
+{
+	return j->made || j->held || !j->view.started;
+}
+
+/*
+ * A pod of the template that is in force. One that has begun, too: whoever made it may have had no time to compare it.
+ */
 static bool is_to_be_compared(const struct kjob *j)
 {
 	char digest[TEMPLATE_DIGEST_HEX + 1];
 
-	if (j->op != SANDBOX_ENSURE || !j->ours || j->view.deleting || !(j->made || j->held || !j->view.started))
+	if (j->op != SANDBOX_ENSURE || !j->ours || j->view.deleting || (!is_new(j) && j->view.state == POD_ENDED))
 		return false;
 	template_digest(kjob_spec(j).pod_template, digest);
 	return digest[0] && strcmp(digest, j->view.pod_template) == 0;
 }
 
-static void answer_dropped(struct kjob *j)
+/* Labels and annotations of one that has begun are anybody's by now. */
+static bool is_whole(const struct kjob *j, const json_t *pod, char at[TEMPLATE_PATH_MAX])
 {
-	struct err e = j->dropped; /* the job goes with its answer */
+	const json_t *t = kjob_spec(j).pod_template;
+	json_t *spec = json_pack("{s:O*}", "spec", json_object_get(t, "spec"));
+	bool kept = template_kept(is_new(j) || !spec ? t : spec, pod, at);
 
-	kjob_answer(j, e.code, &e, NULL, -1);
+	json_decref(spec);
+	return kept;
 }
 
 /* Until the pod is gone, so that the next start finds nothing of it. */
 static void dropped_seen(struct kjob *j, const json_t *pod)
 {
-	struct kcall c = {KCALL_DELETE, kp_pods(j->ns, j->pod), .del = {.uid = j->view.uid, .grace_s = 1}};
-	struct err e = {0};
-
-	if (!pod || kjob_is_late(j)) {
-		answer_dropped(j);
-		return;
-	}
 	kjob_set_state(j, KJOB_ENDING);
-	if (j->view.deleting)
+	if (!pod)
+		kjob_answer(j, j->dropped.code, &j->dropped, NULL, -1);
+	else if (kjob_is_late(j))
+		dropped_late(j);
+	else if (j->view.deleting)
 		kjob_wait(j, KP_AGAIN_MS);
-	else if (kjob_call(j, &c, provider_wake_on_old_deleted, &e))
-		answer_dropped(j);
+	else
+		kjob_delete(j, kp_pods(j->ns, j->pod), j->view.uid, 1, provider_wake_on_old_deleted);
 }
 
 /* True: it lacks what the template asks for, and goes again. */
@@ -373,7 +390,7 @@ static bool has_dropped(struct kjob *j, const json_t *pod)
 {
 	char at[TEMPLATE_PATH_MAX];
 
-	if (!is_to_be_compared(j) || template_kept(kjob_spec(j).pod_template, pod, at))
+	if (!is_to_be_compared(j) || is_whole(j, pod, at))
 		return false;
 	err_set(&j->dropped, ERR_FIELD_DROPPED,
 		"the API server has dropped %.200s, which the pod template asks for: pod %s in %s is removed again", at,
@@ -514,7 +531,7 @@ void wake_tick(struct kjob *j)
 	if (j->call) /* its answer comes here again */
 		return;
 	if (late && j->dropped.code)
-		answer_dropped(j);
+		dropped_late(j);
 	else if (late && j->state == KJOB_WAITING && j->view.uid[0])
 		ask_why(j);
 	else if (late && j->held)
