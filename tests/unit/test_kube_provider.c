@@ -261,6 +261,32 @@ static void what_is_over_is_replaced(void **state)
 }
 
 /* A pod that never began is made anew when the configuration has changed; one that ran is not. */
+/* The server is away, or its answer is lost, when the old one is to go. */
+static void what_is_over_is_replaced_once_it_can_be(void **state)
+{
+	static const int codes[] = {ERR_K8S_UNREACHABLE, ERR_K8S_BUSY, ERR_EOF};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(codes) / sizeof(codes[0]); i++) {
+		struct result r = {0};
+
+		begin();
+		ensured("coder", "muxd-coder");
+		set_status("muxd-coder", "{'phase':'Failed','reason':'Evicted','message':'disk pressure'}");
+		tell("muxd-coder");
+		c.creates = 0;
+		c.fail_delete = codes[i];
+		ASK(c.p, on_done, &r, .op = SANDBOX_ENSURE, .agent = "coder");
+		assert_true(until(&c.creates));
+		assert_int_equal(r.times, 0);
+		set_running("muxd-coder", KUBE_CONTAINER, "containerd://2");
+		tell("muxd-coder");
+		reach_up(0);
+		assert_int_equal(r.rc, 0);
+		end();
+	}
+}
+
 static void an_outdated_plan_is_replaced(void **state)
 {
 	struct result r = {0};
@@ -717,6 +743,7 @@ int main(int argc, char **argv)
 	    cmocka_unit_test(a_clock_that_is_set_back_does_not_lower_an_epoch),
 	    cmocka_unit_test(claims_come_before_pods),
 	    cmocka_unit_test(what_is_over_is_replaced),
+	    cmocka_unit_test(what_is_over_is_replaced_once_it_can_be),
 	    cmocka_unit_test(an_outdated_plan_is_replaced),
 	    cmocka_unit_test(the_deadline_tells_the_pods_own_reason),
 	    cmocka_unit_test(what_cannot_begin_is_told_at_once),

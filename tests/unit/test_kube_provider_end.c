@@ -333,6 +333,34 @@ static void destroying_waits_for_the_kubelet(void **state)
 	end();
 }
 
+/* A deletion that the server did not hear is said again, with the grace that it had: no node is to blame. */
+static void an_end_that_was_not_heard_is_said_again(void **state)
+{
+	struct result r = {0};
+	int heard;
+
+	(void)state;
+	begin();
+	ensured("coder", "muxd-coder");
+	c.lingering = true;
+	c.fail_delete = ERR_K8S_UNREACHABLE;
+	ASK(c.p, on_done, &r, .op = SANDBOX_DESTROY, .agent = "coder", .reason = "x");
+	assert_true(until(&c.deletes));
+	c.deletes = 0;
+	assert_true(until(&c.deletes));
+	assert_int_equal(c.last_grace, 1);
+	heard = c.gets + 3;
+	for (int i = 0; i < 20000 && c.gets < heard; i++) {
+		settle();
+		usleep(1000);
+	}
+	assert_int_equal(c.deletes, 1); /* and not once more when it was heard */
+	tell_deleted("muxd-coder");
+	assert_true(until(&r.times));
+	assert_int_equal(r.rc, 0);
+	end();
+}
+
 /* The pod went and another of its name came, between the look and the deletion: the other is not touched. */
 static void only_the_pod_that_was_seen_is_ended(void **state)
 {
@@ -407,12 +435,11 @@ static void the_cause_comes_before_the_next_start(void **state)
 	end();
 }
 
-static void a_pod_that_its_node_never_confirms_is_not_waited_for(void **state)
+static void taken_out(int fail_delete)
 {
 	struct result r = {0};
 	char first[40];
 
-	(void)state;
 	begin();
 	ensured_on_a_node("coder", "muxd-coder");
 	snprintf(first, sizeof(first), "%s", uid_of("muxd-coder"));
@@ -432,12 +459,21 @@ static void a_pod_that_its_node_never_confirms_is_not_waited_for(void **state)
 	assert_int_equal(r.rc, ERR_NOT_FOUND);
 	memset(&r, 0, sizeof(r));
 	c.creates = 0;
+	c.fail_delete = fail_delete;
 	ASK(c.p, on_done, &r, .op = SANDBOX_ENSURE, .agent = "coder");
 	assert_true(until(&c.creates));
 	assert_int_equal(c.last_grace, 0);
 	settle();
 	assert_string_not_equal(uid_of("muxd-coder"), first);
 	end();
+}
+
+/* Also where the server is away when it is taken out of the cluster. */
+static void a_pod_that_its_node_never_confirms_is_not_waited_for(void **state)
+{
+	(void)state;
+	taken_out(0);
+	taken_out(ERR_K8S_UNREACHABLE);
 }
 
 #define EVICTED "{'phase':'Failed','reason':'Evicted','message':'disk pressure'}"
@@ -528,6 +564,7 @@ int main(int argc, char **argv)
 	    cmocka_unit_test(a_pod_that_ends_while_it_is_reached),
 	    cmocka_unit_test(names_are_forgotten_in_the_end),
 	    cmocka_unit_test(destroying_waits_for_the_kubelet),
+	    cmocka_unit_test(an_end_that_was_not_heard_is_said_again),
 	    cmocka_unit_test(only_the_pod_that_was_seen_is_ended),
 	    cmocka_unit_test(a_pod_that_went_with_its_node_says_so),
 	    cmocka_unit_test(the_cause_comes_before_the_next_start),

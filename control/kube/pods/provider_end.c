@@ -74,12 +74,15 @@ static void pod_is_gone(struct kjob *j)
 static void provider_end_on_deleted(struct kjob *j, int rc, const struct err *e, const struct kube_reply *reply)
 {
 	(void)reply;
-	if (rc == ERR_NOT_FOUND || rc == ERR_K8S_CONFLICT) /* a conflict: the name is another pod's by now */
+	if (rc == ERR_NOT_FOUND || rc == ERR_K8S_CONFLICT) { /* a conflict: the name is another pod's by now */
 		pod_is_gone(j);
-	else if (rc && !kjob_may_wait(j, rc))
+	} else if (rc && !kjob_may_wait(j, rc)) {
 		kjob_answer(j, rc, e, NULL, -1);
-	else
+	} else {
+		if (rc)
+			j->forced = false; /* whether it was done is not known */
 		kjob_wait(j, KP_AGAIN_MS);
+	}
 }
 
 /* A second of grace, so that the object goes when the kubelet has said that the container has ended, and not before. */
@@ -88,7 +91,8 @@ static void delete_pod(struct kjob *j, int64_t grace_s)
 	kjob_delete(j, kp_pods(j->ns, j->pod), j->uid, grace_s, provider_end_on_deleted);
 }
 
-static void first_look(struct kjob *j)
+/* From then on the pod's node has its time. */
+static void tell_to_go(struct kjob *j)
 {
 	kjob_set_state(j, KJOB_ENDING);
 	text_put(j->uid, sizeof(j->uid), j->view.uid);
@@ -110,8 +114,8 @@ void end_seen(struct kjob *j, const json_t *pod)
 		kjob_answer(j, rc, &e, NULL, -1);
 	else if (!pod || (j->uid[0] && strcmp(j->uid, j->view.uid) != 0))
 		pod_is_gone(j);
-	else if (!j->uid[0])
-		first_look(j);
+	else if (!j->uid[0] || !j->view.deleting) /* not told yet, or the server did not hear it */
+		tell_to_go(j);
 	else if (!j->forced && clock_boot_ns() >= j->force_ns) {
 		log_warn(&(struct log_ids){.agent = j->name},
 			 "the node of pod %s does not answer: it is taken out of the cluster", j->pod);
