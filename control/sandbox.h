@@ -54,8 +54,10 @@ struct sandbox_info {
 	char pod_template[SANDBOX_DIGEST_LEN]; /* digest of the pod template that it was made with; "": none */
 	/* How muxlet came there: "host", "init", "image", "stream", "ephemeral"; "" where there is none */
 	char delivery[24];
-	char visitor[64];  /* the ephemeral container that carries it, beside the one that is meant; "" */
-	bool visitor_made; /* added just now: a pod of others was changed */
+	char visitor[64]; /* the ephemeral container that carries it, beside the one that is meant; "" */
+	/* Ephemeral containers added to a pod of others and not told yet, each behind a space; one whose request had no
+	 * answer is among them. "": none */
+	char visitors_added[128];
 };
 
 /* A copy of a workspace as it was at one moment. Its id is the caller's; the backend finds it again by it. */

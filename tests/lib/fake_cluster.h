@@ -71,6 +71,7 @@ static struct {
 	json_t *node;        /* every node there is */
 	int gets, creates, deletes, patches, serial;
 	int fail_patch;                         /* ERR_* for all of pods/ephemeralcontainers */
+	bool lose_patch;                        /* the next one of these is done, and its answer lost */
 	int fail_get, fail_create, fail_delete; /* ERR_* for the next one of its kind */
 	bool lingering;                         /* a deleted pod stays, with a deletionTimestamp */
 	int64_t last_grace;
@@ -302,6 +303,10 @@ static RIG_UNUSED int add_ephemeral(const struct kube_ref *r, enum kube_patch_ki
 	if (!list)
 		json_object_set_new(spec, "ephemeralContainers", list = json_array());
 	json_array_extend(list, json_object_get(json_object_get(patch, "spec"), "ephemeralContainers"));
+	if (c.lose_patch) {
+		c.lose_patch = false;
+		return later(ERR_EOF, NULL, "the answer was broken off", done, arg, out);
+	}
 	return later(0, json_deep_copy(pod), "", done, arg, out);
 }
 

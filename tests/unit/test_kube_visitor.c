@@ -198,7 +198,7 @@ static void it_is_added_once_and_carries_muxlet(void **state)
 	assert_int_equal(r.info.backend, SANDBOX_PLAIN); /* programs go on by exec */
 	assert_string_equal(r.info.delivery, "ephemeral");
 	assert_string_equal(r.info.visitor, added);
-	assert_true(r.info.visitor_made);
+	assert_string_equal(r.info.visitors_added + 1, added);
 	assert_string_equal(c.plain_container, "main");
 	assert_string_equal(c.plain_visitor, added);
 	assert_string_equal(c.plain_muxlet, "/usr/local/bin/muxlet");
@@ -206,7 +206,7 @@ static void it_is_added_once_and_carries_muxlet(void **state)
 	ASK(c.p, on_done, &again, .op = SANDBOX_CONNECT, .agent = "ns/web/main");
 	settle();
 	assert_string_equal(again.info.visitor, added);
-	assert_false(again.info.visitor_made);
+	assert_string_equal(again.info.visitors_added, "");
 	assert_int_equal(c.patches, 1);
 	memset(&again, 0, sizeof(again));
 	ASK(c.p, on_done, &again, .op = SANDBOX_STAT, .agent = "ns/web/main");
@@ -238,7 +238,7 @@ static void the_one_that_is_there_is_used(void **state)
 		assert_true(until(&r.times));
 		assert_int_equal(c.patches, 0);
 		assert_string_equal(r.info.visitor, i ? "" : added);
-		assert_false(r.info.visitor_made);
+		assert_string_equal(r.info.visitors_added, "");
 		leave();
 		json_object_set_new(json_array_get(kept, 0), "image", json_string("evil"));
 	}
@@ -276,6 +276,7 @@ static void plain_says_why(void **state)
 		assert_int_equal(r.info.backend, SANDBOX_PLAIN);
 		assert_string_equal(r.info.visitor, "");
 		assert_string_equal(c.plain_visitor, "");
+		assert_string_equal(r.info.visitors_added + !cases[i].refusal, cases[i].refusal ? "" : added);
 		if (!strstr(r.info.why, cases[i].words) || !strstr(r.info.why, "there is no shell"))
 			fail_msg("%s", r.info.why);
 		leave();
@@ -286,6 +287,7 @@ static void plain_says_why(void **state)
 static void so_many_and_no_more(void **state)
 {
 	struct result r;
+	int told = 0;
 
 	(void)state;
 	arrive(&r);
@@ -299,7 +301,51 @@ static void so_many_and_no_more(void **state)
 	assert_true(until(&r.times));
 	assert_int_equal(c.patches, VISITOR_TRIES);
 	assert_string_equal(r.info.visitor, "");
+	for (const char *at = r.info.visitors_added; (at = strstr(at, " muxd-visitor-")); at++)
+		told++;
+	assert_int_equal(told, VISITOR_TRIES);
 	leave();
+}
+
+enum lost { LOST_ANSWER, LOST_SIGHT, LOST_QUESTION };
+
+/* The first question, or the one that takes its place. */
+static void add_and_lose(enum lost what, struct result *first, struct result *second)
+{
+	memset(second, 0, sizeof(*second));
+	arrive(first);
+	c.lose_patch = what != LOST_QUESTION;
+	reach_fails(ERR_UNSUPPORTED, "there is no shell");
+	settle();
+	assert_int_equal(c.patches, 1);
+	visitor_is("{'running':{}}");
+	if (what == LOST_SIGHT)
+		c.fail_get = ERR_K8S_FORBIDDEN;
+	if (what != LOST_QUESTION)
+		return;
+	ASK(c.p, on_done, second, .op = SANDBOX_ENSURE, .agent = "ns/web/main");
+	settle();
+	assert_int_equal(first->rc, ERR_CONFLICT);
+	reach_fails(ERR_UNSUPPORTED, "there is no shell");
+}
+
+/* A pod of others was changed for good: that is told once, whoever heard of it. */
+static void an_addition_is_told_once(void **state)
+{
+	(void)state;
+	for (enum lost what = LOST_ANSWER; what <= LOST_QUESTION; what++) {
+		struct result first, second, *r = what == LOST_QUESTION ? &second : &first, again = {0};
+
+		add_and_lose(what, &first, &second);
+		assert_true(until(&r->times));
+		assert_int_equal(r->rc, 0);
+		assert_string_equal(r->info.visitor, what == LOST_SIGHT ? "" : added);
+		assert_string_equal(r->info.visitors_added + 1, added);
+		ASK(c.p, on_done, &again, .op = SANDBOX_CONNECT, .agent = "ns/web/main");
+		assert_true(until(&again.times));
+		assert_string_equal(again.info.visitors_added, "");
+		leave();
+	}
 }
 
 /* The container ends, or the daemon, while somebody waits for it. */
@@ -354,6 +400,7 @@ int main(void)
 	    cmocka_unit_test(the_one_that_is_there_is_used),
 	    cmocka_unit_test(plain_says_why),
 	    cmocka_unit_test(so_many_and_no_more),
+	    cmocka_unit_test(an_addition_is_told_once),
 	    cmocka_unit_test(an_end_in_the_middle),
 	    cmocka_unit_test(pods_of_ours_get_none),
 	};

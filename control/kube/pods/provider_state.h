@@ -110,7 +110,8 @@ struct kname {
 	struct reach_result reached; /* path "": not by muxlet */
 	char plain_why[400];         /* "" or why muxlet cannot run in it */
 	char visitor[64];            /* then: the ephemeral container that carries it; "": none */
-	bool visitor_made;           /* it was added by the connection that was made last */
+	char visitor_asked[64];      /* one that was asked for, while nothing has told whether it is there; "" */
+	char visitors_added[128];    /* as in sandbox_info, until a connection tells of them */
 	struct reach *reach;         /* the stream, while there is one, or is about to be */
 	struct kjob *job;            /* who waits for it */
 	struct kube_watch *watch;    /* pods of others: of that one pod */
@@ -129,9 +130,8 @@ struct kjob {
 	struct target t;
 	char ns[AGENT_NAME_MAX + 1], pod[AGENT_NAME_MAX + 1];
 	bool ours, cancelled;
-	bool forced; /* what was in the way was taken out of it, once */
-	bool there;  /* there is a pod */
-	bool visitor_made;
+	bool forced;             /* what was in the way was taken out of it, once */
+	bool there;              /* there is a pod */
 	uint64_t visit_until_ns; /* boot clock */
 	visit_next *visited;
 	bool held;                                              /* its Sandbox is awake */

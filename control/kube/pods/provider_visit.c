@@ -21,6 +21,16 @@ static struct kname *provider_visit_name_of(const struct kjob *j)
 	return n && n->job == j ? n : NULL;
 }
 
+/* The pod has it for good, or may have it. */
+static void note_added(struct kname *n)
+{
+	size_t len = strlen(n->visitors_added);
+
+	if (n->visitor_asked[0])
+		text_format(n->visitors_added + len, sizeof(n->visitors_added) - len, " %s", n->visitor_asked);
+	n->visitor_asked[0] = '\0';
+}
+
 static void provider_visit_finish(struct kjob *j, const char *visitor, const char *words)
 {
 	struct kname *n = provider_visit_name_of(j);
@@ -34,7 +44,7 @@ static void provider_visit_finish(struct kjob *j, const char *visitor, const cha
 	}
 	n->job = NULL;
 	text_put(n->visitor, sizeof(n->visitor), visitor);
-	n->visitor_made = j->visitor_made;
+	note_added(n);
 	text_format(why, sizeof(why), "%.220s; ephemeral container: %.150s", n->plain_why, words);
 	log_info(&(struct log_ids){.agent = j->name}, "an exec for each session: %s", why);
 	j->visited(j, n, why);
@@ -60,13 +70,18 @@ static void wait_on(struct kjob *j, const char *words)
 
 static void provider_visit_on_added(struct kjob *j, int rc, const struct err *e, const struct kube_reply *reply)
 {
+	struct kname *n = provider_visit_name_of(j);
+
 	(void)reply;
+	if (n && !rc)
+		note_added(n);
+	else if (n && (rc == ERR_K8S_UNREACHABLE || !kp_may_pass(rc))) /* never sent, or refused */
+		n->visitor_asked[0] = '\0';
 	if (rc == ERR_NOT_FOUND) {
 		provider_visit_give_up(j, "this cluster has no ephemeral containers");
 	} else if (rc && rc != ERR_K8S_CONFLICT && !kp_may_pass(rc)) {
 		provider_visit_give_up(j, e->message);
 	} else {
-		j->visitor_made |= !rc;
 		wait_on(j, rc ? e->message : "it was added just now");
 	}
 }
@@ -75,13 +90,19 @@ static void provider_visit_add(struct kjob *j, struct visitor_plan *plan)
 {
 	struct kcall c = {KCALL_PATCH, kp_pods(j->ns, j->pod), visitor_patch(plan->container),
 			  .kind = KUBE_PATCH_STRATEGIC};
+	struct kname *n = provider_visit_name_of(j);
 	struct err e = {0};
 
+	if (n)
+		text_put(n->visitor_asked, sizeof(n->visitor_asked), plan->name);
 	c.ref.subresource = "ephemeralcontainers";
 	log_info(&(struct log_ids){.agent = j->name}, "ephemeral container %s is added to pod %s in %s", plan->name,
 		 j->pod, j->ns);
-	if (kjob_call(j, &c, provider_visit_on_added, &e))
+	if (kjob_call(j, &c, provider_visit_on_added, &e)) {
+		if (n)
+			n->visitor_asked[0] = '\0';
 		provider_visit_give_up(j, e.message);
+	}
 }
 
 static void seen(struct kjob *j, const json_t *pod)
@@ -92,9 +113,12 @@ static void seen(struct kjob *j, const json_t *pod)
 					 .muxlet = kube_spec_muxlet(&j->kp->p.spec)};
 	struct visitor_plan plan = {0};
 	struct err e = {0};
+	struct kname *n = provider_visit_name_of(j);
 	char text[160];
 	int rc = visitor_plan(pod, &p, &plan, &e);
 
+	if (n && pod_named(json_object_get(json_object_get(pod, "spec"), "ephemeralContainers"), n->visitor_asked))
+		note_added(n); /* the answer was lost, and it was done */
 	if (rc) {
 		provider_visit_give_up(j, e.message);
 	} else if (plan.state == VISITOR_ABSENT) {

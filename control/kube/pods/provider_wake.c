@@ -60,14 +60,14 @@ static void answer_with(struct kjob *j, struct kname *n, int fd)
 		    n->plain_why[0] ? n->plain_why : "muxlet runs in the container");
 	text_put(info.delivery, sizeof(info.delivery), n->visitor[0] ? "ephemeral" : n->reached.delivery);
 	text_put(info.visitor, sizeof(info.visitor), n->visitor);
-	info.visitor_made = n->visitor_made;
-	n->visitor_made = false;
+	text_put(info.visitors_added, sizeof(info.visitors_added), n->visitors_added);
 	if (derive(j->kp, "link", &n->view, info.secret)) {
 		close(fd);
 		err_set(&e, ERR_NOMEM, "no memory for the link's secret");
 		kjob_answer(j, e.code, &e, NULL, -1);
 		return;
 	}
+	n->visitors_added[0] = '\0';
 	kjob_answer(j, 0, NULL, &info, fd);
 	explicit_bzero(&info, sizeof(info));
 }

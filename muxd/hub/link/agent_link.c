@@ -453,6 +453,21 @@ static const struct link_ops link_callbacks = {.up = agent_link_on_up,
 
 /* ---- asking the provider */
 
+static void tell_visitors(struct agent *a, const struct sandbox_info *info)
+{
+	char name[sizeof(info->visitors_added)];
+	size_t len;
+
+	for (const char *at = info->visitors_added; *at; at += len) {
+		at += strspn(at, " ");
+		len = strcspn(at, " ");
+		text_format(name, sizeof(name), "%.*s", (int)len, at);
+		(void)audit_event(a->hub, "sandbox.visitor", NULL, a->name, "ok",
+				  json_pack("{s:s,s:s,s:s,s:s}", "namespace", info->ns, "pod", info->pod, "container",
+					    name, "why", info->why));
+	}
+}
+
 static int take_stream(struct agent *a, const struct sandbox_info *info, int fd)
 {
 	struct link_params p = {.epoch = info->epoch, .name = a->name};
@@ -479,10 +494,7 @@ static int take_stream(struct agent *a, const struct sandbox_info *info, int fd)
 		a->silent_tries = 0;
 	}
 	a->info = *info;
-	if (info->visitor_made)
-		(void)audit_event(a->hub, "sandbox.visitor", NULL, a->name, "ok",
-				  json_pack("{s:s,s:s,s:s,s:s}", "namespace", info->ns, "pod", info->pod, "container",
-					    info->visitor, "why", info->why));
+	tell_visitors(a, info);
 	a->linked = info->sandbox_id;
 	if (fresh)
 		a->oom = (struct kill_tally){.count = info->oom_kills};
