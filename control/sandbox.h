@@ -46,6 +46,7 @@ struct sandbox_info {
 	struct resources asked, limits;
 	char snapshot_id[ID_STR_LEN]; /* the snapshot that was current when it was asked; "": none */
 	bool has_workspace;           /* there is a disk that outlives the programs, running or not */
+	bool workspace_lost;          /* there was one, and what held it says that it is gone; with STAT alone */
 	enum sandbox_backend backend;
 	char ns[64], pod[64]; /* in the cluster: where; "": no pod is there, or none is known */
 	char why[400];        /* why this backend and no other, every earlier way with its reason; "" for local */
@@ -156,6 +157,7 @@ struct sandbox_ask {
 	uint64_t timeout_ns;
 	size_t max;
 	bool idle, read_only;
+	bool empty; /* ENSURE: the loss of its workspace (workspace_lost) is on record: it begins empty */
 	bool again; /* RESTORE: it was asked for by a daemon that died, and what of it was done nobody knows */
 	/*
 	 * A run of lifecycle asks: in the order of its agent's questions, with a place kept for it. Where there is none

@@ -97,6 +97,7 @@ int life_ask(struct life_agent *a, enum sandbox_op op, const char *reason, struc
 		q.snapshot = &s->id;
 	if (op == SANDBOX_ENSURE || op == SANDBOX_RESTORE)
 		q.image = a->row.image, q.resources = a->row.resources, q.app_id = a->row.app_id;
+	q.empty = op == SANDBOX_ENSURE && a->run->empty;
 	if (op == SANDBOX_TAKE)
 		q.timeout_ns = p->snapshot_timeout_ns;
 	if (op == SANDBOX_RESTORE) {

@@ -84,6 +84,7 @@ struct life_run {
 	unsigned refused;             /* how often, of this step */
 	bool again;                   /* of a restore: the daemon before had asked for it */
 	bool unasked;                 /* of the step before: no answer to it comes, its question found no place */
+	bool empty;                   /* of a start: its workspace is lost, which was told */
 	char *own_template;           /* of a start: from now on, "": none; NULL: as it is */
 	bool frozen, held;            /* its programs may stand still for it; nothing begins in the sandbox */
 	bool runs, has_workspace;     /* as the provider said */

@@ -34,8 +34,8 @@ static int start_failed(struct life_agent *a, int rc, const struct err *e)
 
 /* ---- what is there */
 
-/* What was there is gone: said, with what is left of it. */
-static void lost(struct life_agent *a, struct life_row *next)
+/* What was there is gone: said, with what is left of it. An error: the record does not have it. */
+static int lost(struct life_agent *a, struct life_row *next)
 {
 	char id[ID_STR_LEN];
 
@@ -49,7 +49,7 @@ static void lost(struct life_agent *a, struct life_row *next)
 			    "the workspace is gone: restored from snapshot %s, what was written after it is lost", id);
 	}
 	log_warn(&(struct log_ids){.agent = a->name}, "%s", next->detail);
-	(void)life_audit(a->life, "workspace.lost", a->name, "ok", json_pack("{s:s}", "message", next->detail));
+	return life_audit(a->life, "workspace.lost", a->name, "ok", json_pack("{s:s}", "message", next->detail));
 }
 
 /* The snapshot that the workspace is made from, if it can be. */
@@ -74,6 +74,15 @@ static int ask_look(struct life_agent *a, struct err *e)
 	return life_ask(a, SANDBOX_STAT, NULL, e);
 }
 
+/* Of a loss that a row does not know of there is nothing to restore from, and it is told by each start until another
+ * workspace has followed. */
+static bool is_lost(const struct life_agent *a)
+{
+	const struct sandbox_info *i = &a->run->info;
+
+	return !i->has_workspace && (a->row.workspace || (i->workspace_lost && id_is_nil(&a->row.snapshot)));
+}
+
 static int life_start_on_looked(struct life_agent *a, int rc, const struct err *e)
 {
 	const struct sandbox_info *i = &a->run->info;
@@ -84,8 +93,8 @@ static int life_start_on_looked(struct life_agent *a, int rc, const struct err *
 	if (!rc && i->state == SANDBOX_RUNNING)
 		return START_ENSURE; /* a start that nobody could note, before a crash */
 	*next = a->row;
-	if (a->row.workspace && !i->has_workspace) {
-		lost(a, next);
+	if (is_lost(a)) {
+		a->run->empty = !lost(a, next) && id_is_nil(&next->snapshot);
 		next->workspace = false;
 	}
 	if (next->workspace)

@@ -23,6 +23,7 @@
 struct world_agent {
 	char name[AGENT_NAME_MAX + 1];
 	bool running, ending, disk, read_only;
+	bool lost; /* what held its disk is there without it */
 	int content;
 	struct id sandbox;
 	char image[32], app_id[32];   /* that the one that runs was made with */
@@ -41,7 +42,7 @@ struct world_call {
 	char agent[AGENT_NAME_MAX + 1], from[AGENT_NAME_MAX + 1], image[32], app_id[32];
 	struct resources resources;
 	struct id snapshot;
-	bool read_only, done_already;
+	bool read_only, empty, done_already;
 	int rc;
 	sandbox_done *done;
 	void *arg;
@@ -141,7 +142,10 @@ static inline int world_do(struct world *w, struct world_call *c)
 	}
 	switch (c->op) {
 	case SANDBOX_ENSURE:
+		if (a->lost && !c->empty)
+			return ERR_SANDBOX_CREATE;
 		if (!a->running) {
+			a->lost = false;
 			if (!a->disk)
 				a->content = 0;
 			a->running = a->disk = true;
@@ -192,6 +196,7 @@ static inline void world_info(struct world *w, const struct world_agent *a, stru
 	i->state = a->running ? SANDBOX_RUNNING : a->disk ? SANDBOX_STOPPED : SANDBOX_ABSENT;
 	i->ending = a->ending;
 	i->has_workspace = a->disk && !w->no_disk;
+	i->workspace_lost = a->lost;
 	if (a->running)
 		i->sandbox_id = a->sandbox;
 }
@@ -249,6 +254,7 @@ static inline void world_queue(struct world *w, const struct sandbox_ask *q, san
 	c->done = done;
 	c->arg = arg;
 	c->read_only = q->read_only;
+	c->empty = q->empty;
 	if (q->snapshot)
 		c->snapshot = *q->snapshot;
 	snprintf(c->agent, sizeof(c->agent), "%s", q->agent ? q->agent : "");

@@ -351,6 +351,30 @@ static void a_restore_whose_daemon_died_is_seen_first(void **state)
 }
 
 /* The same at the deadline, and with a server that says 500: it may have done it before. */
+/* A start that was not told so begins nothing on it; for one that was the claim stays, as nobody's workspace. */
+static void a_claim_that_has_lost_its_volume(void **state)
+{
+	struct rig r = begin();
+	struct answer a = {0};
+
+	(void)state;
+	merge(&r, CLAIMS "/muxd-coder", "{\"status\":{\"phase\":\"Lost\"}}");
+	ASK(r.p, on_done, &a, .op = SANDBOX_STAT, .agent = "coder");
+	rig_until(r.k, &a.done);
+	assert_true(a.info.workspace_lost);
+	memset(&a, 0, sizeof(a));
+	ASK(r.p, on_done, &a, .op = SANDBOX_ENSURE, .agent = "coder");
+	rig_until(r.k, &a.done);
+	assert_int_equal(a.rc, ERR_SANDBOX_CREATE);
+	memset(&a, 0, sizeof(a));
+	ASK(r.p, on_done, &a, .op = SANDBOX_ENSURE, .agent = "coder", .empty = true);
+	until_seen(&r, "POST", "/pods");
+	expect_text(&r, CLAIMS "/muxd-coder", "metadata|labels|muxd.dev/workspace", "kept");
+	expect_text(&r, CLAIMS "/muxd-coder.2", "metadata|labels|agent_id", "coder");
+	end(&r);
+	assert_int_equal(a.rc, ERR_CANCELLED);
+}
+
 static void a_lost_answer_at_the_deadline_is_no_failure(void **state)
 {
 	static const char *const patched[] = {CUT ",\"delay_ms\":500", "\"status\":500,\"text\":\"no\""};
@@ -588,6 +612,7 @@ int main(void)
 	    cmocka_unit_test(what_is_not_known_is_not_called_a_failure),
 	    cmocka_unit_test(a_restore_whose_daemon_died_is_seen_first),
 	    cmocka_unit_test(a_lost_answer_at_the_deadline_is_no_failure),
+	    cmocka_unit_test(a_claim_that_has_lost_its_volume),
 	    cmocka_unit_test(a_claim_that_stays_pending_leaves_the_old_one),
 	    cmocka_unit_test(what_an_interrupted_restore_has_left_goes_with_the_next),
 	    cmocka_unit_test(a_consumer_of_an_earlier_restore_makes_room),

@@ -546,6 +546,27 @@ static void a_node_that_is_gone_is_an_error_and_wakes_elsewhere(void **state)
 	assert_int_equal(world_agent(&r->world, "ann")->content, 1);
 }
 
+/* Without a snapshot it begins empty, as the record says; at each start that comes so far, until one has begun. */
+static void a_claim_without_its_volume_begins_empty(void **state)
+{
+	struct rig *r = *state;
+
+	rig_run(r, "ann");
+	world_agent(&r->world, "ann")->content = 1;
+	gone(r, "node worker-3 is gone", false);
+	world_agent(&r->world, "ann")->lost = true;
+	r->world.fail[SANDBOX_ENSURE] = ERR_K8S_FORBIDDEN;
+	rig_resume(r, "ann");
+	rig_settle(r);
+	assert_int_equal(r->rc, ERR_K8S_FORBIDDEN);
+	assert_int_equal(rig_audited(r, "workspace.lost", "ok"), 1);
+	rig_run(r, "ann");
+	assert_int_equal(rig_audited(r, "workspace.lost", "ok"), 2);
+	assert_non_null(strstr(rig_row(r, "ann").detail, "it begins empty"));
+	assert_int_equal(world_agent(&r->world, "ann")->content, 0);
+	assert_false(world_agent(&r->world, "ann")->lost);
+}
+
 static void an_end_by_itself_is_found_by_the_next_who_comes(void **state)
 {
 	struct rig *r = *state;
@@ -745,6 +766,7 @@ int main(void)
 	    T(a_sync_that_fails_once_is_tried_again),
 	    T(a_sync_that_fails_twice_stops_and_says_so),
 	    T(a_node_that_is_gone_is_an_error_and_wakes_elsewhere),
+	    T(a_claim_without_its_volume_begins_empty),
 	    T(an_end_by_itself_is_found_by_the_next_who_comes),
 	    T(a_minute_later_the_reconciler_knows),
 	    T(without_a_record_nothing_changes),

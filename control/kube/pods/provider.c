@@ -188,6 +188,7 @@ static void provider_ask(struct sandbox_provider *p, const struct sandbox_ask *q
 		    "resources: null");
 	else if (j) {
 		take_resources(j, &q->resources);
+		j->empty = q->empty;
 		text_put(j->app_id, sizeof(j->app_id), q->app_id ? q->app_id : "");
 		calls[q->op].begin(j, q);
 	}

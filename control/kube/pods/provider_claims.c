@@ -317,11 +317,34 @@ static void mark_used(struct kjob *j)
 		   provider_claims_on_written);
 }
 
+static void provider_claims_on_lost_kept(struct kjob *j, int rc, const struct err *e, const struct kube_reply *reply)
+{
+	(void)reply;
+	if (rc == ERR_K8S_CONFLICT || rc == ERR_NOT_FOUND || kp_may_pass(rc)) {
+		kjob_look_again(j, e);
+	} else if (rc) {
+		kjob_answer(j, rc, e, NULL, -1);
+	} else {
+		log_warn(&(struct log_ids){.agent = j->name}, "the volume of claim %s is lost: an empty one follows it",
+			 j->claim.name);
+		make_first(j);
+	}
+}
+
+/* Not deleted: it names the volume, for whoever finds that again. */
+static void follow_lost(struct kjob *j)
+{
+	kjob_patch(j, kp_claims(j->ns, j->claim.name), claim_patch(&j->claim, CLAIM_KEPT),
+		   provider_claims_on_lost_kept);
+}
+
 static void ensure_chosen(struct kjob *j)
 {
 	j->step = j->then;
 	if (!j->claim.name[0])
 		make_first(j);
+	else if (j->claim.lost && j->empty)
+		follow_lost(j);
 	else if (j->claim.lost)
 		kjob_fail(j, ERR_SANDBOX_CREATE,
 			  "the volume of claim %.120s, the workspace of %.63s, is lost: restore it from a snapshot",

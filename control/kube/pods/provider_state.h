@@ -136,7 +136,8 @@ struct kjob {
 	visit_next *visited;
 	bool held;                                              /* its Sandbox is awake */
 	char box[AGENT_NAME_MAX + 1], box_uid[POD_UID_MAX + 1]; /* the Sandbox that its claim was given; "" */
-	bool end_told;                                          /* the claim was told its end by this job */
+	bool empty;                      /* a workspace that is lost may be followed by an empty one */
+	bool end_told;                   /* the claim was told its end by this job */
 	char keeps[KUBE_OBJECT_MAX + 1]; /* the claim of its template that holds its workspace; "" */
 	char owner[POD_UID_MAX + 1];     /* the claim */
 	struct kube_call *call;

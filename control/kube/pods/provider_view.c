@@ -110,6 +110,7 @@ static void stat_answer(struct kjob *j)
 	else
 		describe_absent(j, &info);
 	info.has_workspace = (j->claim.name[0] && !j->claim.lost) || j->keeps[0];
+	info.workspace_lost = j->claim.name[0] && j->claim.lost;
 	if (!j->there && j->box[0])
 		info.state = SANDBOX_STOPPED;
 	if (!j->there && j->claim.name[0]) {
