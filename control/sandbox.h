@@ -74,6 +74,7 @@ struct sandbox_snapshot {
 	int64_t created_wall_ns;
 	bool ready;       /* whole and durable: false while it is made, and when that failed */
 	char detail[256]; /* why it is not ready */
+	int rc;           /* of a SWEEP: it was to go, and this kept it; 0: it went, or detail says why it was not to */
 };
 
 /*

@@ -14,13 +14,15 @@
 #define EACH_NS (3600 * NS_PER_SEC)
 #define CAUSE   "its content had outlived it"
 
-static int life_left_tell(struct life *l, const struct life_snap *s, const char *name, const char *outcome)
+/* why: what went wrong; NULL: nothing. */
+static int life_left_tell(struct life *l, const struct life_snap *s, const char *name, const char *outcome,
+			  const char *why)
 {
 	char id[ID_STR_LEN];
 
 	id_format(&s->id, id);
 	return life_audit(l, "snapshot.drop", s->agent, outcome,
-			  json_pack("{s:s,s:s,s:s}", "id", id, "cause", CAUSE, "content", name));
+			  json_pack("{s:s,s:s,s:s,s:s*}", "id", id, "cause", CAUSE, "content", name, "message", why));
 }
 
 /* What the record cannot hold does not happen. */
@@ -30,7 +32,19 @@ static bool left_may_go(void *arg, const struct id *snapshot, const char *name)
 	struct life_snap s = {0};
 
 	return c->life && !c->life->dying && !life_snap_load(c->life, snapshot, &s, NULL) && s.status == SNAP_DROPPED &&
-	       !life_left_tell(c->life, &s, name, "intended");
+	       !life_left_tell(c->life, &s, name, "intended", NULL);
+}
+
+/* Each that was intended has its outcome. */
+static void one_swept(struct life *l, const struct sandbox_snapshot *one)
+{
+	const char *why = one->detail[0] ? one->detail : NULL;
+	struct life_snap s = {0};
+
+	if (why)
+		log_warn(NULL, "VolumeSnapshotContent %s has outlived its snapshot, and stays: %s", one->name, why);
+	if ((!why || one->rc) && !life_snap_load(l, &one->id, &s, NULL))
+		(void)life_left_tell(l, &s, one->name, one->rc ? err_name(one->rc) : "ok", why);
 }
 
 static void life_left_on_swept(void *arg, const struct sandbox_answer *r)
@@ -38,7 +52,6 @@ static void life_left_on_swept(void *arg, const struct sandbox_answer *r)
 	const struct sandbox_snapshot *list = r->snapshots;
 	struct life_call *c = arg;
 	struct life *l = c->life;
-	struct life_snap s = {0};
 
 	if (l)
 		LIST_REMOVE(c, entry);
@@ -48,13 +61,8 @@ static void life_left_on_swept(void *arg, const struct sandbox_answer *r)
 	if (r->rc)
 		log_debug(NULL, "what has outlived its snapshot is not looked for: %s",
 			  r->e ? r->e->message : err_name(r->rc));
-	for (size_t i = 0; !r->rc && i < r->n; i++) {
-		if (list[i].detail[0])
-			log_warn(NULL, "VolumeSnapshotContent %s has outlived its snapshot, and stays: %s",
-				 list[i].name, list[i].detail);
-		else if (!life_snap_load(l, &list[i].id, &s, NULL))
-			(void)life_left_tell(l, &s, list[i].name, "ok");
-	}
+	for (size_t i = 0; !r->rc && i < r->n; i++)
+		one_swept(l, &list[i]);
 }
 
 void life_left(struct life *l)

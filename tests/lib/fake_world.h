@@ -294,11 +294,15 @@ static inline void world_sweep(struct world *w, sandbox_may_go *may_go, sandbox_
 		sandbox_answer_snapshots(done, arg, 0, NULL, NULL, 0);
 		return;
 	}
-	if (may_go(arg, &w->left, s.name)) {
+	if (!may_go(arg, &w->left, s.name)) {
+		snprintf(s.detail, sizeof(s.detail), "it stays");
+	} else if (w->fail[SANDBOX_SWEEP]) {
+		s.rc = w->fail[SANDBOX_SWEEP];
+		snprintf(s.detail, sizeof(s.detail), "no right to delete it");
+		w->fail[SANDBOX_SWEEP] = 0;
+	} else {
 		w->swept++;
 		w->left = (struct id){0};
-	} else {
-		snprintf(s.detail, sizeof(s.detail), "it stays");
 	}
 	sandbox_answer_snapshots(done, arg, 0, NULL, &s, 1);
 }

@@ -393,11 +393,13 @@ static void what_outlived_its_snapshot_is_found_and_goes(void **state)
 	assert_int_equal(swept.n, 1);
 	assert_string_equal(swept.list[0].name, "left");
 	assert_non_null(strstr(swept.list[0].detail, "does not know that it was to go"));
+	assert_int_equal(swept.list[0].rc, 0);
 	expect_text(&r, CONTENTS "/left", "spec|deletionPolicy", "Retain");
 	rig_do(r.k, NO_PATCH, "volumesnapshotcontents");
 	a = sweep(&r, true);
 	EXPECT(&a, 0, "");
 	assert_non_null(strstr(swept.list[0].detail, "patch volumesnapshotcontents"));
+	assert_int_equal(swept.list[0].rc, ERR_K8S_FORBIDDEN);
 	assert_true(is_there(&r, CONTENTS "/left"));
 	rig_do(r.k, "{\"do\":\"unrule\"}");
 	(void)rig_seen(r.k, "", "");

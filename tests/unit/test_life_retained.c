@@ -182,10 +182,16 @@ static void what_has_outlived_its_snapshot_goes_if_that_was_to(void **state)
 	life_left(r->life);
 	assert_int_equal(r->world.swept, 0);
 	r->audit_rc = 0;
+	r->world.fail[SANDBOX_SWEEP] = ERR_K8S_FORBIDDEN;
+	r->life->left_at = 0;
+	life_left(r->life);
+	assert_int_equal(r->world.swept, 0);
+	assert_int_equal(rig_audited(r, "snapshot.drop", "intended"), 1); /* each has its outcome */
+	assert_int_equal(rig_audited(r, "snapshot.drop", "k8s_forbidden"), 1);
 	rig_pass(r, 61 * MINUTE, MINUTE);
 	assert_int_equal(r->world.swept, 1);
 	assert_true(r->world.sweeps >= 3 && r->world.sweeps <= 6);
-	assert_int_equal(rig_audited(r, "snapshot.drop", "intended"), 1);
+	assert_int_equal(rig_audited(r, "snapshot.drop", "intended"), 2);
 	assert_int_equal(rig_audited(r, "snapshot.drop", "ok"), 2);
 	r->world.left = life_fresh_id(); /* no row knows it */
 	rig_pass(r, 61 * MINUTE, MINUTE);

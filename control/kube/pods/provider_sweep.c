@@ -120,8 +120,8 @@ static void snapshots_page(struct kjob *j, const char *next)
 
 /* ---- one that nobody owns */
 
-/* why "": it goes. */
-static void told(struct kjob *j, const char *why)
+/* why "": it goes; rc: it was to go. */
+static void told(struct kjob *j, int rc, const char *why)
 {
 	const struct kleft *l = &j->left[j->at++];
 	struct sandbox_snapshot *all = realloc(j->snapshots, (j->nsnapshots + 1) * sizeof(*all));
@@ -130,7 +130,7 @@ static void told(struct kjob *j, const char *why)
 	if (all) {
 		backing_where(&l->content, where, sizeof(where));
 		j->snapshots = all;
-		all[j->nsnapshots] = (struct sandbox_snapshot){.id = l->id};
+		all[j->nsnapshots] = (struct sandbox_snapshot){.id = l->id, .rc = rc};
 		text_put(all[j->nsnapshots].name, sizeof(all->name), l->content.name);
 		text_format(all[j->nsnapshots].detail, sizeof(all->detail), "%s%s", why, *why ? where : "");
 		j->nsnapshots++;
@@ -141,7 +141,8 @@ static void told(struct kjob *j, const char *why)
 static void provider_sweep_on_deleted(struct kjob *j, int rc, const struct err *e, const struct kube_reply *reply)
 {
 	(void)reply;
-	told(j, rc && rc != ERR_NOT_FOUND ? e->message : "");
+	rc = rc == ERR_NOT_FOUND ? 0 : rc;
+	told(j, rc, rc ? e->message : "");
 }
 
 static void delete_it(struct kjob *j)
@@ -149,16 +150,17 @@ static void delete_it(struct kjob *j)
 	const struct backing_view *v = &j->left[j->at].content;
 	struct kcall c = {KCALL_DELETE, backing_ref(BACKING_CONTENT, v->name), .del = {.uid = v->uid, .grace_s = -1}};
 	struct err e = {0};
+	int rc = kjob_call(j, &c, provider_sweep_on_deleted, &e);
 
-	if (kjob_call(j, &c, provider_sweep_on_deleted, &e))
-		told(j, e.message);
+	if (rc)
+		told(j, rc, e.message);
 }
 
 static void provider_sweep_on_taken(struct kjob *j, int rc, const struct err *e, const struct kube_reply *reply)
 {
 	(void)reply;
 	if (rc)
-		told(j, e->message); /* the next sweep looks again */
+		told(j, rc, e->message); /* the next sweep looks again */
 	else
 		delete_it(j);
 }
@@ -169,9 +171,10 @@ static void provider_sweep_take_over(struct kjob *j)
 	struct kcall c = {KCALL_PATCH, backing_ref(BACKING_CONTENT, v->name), backing_take_over(v),
 			  .kind = KUBE_PATCH_MERGE};
 	struct err e = {0};
+	int rc = kjob_call(j, &c, provider_sweep_on_taken, &e);
 
-	if (kjob_call(j, &c, provider_sweep_on_taken, &e))
-		told(j, e.message);
+	if (rc)
+		told(j, rc, e.message);
 }
 
 static void next_left(struct kjob *j)
@@ -181,7 +184,7 @@ static void next_left(struct kjob *j)
 	if (j->at == j->nleft)
 		kjob_answer(j, 0, NULL, NULL, -1);
 	else if (!j->may_go(j->arg, &j->left[j->at].id, j->left[j->at].content.name))
-		told(j, "muxd does not know that it was to go");
+		told(j, 0, "muxd does not know that it was to go");
 	else if (backing_goes(&j->left[j->at].content))
 		delete_it(j);
 	else
