@@ -33,7 +33,8 @@ def pod_of(name):
 
 
 def owned_by(o, kind, api_version):
-    return [{"apiVersion": api_version, "kind": kind, "name": meta(o)["name"], "uid": meta(o)["uid"], "controller": True}]
+    return [{"apiVersion": api_version, "kind": kind, "name": meta(o)["name"], "uid": meta(o)["uid"], "controller": True,
+             "blockOwnerDeletion": True}]
 
 
 def volumes(box):
