@@ -12,8 +12,8 @@ ours, staff = open(os.environ["TOKENS"]).read().split()
 over = threading.Event()
 answers, wrong, lock = {}, [], threading.Lock()
 
-# All but the first of that name is a program before its exec, which is the round's own bad luck.
-FIND = "n=$(grep -lx muxlet-nursery /proc/[0-9]*/comm 2>/dev/null | head -n 1); n=${n#/proc/}; n=${n%/comm}"
+# All but the one of the lowest number is a program before its exec, which is the round's own bad luck.
+FIND = "n=$(grep -lx muxlet-nursery /proc/[0-9]*/comm 2>/dev/null | sort -V | head -n 1); n=${n#/proc/}; n=${n%/comm}"
 ATTACKS = {
     "killed": "while :; do %s; kill -KILL $n; sleep 0.05; done" % FIND,
     "stopped": "while :; do %s; kill -STOP $n; sleep 0.3; done" % FIND,
