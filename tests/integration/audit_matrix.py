@@ -1321,6 +1321,11 @@ def counted(event):
     return event["event"] in ("verdict", "policy.deny", "policy.allow") and "count" in event.get("detail", {})
 
 
+def several(event):
+    """Does that event stand for refusals of one grant with several outcomes? So many sorts as here are counted together."""
+    return counted(event) and event["detail"]["what"] == "any" and event.get("outcome") == "denied"
+
+
 def at_endpoint(event, name):
     if not counted(event):
         return event.get("endpoint") == name
@@ -1386,7 +1391,7 @@ def find(cell, where, events, faults):
     outcomes = {"*": ("forbidden", "denied", "not_found")}.get(cell["outcome"], (cell["outcome"],))
     near = [e for e in events if e["event"] in names and same(e, cell)]
     for e in near:
-        fits = cell["outcome"] == "ok" or e.get("outcome") in outcomes
+        fits = cell["outcome"] == "ok" or e.get("outcome") in outcomes or several(e)
         fits = fits and judged(e, cell)
         known = cell["event"] != "auth.fail" or not cell["grant"] or cell["cred"] in UNKNOWN or e.get("principal") == cell["principal"]
         if fits and known and (at_endpoint(e, endpoint(cell)) or attached(e, cell)) and (cell["cred"] in UNKNOWN or e.get("principal") == cell["principal"]):
