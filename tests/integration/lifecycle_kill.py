@@ -27,7 +27,7 @@ CHECK = int(os.environ.get("CHECK", "25"))
 GAP = float(os.environ.get("GAP", "3"))
 SAMPLE = int(os.environ.get("SAMPLE", "30"))
 POOL, USERS = 3, 4
-UID_BASE = 500000 + os.getpid() % 10000 * 100
+UID_BASE = 1000000000 + os.getpid() % 10000 * 60000  # above those of the unit tests (tests/lib/local_box.h), and all its own
 CONF = """
 log: {level: info}
 privsep: {sandbox_uid_base: %d}

@@ -309,7 +309,7 @@ static inline bool box_begin(int argc, char **argv, int *out_rc)
 	if (getenv("TEST_LOG"))
 		log_setup("test", getenv("TEST_LOG"), LOG_TEXT, 2, NULL);
 	snprintf(instance, sizeof(instance), "test-local-%d", (int)getpid());
-	uid_base = 70000 + (unsigned)getpid() % 10000 * 100;
+	uid_base = 100000 + (unsigned)getpid() * 100; /* nobody else's: a pid has 22 bits */
 	snprintf(top, sizeof(top), "%.40s/test-local.XXXXXX",
 		 getenv("LOCAL_BOX_DIR") ? getenv("LOCAL_BOX_DIR") : "/tmp");
 	if (!mkdtemp(top) || chmod(top, 0755) != 0) {

@@ -167,7 +167,7 @@ static struct local *make_local(const char *dir)
 	struct conf *c;
 
 	assert_int_equal(conf_create(&c), 0);
-	c->sandbox_uid_base = 70000 + (unsigned)getpid() % 10000 * 100;
+	c->sandbox_uid_base = 100000 + (unsigned)getpid() * 100;
 	if (local_create(&p, c, &l, &e) != 0)
 		fail_msg("%s: %s", err_name(e.code), e.message);
 	conf_destroy(c);
