@@ -118,7 +118,7 @@ void conf_waiting(const struct conf *c, const struct conf *in_force, char *out, 
 	const struct conf_key *keys = conf_keys(&n);
 
 	text_put(out, size, "");
-	for (size_t i = 0; i < n; i++) {
+	for (size_t i = 0; fresh && old && i < n; i++) {
 		if (!conf_key_waits(&keys[i]) ||
 		    json_equal(json_object_get(fresh, keys[i].path), json_object_get(old, keys[i].path)))
 			continue;

@@ -34,7 +34,7 @@ static int start_failed(struct life_agent *a, int rc, const struct err *e)
 
 /* ---- what is there */
 
-/* What was there is gone: said, with what is left of it. An error: the record does not have it. */
+/* The workspace that was there is gone: said, with what is left of it. An error: the record does not have it. */
 static int lost(struct life_agent *a, struct life_row *next)
 {
 	char id[ID_STR_LEN];

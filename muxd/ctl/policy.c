@@ -655,9 +655,8 @@ static int policy_explain_run(struct ctl *c, const struct ctl_args *a)
 	if (rc == 0 && !row)
 		rc = err_set(
 		    &e, ERR_NOT_FOUND,
-		    "the log has no verdict of %.60s: give the request_id of an error, or the id of a session or "
-		    "round; "
-		    "a denial that repeats is told within a minute, and of many in that time the first and the last 8",
+		    "the log has no verdict of %.60s: give the request_id of an error, or the id of a session or round "
+		    "(of denials that repeat within a minute the first 8 and the last 8 are found, after it)",
 		    a->operands[0]);
 	if (rc == 0 && !(why = why_of(row)))
 		rc = err_set(&e, ERR_NOMEM, "no memory");

@@ -33,7 +33,7 @@ struct witnesses_params {
 	const struct conf *conf;
 };
 
-/* What each has is read from the log's last file, and from older ones where refuse_after depends on them. */
+/* The newest receipt of each is read from the log's last file, and from older ones where refuse_after depends on them. */
 int witnesses_create(const struct witnesses_params *p, struct witnesses **out, struct err *e);
 void witnesses_destroy(struct witnesses *w);
 /* After a rotation. */

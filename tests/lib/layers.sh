@@ -67,8 +67,8 @@ forbid '^(base|muxd|policy|recorder|control)/' 'seccomp\.h' 'only where processe
 forbid '' 'jansson\.h' 'json.h makes building safe from content' '^base/json\.h'
 # A comment names its noun. Those that begin with a relative clause go when their file is touched; none comes.
 clauses=$(git ls-files -- '*.c' '*.h' | xargs -r grep -hE '/\*+ (What|Who|Whose|Whoever) ' | wc -l)
-if [ "$clauses" -gt 337 ]; then
-	echo "$clauses comments begin with What or Who, there were 337: name the noun, say who acts (CONTRIBUTING.md)"
+if [ "$clauses" -gt 332 ]; then
+	echo "$clauses comments begin with What or Who, there were 332: name the noun, say who acts (CONTRIBUTING.md)"
 	bad=1
 fi
 # refuse FILES-PATTERN TEXT-REGEX WHY EXCEPT: the same of what stands in the code

@@ -208,7 +208,7 @@ static struct result wiped(uint64_t timeout_ns)
 	return r;
 }
 
-/* What the cluster does once the claim is deleted. */
+/* The cluster takes all of it away, once the claim is deleted. */
 static void collect(void)
 {
 	json_object_del(c.boxes, BOX);

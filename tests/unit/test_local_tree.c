@@ -3,6 +3,7 @@
  * Archives of plain workspaces: generated trees that are hard to copy come back as they were; an archive that is
  * damaged, while it is made or later, costs nobody his workspace. SEEDS=n: that many trees; FLIPS=n: so many damages.
  */
+#include "control/local/archive.h"
 #include "tests/lib/local_box.h"
 
 #include <fcntl.h>
@@ -411,6 +412,31 @@ static void test_far_links(void **state)
 	assert_nothing_left();
 }
 
+/* A program in the archiver's place, of no root's daemon: it finds nothing to write to but what it was given. */
+static void test_the_cage_is_read_only(void **state)
+{
+	char program[200], tree[200];
+	const struct archive_sum made = {0};
+	struct archive_params p = {.bwrap = "/usr/bin/bwrap", .program = program, .timeout_ns = LONG_NS};
+	struct err e = {0};
+
+	(void)state;
+	snprintf(program, sizeof(program), "%s/archiver", top);
+	snprintf(tree, sizeof(tree), "%s/tree", top);
+	host("mkdir -m 777 %s && printf '#!/bin/sh\nfor f in /x /dev/x /usr/x /workspace/x; do (: >$f) 2>/dev/null && "
+	     "echo wrote $f; done\nexit 3\n' >%s && chmod 755 %s",
+	     tree, program, program);
+	p.file = open(program, O_RDONLY | O_CLOEXEC);
+	assert_true(p.file >= 0);
+	assert_int_equal(archive_check(&p, &made, &e), ERR_SNAPSHOT);
+	assert_string_equal(e.message, "cannot check the workspace: the archiver gave 3: ");
+	p.tree = tree;
+	assert_int_equal(archive_extract(&p, &made, &e), ERR_SNAPSHOT);
+	assert_string_equal(e.message, "cannot unpack-old the workspace: the archiver gave 3: wrote /workspace/x");
+	close(p.file);
+	host("rm -rf %s %s", tree, program);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -420,6 +446,7 @@ int main(int argc, char **argv)
 	    cmocka_unit_test_teardown(test_damage_while_made, box_leftover),
 	    cmocka_unit_test_teardown(test_old_archive, box_leftover),
 	    cmocka_unit_test_teardown(test_far_links, box_leftover),
+	    cmocka_unit_test_teardown(test_the_cage_is_read_only, box_leftover),
 	};
 	int rc;
 

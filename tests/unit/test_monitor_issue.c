@@ -7,6 +7,7 @@
 #include "muxd/monitor/admin.h"
 #include "muxd/monitor/issue.h"
 #include "muxd/monitor/monitor.h"
+#include "tests/lib/stuck.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -246,17 +247,6 @@ static void what_follows_a_start_is_counted(void **state)
 	}
 	assert_int_equal(sock_set_nonblock(f->net_end, 1), 0);
 	assert_int_equal(sock_recv_packet(f->net_end, &msg, NULL, NULL, &e), ERR_AGAIN);
-}
-
-/* One file that cannot be removed. "": all can. */
-static char stuck[PATH_MAX];
-
-int unlink(const char *path)
-{
-	if (strcmp(path, stuck) != 0)
-		return unlinkat(AT_FDCWD, path, 0);
-	errno = EPERM;
-	return -1;
 }
 
 static void open_keys(struct fixture *f)

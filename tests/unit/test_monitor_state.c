@@ -10,6 +10,7 @@
 #include "muxd/monitor/monitor.h"
 #include "muxd/monitor/rotation.h"
 #include "recorder/chain/sign.h"
+#include "tests/lib/stuck.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -30,17 +31,6 @@
 #include <cmocka.h>
 
 #define DAY 86400
-
-/* One file that cannot be removed. "": all can. */
-static char stuck[PATH_MAX];
-
-int unlink(const char *path)
-{
-	if (strcmp(path, stuck) != 0)
-		return unlinkat(AT_FDCWD, path, 0);
-	errno = EPERM;
-	return -1;
-}
 
 struct fixture {
 	char dir[PATH_MAX];
@@ -270,7 +260,8 @@ static int begin_rotation(struct fixture *f)
 	return rc;
 }
 
-/* They stay for ever: a start takes all of them, and the one too many is refused before anything is named or written.
+/* Public halves stay for ever: a start takes all of them, and one too many is refused before anything is named or
+ * written.
  */
 static void public_halves_of_the_record_add_up(void **state)
 {

@@ -1,5 +1,5 @@
 // tier: check
-/* What the hub keeps of a file on its way: bounds, the line ahead of a get, the trailer of a put. */
+/* A file on its way, as the hub keeps it: bounds, the line ahead of a get, the trailer of a put. */
 #include "base/err.h"
 #include "muxd/hub/session/session_json.h"
 #include "muxd/hub/session/session_state.h"

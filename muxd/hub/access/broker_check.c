@@ -302,7 +302,7 @@ static uint32_t look_scopes(const struct session *s, bool owner)
 	return SCOPE_REPLAY | (owner ? SCOPES_READ_OWN : s->state == SESSION_ENDED ? 0 : SCOPE_OBSERVE);
 }
 
-/* What a round did is looked at whether its sandbox is still there or not: nobody enters that. */
+/* A round can be looked at whether its sandbox is still there or not: a look enters no sandbox. */
 static int check_look(struct hub *h, const struct request *rq, const struct session *s, const char *what,
 		      struct policy_mark *out_mark, struct err *e)
 {
