@@ -229,18 +229,14 @@ void ipc_ask(struct ipc *c, json_t *question, ipc_answer *done, void *arg)
 	json_object_set_new(question, "tag", json_integer(q->tag));
 	rc = ipc_tell(c, question);
 	question = NULL;
-	if (rc)
+	/* A monitor that has died ends the daemon: the question waits for that, as those that it has not answered. */
+	if (rc && rc != ERR_EOF)
 		goto fail;
 	TAILQ_INSERT_TAIL(&c->asked, q, entry);
 	return;
 fail:
 	json_decref(question);
 	free(q);
-	if (rc == ERR_EOF) { /* it has died, and so shall we: nothing failed, and nobody should note that it did */
-		err_set(&e, ERR_CANCELLED, "the daemon is stopping");
-		done(arg, ERR_CANCELLED, &e, NULL, -1);
-		return;
-	}
 	err_set(&e, rc, "the monitor could not be asked: %s", err_name(rc));
 	done(arg, rc, &e, NULL, -1);
 }
