@@ -283,6 +283,7 @@ void hub_stop(struct hub *h)
 	aheads_flush(h);
 	TAILQ_FOREACH(a, hub_attachments(h), of_hub)
 	attachment_cut(a, CUT_SHUTDOWN, "the daemon is stopping; the sandbox and its programs stay");
+	filespaces_stop(h);
 	hub_flush(h);
 	audit_repeats_tick(h, true);
 	(void)audit_event(h, "hub.stop", NULL, NULL, "ok", NULL);

@@ -71,6 +71,27 @@ equal "what a store passes over is left for the next push" ok "$(sync_files demo
 : >"$tmp/lie"
 equal "and with the truth nothing is lost" "the last truthkept" "$(run demo 'cat lied.txt kept.txt')"
 
+# A put that the store has made, and whose answer is lost: the next try finds nothing to do, so the record names the file at once. The
+# same for a sync that the daemon's end cuts off.
+rests() { [ "$(muxctl filespace status demo -o json | jq -r .state)" = idle ]; }
+unconfirmed() { # PATH OUTCOME
+	muxctl audit --event filespace.sync --agent demo -n 1000 -o json |
+		jq -e ".record | select(.outcome == \"$2\" and .detail.unconfirmed >= 1) | .detail.changes[] | select(.path == \"$1\" and .how == \"copied_up\" and .unconfirmed)" >/dev/null
+}
+wait_for 10 rests || fail "it does not rest"
+echo mute >"$tmp/lie"
+run demo 'echo unheard >unheard.txt' >/dev/null
+wait_for 10 unconfirmed unheard.txt filespace_failed && ok "a copy whose answer was lost is in the record" || fail "a copy whose answer was lost is told by nobody"
+: >"$tmp/lie"
+wait_for 10 rests && equal "its second try finds it done" unheard "$(store_has demo unheard.txt)" || fail "the second try does not end"
+echo mute >"$tmp/lie"
+run demo 'echo cut >cut.txt' >/dev/null
+wait_for 5 in_store cut.txt cut || fail "cut.txt is not in the store"
+stop_daemon
+: >"$tmp/lie"
+start_daemon "$tmp/state" --config "$tmp/muxd.yaml" || fail "the daemon does not start again"
+wait_for 5 unconfirmed cut.txt cancelled && ok "so is one that the daemon's end cut off" || fail "a copy that the daemon's end cut off is told by nobody"
+
 # More than a workspace may have, in the store, inside, or both together: refused by name, with the numbers, before anything is done.
 # It stops nothing and keeps nobody out, who could not repair it else; that is told in the audit log and in the status.
 TOKEN=$(new_token '*' service rounds,files,lifecycle)

@@ -53,8 +53,11 @@ store_again
 equal "and nothing is lost by it" kept "$(run demo 'cat kept.txt')"
 wait_for 5 in_store kept.txt kept || fail "kept.txt is not in the store"
 
-# Behind a tool of muxd's own, and behind a server inside.
+# Behind a tool of muxd's own, and behind a server inside. The put's own sync is over by then.
 muxctl put demo "$here/tests/lib/mcp_server.py" server.py >/dev/null || fail "no server"
+wait_for 10 in_store server.py "$(cat "$here/tests/lib/mcp_server.py")" || fail "server.py is not in the store"
+rests() { [ "$(muxctl filespace status demo -o json | jq -r .state)" = idle ]; }
+wait_for 10 rests || fail "its sync is not over"
 api "$TOKEN" PUT /v1/agents/demo/mcp/servers '{"servers":[{"name":"counter","command":["python3","/workspace/server.py","counts"]}]}' >/dev/null
 muxctl mcp request demo counter tools/call '{"name":"count","arguments":{"file":"/workspace/inside.txt"}}' --task story >/dev/null || fail "no answer"
 wait_for 5 in_store inside.txt x && ok "what a server inside wrote is in the store" || fail "inside.txt is not in the store"

@@ -2,7 +2,7 @@
 """muxd-filestore with answers that lie as the file LIE says at that moment: digest, times, names, endless,
 slow (without an end, too, a page each half second), garbage, held (no answer as long as it says so), over (a put is a
 conflict with nothing, and the next one is passed over; each is a line of LIE.puts), deaf (a put of
-muxd's is passed over, and not made); empty: none."""
+muxd's is passed over, and not made), mute (a put is made, and its answer held as long as it says so); empty: none."""
 import base64
 import importlib.machinery
 import importlib.util
@@ -25,7 +25,7 @@ def lie(self, method):
         return {"done": [], "conflicts": [], "now": self.store.now()}
     body = true_call(self, method)
     how = pathlib.Path(os.environ["LIE"]).read_text().strip()
-    while how == "held":
+    while how == "held" or how == "mute" and "done" in body:
         time.sleep(0.02)
         how = pathlib.Path(os.environ["LIE"]).read_text().strip()
     files = body.get("files", [])

@@ -174,6 +174,8 @@ static json_t *detail_of(const struct filespace *f, const struct filespace_told 
 		json_object_set_new(o, "causes_more", json_integer(f->now.more));
 	if (t->unnamed)
 		json_object_set_new(o, "unnamed", json_integer(t->unnamed));
+	if (t->unconfirmed)
+		json_object_set_new(o, "unconfirmed", json_integer(t->unconfirmed));
 	if (t->forgot)
 		json_object_set_new(o, "by_time_alone", json_true());
 	if (e) {
@@ -200,6 +202,19 @@ static void audit_sync(struct agent *a, int rc, json_t *detail)
 		log_error(&(struct log_ids){.agent = a->name},
 			  "a %s that ended with %s is not in the audit log: it cannot be written",
 			  filespace_direction_name(a->filespace->direction), outcome);
+}
+
+/* Deeds of a sync that has not ended are told at once, since the next try finds them done. */
+static void filespace_tell_deeds(struct agent *a, const struct err *why, const struct filespace_told *told)
+{
+	json_t *detail;
+
+	if (!told->copied && !told->deleted && !told->unconfirmed)
+		return;
+	detail = detail_of(a->filespace, told, why);
+	if (detail)
+		audit_sync(a, why->code, detail);
+	json_decref(detail);
 }
 
 static void keep_last(struct agent *a, const char *outcome, const json_t *detail)
@@ -279,6 +294,7 @@ static void filespace_on_synced(void *arg, int rc, const struct err *e, const st
 	    rc != ERR_TOO_LARGE && !hub_stopping(a->hub)) {
 		log_warn(&(struct log_ids){.agent = a->name}, "a %s failed, it is tried again: %s",
 			 filespace_direction_name(f->direction), why.message);
+		filespace_tell_deeds(a, &why, told);
 		f->retry_ns = clock_boot_ns() + again_ns(a);
 		filespace_set_state(a, FILESPACE_WAITING);
 		return;
@@ -445,7 +461,7 @@ static bool was_pulled(struct agent *a)
 static bool end_of_another(struct agent *a)
 {
 	struct filespace *f = a->filespace;
-	const struct filespace_told none = {0};
+	struct filespace_told told;
 	struct filespace_sync *s = f ? f->sync : NULL;
 	char sandbox[ID_STR_LEN];
 	bool push;
@@ -456,9 +472,10 @@ static bool end_of_another(struct agent *a)
 		return false;
 	push = f->direction == FILESPACE_PUSH;
 	f->tries = TRIES; /* who waits for it asked about a sandbox that is gone */
-	filespace_sync_cancel(s);
+	filespace_sync_cancel(s, &told);
 	err_set(&e, ERR_LINK_LOST, "the sandbox of %.100s is another one by now", a->name);
-	filespace_on_synced(a, e.code, &e, &none);
+	filespace_on_synced(a, e.code, &e, &told);
+	filespace_told_finish(&told);
 	return push;
 }
 
@@ -492,6 +509,21 @@ static bool filespace_ahead(struct agent *a)
 	return true;
 }
 
+static void filespace_halt(struct agent *a)
+{
+	struct filespace *f = a->filespace;
+	struct filespace_told told;
+	struct err e = {0};
+
+	if (!f || !f->sync)
+		return;
+	filespace_sync_cancel(f->sync, &told);
+	f->sync = NULL;
+	err_set(&e, ERR_CANCELLED, "the daemon is stopping");
+	filespace_tell_deeds(a, &e, &told);
+	filespace_told_finish(&told);
+}
+
 static void filespace_gone(struct agent *a)
 {
 	struct filespace *f = a->filespace;
@@ -500,8 +532,7 @@ static void filespace_gone(struct agent *a)
 	a->sync_causes = NULL;
 	if (!f)
 		return;
-	filespace_sync_cancel(f->sync);
-	f->sync = NULL;
+	filespace_halt(a);
 	filespace_place_leave(hub_filespaces(a->hub), &f->place);
 	for (int d = 0; d < 2; d++) {
 		wish_answer(&f->wished[d], ERR_CANCELLED, NULL, NULL);
@@ -607,6 +638,14 @@ int filespaces_create(struct hub *h, struct filespace_places **out)
 void filespaces_destroy(struct filespace_places *all)
 {
 	free(all);
+}
+
+void filespaces_stop(struct hub *h)
+{
+	struct agent *a, *next;
+
+	HASH_ITER(hh, hub_agents(h)->by_name, a, next)
+	filespace_halt(a);
 }
 
 void filespaces_leave(struct hub *h)

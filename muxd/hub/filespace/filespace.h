@@ -38,6 +38,8 @@ int filespaces_create(struct hub *h, struct filespace_places **out); /* where th
 void filespaces_destroy(struct filespace_places *all);               /* NULL-safe; behind the agents */
 void filespace_tick(struct agent *a, uint64_t now);
 bool filespace_rests(const struct agent *a);
+/* The hub stops: a sync that runs is cut off, and the record is told what it has done until then. */
+void filespaces_stop(struct hub *h);
 void filespaces_leave(struct hub *h); /* ahead of the agents' end */
 
 #endif

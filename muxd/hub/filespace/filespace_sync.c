@@ -58,6 +58,7 @@ struct sync_task {
 	uint64_t size;
 	int64_t if_ms; /* up: what the store is to have; -1: nothing */
 	bool again;    /* the store had something else, and this is the second try */
+	bool sent;     /* to the side that is to do it */
 	bool done;
 };
 
@@ -79,6 +80,7 @@ struct filespace_sync {
 	uint64_t moved_ns;        /* its step began */
 	struct filespace_change change;
 	bool once_more; /* the last answer to a put has tasks `again` */
+	bool awaits;    /* the answer to a put */
 	bool marked;    /* control.db is to know the markers, or the sandbox */
 	bool marking;   /* ahead of the marker in the workspace */
 	char marker_here[FILESPACE_KEY_LEN + 1], marker_text[ID_STR_LEN + 1];
@@ -128,11 +130,81 @@ static void sync_free(struct filespace_sync *s)
 	free(s);
 }
 
+/* ---- what is told of it */
+
+/* An event has its bounds, and a name may have 4,095 bytes of anything: what has no room is counted. o: stolen */
+static void filespace_sync_tell(struct filespace_sync *s, json_t *list, json_t *o)
+{
+	size_t n = json_dumpb(o, NULL, 0, JSON_COMPACT | JSON_ENSURE_ASCII);
+
+	if (!o || json_array_size(list) >= NAMED_MAX || n > NAMED_BYTES - s->named_bytes) {
+		s->told.unnamed++;
+		json_decref(o);
+		return;
+	}
+	s->named_bytes += n;
+	json_array_append_new(list, o);
+}
+
+static json_t *name_json(const char *how, const char *path, const char *key)
+{
+	json_t *o = json_pack("{s:s,s:o?}", "how", how, "path", filespace_wire_path(path));
+
+	if (o && key[0])
+		json_object_set_new(o, "sha256", json_stringn(key, 64));
+	return o;
+}
+
+static void tell_name(struct filespace_sync *s, const char *how, const char *path, const char *key)
+{
+	filespace_sync_tell(s, s->told.names, name_json(how, path, key));
+}
+
+static const char *task_deed(const struct sync_task *t)
+{
+	switch (t->verdict) {
+	case FILESPACE_COPY_DOWN:
+		return "copied_down";
+	case FILESPACE_COPY_UP:
+		return "copied_up";
+	case FILESPACE_DELETE_HERE:
+		return "deleted_here";
+	default:
+		return "deleted_there";
+	}
+}
+
+static void leave_out(struct filespace_sync *s, const char *path, const char *why)
+{
+	s->told.left_out++;
+	filespace_sync_tell(s, s->told.left_names,
+			    json_pack("{s:o?,s:s}", "path", filespace_wire_path(path), "why", why));
+}
+
+/* The answer to a put was lost: the other side may have done all of it, and the next sync would find nothing to do. */
+static void sync_tell_unconfirmed(struct filespace_sync *s)
+{
+	for (size_t i = s->at; s->awaits && i < s->batch; i++) {
+		const struct sync_task *t = &s->tasks[i];
+		json_t *o;
+
+		if (!t->sent || t->done)
+			continue;
+		s->told.unconfirmed++;
+		o = name_json(task_deed(t), t->path, t->to.key);
+		if (o)
+			json_object_set_new(o, "unconfirmed", json_true());
+		filespace_sync_tell(s, s->told.names, o);
+	}
+	s->awaits = false;
+}
+
 static void sync_over(struct filespace_sync *s, int rc, const struct err *e)
 {
 	filespace_sync_done *done = s->done;
 
 	sync_set_state(s, SYNC_OVER);
+	sync_tell_unconfirmed(s);
 	done(s->arg, rc, rc ? e : NULL, &s->told);
 	sync_free(s);
 }
@@ -150,39 +222,6 @@ static void sync_fail(struct filespace_sync *s, int rc, const char *why)
 
 	err_set(&e, rc, "%s", why);
 	sync_over(s, rc, &e);
-}
-
-/* ---- what is told of it */
-
-/* An event has its bounds, and a name may have 4,095 bytes of anything: what has no room is counted. o: stolen */
-static void filespace_sync_tell(struct filespace_sync *s, json_t *list, json_t *o)
-{
-	size_t n = json_dumpb(o, NULL, 0, JSON_COMPACT | JSON_ENSURE_ASCII);
-
-	if (!o || json_array_size(list) >= NAMED_MAX || n > NAMED_BYTES - s->named_bytes) {
-		s->told.unnamed++;
-		json_decref(o);
-		return;
-	}
-	s->named_bytes += n;
-	json_array_append_new(list, o);
-}
-
-static void tell_name(struct filespace_sync *s, const char *how, const char *path, const char *key)
-{
-	json_t *o;
-
-	o = json_pack("{s:s,s:o?}", "how", how, "path", filespace_wire_path(path));
-	if (o && key[0])
-		json_object_set_new(o, "sha256", json_stringn(key, 64));
-	filespace_sync_tell(s, s->told.names, o);
-}
-
-static void leave_out(struct filespace_sync *s, const char *path, const char *why)
-{
-	s->told.left_out++;
-	filespace_sync_tell(s, s->told.left_names,
-			    json_pack("{s:o?,s:s}", "path", filespace_wire_path(path), "why", why));
 }
 
 static size_t list_bytes(const struct filespace_sync *s)
@@ -934,7 +973,7 @@ static int down_result(struct filespace_sync *s, struct syncrec_reader *reader, 
 	s->told.copied += !deletion;
 	s->told.deleted += deletion;
 	s->told.bytes += deletion ? 0 : t->size;
-	tell_name(s, deletion ? "deleted_here" : "copied_down", t->path, t->to.key);
+	tell_name(s, task_deed(t), t->path, t->to.key);
 	return agree(s, t->path, &t->to, deletion ? NULL : &r->st);
 }
 
@@ -943,6 +982,7 @@ static void sync_batch_over(struct filespace_sync *s)
 	for (size_t i = s->at; i < s->batch; i++) /* went, or changed, between list and copy */
 		s->told.meanwhile += !s->tasks[i].done;
 	s->at = s->batch;
+	s->awaits = false;
 	sync_note(s);
 }
 
@@ -969,6 +1009,7 @@ static int put_deletions(struct filespace_sync *s, struct buf *in)
 			continue;
 		record_of(&r, SYNCREC_DELETE, s->tasks[i].path, "", &s->tasks[i].seen);
 		rc = put_record(in, &r, NULL);
+		s->tasks[i].sent = true;
 	}
 	return rc;
 }
@@ -987,6 +1028,7 @@ static int put_content(struct filespace_sync *s, const json_t *entry, struct buf
 	if (t && t->verdict == FILESPACE_COPY_DOWN && strcmp(t->to.key, c.file.side.key) == 0) {
 		record_of(&r, SYNCREC_CONTENT, t->path, t->to.key, &t->seen);
 		r.content = c.n;
+		t->sent = true;
 		if (put_record(in, &r, c.data))
 			rc = err_set(e, ERR_TOO_LARGE, "the store sends more than was asked for");
 	}
@@ -1018,6 +1060,7 @@ static void put_here(struct filespace_sync *s, const json_t *body)
 			sync_batch_over(s); /* all of it changed there meanwhile */
 		return;
 	}
+	s->awaits = true;
 	ask_muxlet(s, "sync_put", &in, list_bytes(s), sync_on_put_here);
 }
 
@@ -1086,7 +1129,7 @@ static int up_result(void *arg, const char *path, const struct filespace_put *p)
 		s->told.copied += !deletion;
 		s->told.deleted += deletion;
 		s->told.bytes += deletion ? 0 : t->size;
-		tell_name(s, deletion ? "deleted_there" : "copied_up", path, t->to.key);
+		tell_name(s, task_deed(t), path, t->to.key);
 		return agree(s, path, &now, here && !here->why ? &st : NULL);
 	}
 	a = here_side(s, here);
@@ -1100,7 +1143,7 @@ static int up_result(void *arg, const char *path, const struct filespace_put *p)
 	}
 	if ((v == FILESPACE_COPY_UP || v == FILESPACE_DELETE_THERE) && !t->again) {
 		t->again = s->once_more = true;
-		t->done = false;
+		t->done = t->sent = false;
 		t->verdict = v;
 		t->if_ms = p->side.key[0] || p->side.deleted ? p->side.at_ms : -1;
 	}
@@ -1126,6 +1169,7 @@ static void sync_on_put_there(void *arg, int rc, const struct err *e, const json
 		if (rc && !why.code)
 			err_set(&why, rc, "the store answers of files that it was not given");
 	}
+	s->awaits = rc != 0;
 	if (rc)
 		sync_over_store(s, rc, e);
 	else if (s->once_more) /* each task once: what a store passes over is told as changed meanwhile */
@@ -1140,16 +1184,19 @@ static void put_there(struct filespace_sync *s, struct up_body *u)
 
 	sync_set_state(s, SYNC_PUTTING);
 	for (size_t i = s->at; i < s->batch; i++) {
-		const struct sync_task *t = &s->tasks[i];
+		struct sync_task *t = &s->tasks[i];
 
-		if (t->verdict == FILESPACE_DELETE_THERE && !t->done)
-			json_array_append_new(u->deletions, filespace_wire_put(t->path, "", NULL, 0, t->if_ms));
+		if (t->verdict != FILESPACE_DELETE_THERE || t->done)
+			continue;
+		t->sent = true;
+		json_array_append_new(u->deletions, filespace_wire_put(t->path, "", NULL, 0, t->if_ms));
 	}
 	if (!json_array_size(u->files) && !json_array_size(u->deletions)) {
 		sync_batch_over(s);
 		return;
 	}
 	body = json_pack("{s:O?,s:O?}", "files", u->files, "delete", u->deletions);
+	s->awaits = body != NULL;
 	if (body)
 		store_ask(s, "put", body, batch_room(s), sync_on_put_there);
 	else
@@ -1179,6 +1226,7 @@ static void gathered(struct gathering *g, const struct syncrec *r)
 		g->s->told.meanwhile++;
 		return;
 	}
+	t->sent = true;
 	json_array_append_new(
 	    g->u.files, filespace_wire_put(t->path, key, buf_len(&g->content) ? (const void *)buf_ptr(&g->content) : "",
 					   buf_len(&g->content), t->if_ms));
@@ -1372,12 +1420,23 @@ bool filespace_sync_expire(struct filespace_sync *s, const char *why)
 	return true;
 }
 
-void filespace_sync_cancel(struct filespace_sync *s)
+void filespace_told_finish(struct filespace_told *t)
 {
+	json_decref(t->names);
+	json_decref(t->left_names);
+	*t = (struct filespace_told){0};
+}
+
+void filespace_sync_cancel(struct filespace_sync *s, struct filespace_told *out_told)
+{
+	*out_told = (struct filespace_told){0};
 	if (!s)
 		return;
 	filespace_ask_cancel(s->ask);
 	s->ask = NULL;
+	sync_tell_unconfirmed(s);
+	*out_told = s->told;
+	s->told.names = s->told.left_names = NULL;
 	if (!s->noting) {
 		workspace_ask_cancel(s->agent);
 		sync_free(s);

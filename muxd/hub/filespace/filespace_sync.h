@@ -24,19 +24,20 @@ const char *filespace_direction_name(enum filespace_direction d);
 
 /* A sync as it is told, also one that failed. */
 struct filespace_told {
-	unsigned files;     /* of the workspace, that are synced */
-	unsigned copied;    /* down by a pull, up by a push */
-	unsigned deleted;   /* here by a pull, there by a push */
-	unsigned conflicts; /* both sides had changed a file, and one of them won */
-	unsigned left_out;  /* links, special and too large files, names that are not taken, clashes */
-	unsigned meanwhile; /* changed while it was synced: the next one has them */
-	uint64_t bytes;     /* of contents that were copied */
-	char manifest[65];  /* SHA-256 of the workspace's list: path, NUL, key, NUL of each file */
-	json_t *names;      /* [{how, path, sha256}], of copies, deletions and conflicts; bounded */
-	json_t *left_names; /* [{path, why}] */
-	unsigned unnamed;   /* of both */
-	bool at_store;      /* it failed there; else in the workspace, or here */
-	bool forgot;        /* the workspace was another one than was agreed on: times alone decided */
+	unsigned files;       /* of the workspace, that are synced */
+	unsigned copied;      /* down by a pull, up by a push */
+	unsigned deleted;     /* here by a pull, there by a push */
+	unsigned conflicts;   /* both sides had changed a file, and one of them won */
+	unsigned left_out;    /* links, special and too large files, names that are not taken, clashes */
+	unsigned meanwhile;   /* changed while it was synced: the next one has them */
+	unsigned unconfirmed; /* sent, and no answer tells whether they were copied or deleted */
+	uint64_t bytes;       /* of contents that were copied */
+	char manifest[65];    /* SHA-256 of the workspace's list: path, NUL, key, NUL of each file */
+	json_t *names;        /* [{how, path, sha256, unconfirmed}], of copies, deletions and conflicts; bounded */
+	json_t *left_names;   /* [{path, why}] */
+	unsigned unnamed;     /* of both */
+	bool at_store;        /* it failed there; else in the workspace, or here */
+	bool forgot;          /* the workspace was another one than was agreed on: times alone decided */
 };
 
 /* told: borrowed for the call. */
@@ -53,6 +54,9 @@ bool filespace_sync_is_of(const struct filespace_sync *s, const char *sandbox);
 uint64_t filespace_sync_still_ns(const struct filespace_sync *s);
 /* why: "took too long", of the sync. It ends: done hears ERR_TIMEOUT. False: control.db has it, and it goes on. */
 bool filespace_sync_expire(struct filespace_sync *s, const char *why);
-void filespace_sync_cancel(struct filespace_sync *s); /* NULL-safe; a write to control.db ends by itself */
+/* NULL-safe; a write to control.db ends by itself. out_told: what it has done until now, for filespace_told_finish().
+ */
+void filespace_sync_cancel(struct filespace_sync *s, struct filespace_told *out_told);
+void filespace_told_finish(struct filespace_told *t);
 
 #endif
