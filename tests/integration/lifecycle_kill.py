@@ -36,6 +36,8 @@ pool: {size: 3, fill: 2}
 lifecycle: {idle_ttl: 6s, idle_warning: 0s, keep_snapshots: 100000, keep_age: 0s, start_timeout: 90s, snapshot_timeout: 60s}
 """ % UID_BASE
 STEADY = ("running", "stopped")
+EXPLAINED = ("cancelled", "unavailable", "record_unavailable", "link_lost", "bad_state", "ended", "already_ended", "internal_shutdown")
+EXPLAINED_OF = set()  # (call, code) that only a kill of somebody else's explains
 faults, counts, lock = [], {}, threading.Lock()
 
 
@@ -303,7 +305,7 @@ class Agent(threading.Thread):
 
     def odd(self, what, s, o):
         """An error that the model has no place for is shown; those that only a kill explains are counted."""
-        if code(o) in ("cancelled", "unavailable", "record_unavailable", "link_lost", "bad_state", "ended", "already_ended", "internal_shutdown"):
+        if code(o) in EXPLAINED or (what, code(o)) in EXPLAINED_OF:
             count("%s %s" % (what, code(o)))
         else:
             fault("%s: %s: %s %s" % (self.name_, what, s, words(o)))
