@@ -84,11 +84,18 @@ run demo 'echo unheard >unheard.txt' >/dev/null
 wait_for 10 unconfirmed unheard.txt filespace_failed && ok "a copy whose answer was lost is in the record" || fail "a copy whose answer was lost is told by nobody"
 : >"$tmp/lie"
 wait_for 10 rests && equal "its second try finds it done" unheard "$(store_has demo unheard.txt)" || fail "the second try does not end"
+loaded() { muxctl audit --event config.loaded -n 100 -o json | wc -l; }
+before=$(loaded)
+loaded_again() { [ "$(loaded)" -gt "$before" ]; }
+sed -i 's/timeout: 2s/timeout: 60s/' "$tmp/muxd.yaml" # the daemon ends first, on a machine that is busy too
+kill -HUP "$DAEMON"
+wait_for 10 loaded_again || fail "the configuration is not read again"
 echo mute >"$tmp/lie"
 run demo 'echo cut >cut.txt' >/dev/null
-wait_for 5 in_store cut.txt cut || fail "cut.txt is not in the store"
+wait_for 10 in_store cut.txt cut || fail "cut.txt is not in the store"
 stop_daemon
 : >"$tmp/lie"
+sed -i 's/timeout: 60s/timeout: 2s/' "$tmp/muxd.yaml"
 start_daemon "$tmp/state" --config "$tmp/muxd.yaml" || fail "the daemon does not start again"
 wait_for 5 unconfirmed cut.txt cancelled && ok "so is one that the daemon's end cut off" || fail "a copy that the daemon's end cut off is told by nobody"
 

@@ -21,7 +21,7 @@ import lifecycle_kill as story  # noqa: E402
 from storage import CORE, SNAP, Api, meta  # noqa: E402
 
 STATE, NS, KUBECONFIG = sys.argv[1:4]
-# The cluster's snapshot controllers lose their leases and watches with the API server, and a wipe does not wait for them for ever; it is asked again.
+# A wipe waits about a minute for the cluster's snapshot controllers, which each kill of the API server sets back. The story asks again.
 story.EXPLAINED_OF.add(("wipe", "timeout"))
 api = Api()
 CONF = f"""
